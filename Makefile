@@ -1,0 +1,73 @@
+# Every target sets itself up: the first run makes .venv from the lock, later runs start at once.
+# Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check fix bench docs lock clean lint types run-env dev-env
+
+PY := .venv/bin/python
+# Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=2 spreads the tests over processes.
+ARGS ?=
+JOBS ?= 0
+PYTEST = -m pytest -n $(JOBS) $(ARGS)
+
+# Another environment that happens to be active must not leak into ours.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
+
+demo: run-env  ## a tour of what clicket does, under a minute, no keys needed
+	@$(PY) -m clicket demo
+
+test: lint types  ## format, lint, types, import contract, then every suite in its short, seeded form
+	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow"
+
+test-all: lint types  ## the same with the slow tests and long random runs
+	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST)
+
+check: lint types  ## all that `make test` checks, pyright on the public API, and branch coverage of at least 90 %
+	@$(PY) -m pyright --pythonpath $(PY)
+	@$(PY) scripts/public_types.py
+	@$(PY) -m coverage erase
+	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow"
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report
+
+fix: dev-env  ## format the code and repair what ruff can repair
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+bench: run-env  ## measure clicket and its peers side by side, rewrite benchmarks/RESULTS.md
+	@$(PY) benchmarks/run.py $(ARGS)
+
+docs: dev-env  ## redraw the state diagrams and rewrite docs/reference from the code
+	@$(PY) scripts/diagrams.py
+	@$(PY) scripts/docs.py
+
+# Versions already locked stay; `make lock UPGRADE=1` takes the newest that pyproject.toml allows.
+COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock:  ## write requirements/*.lock again from pyproject.toml
+	@test -x .cache/lock/bin/uv || { "$$(sh scripts/setup python)" -m venv .cache/lock && .cache/lock/bin/python -m pip install -q "uv>=0.9,<1"; }
+	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.lock
+	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock --output-file requirements/run.lock
+	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
+
+clean:  ## remove what make made, the environments too
+	rm -rf .venv .cache .coverage .coverage.* htmlcov dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lint: dev-env
+	@$(PY) -m ruff format --check --quiet . || { echo "run make fix" >&2; exit 1; }
+	@$(PY) -m ruff check --quiet .
+
+types: dev-env
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports --cache-dir .cache/import-linter
+
+run-env:
+	@sh scripts/setup run
+
+dev-env:
+	@sh scripts/setup dev

@@ -1,0 +1,115 @@
+"""What a benchmark script declares: who takes part, what is measured, and what the figures have to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Answer", "Column", "Contender", "Question", "Required", "Row", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One line of the table: `python -m module variant` in the environment of that name."""
+
+    name: str
+    title: str
+    environment: str
+    module: str
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one contender reached, over all rounds."""
+
+    median: Mapping[str, float] = field(default_factory=dict)
+    low: Mapping[str, float] = field(default_factory=dict)
+    high: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The rows of one question, by contender, and where they come from."""
+
+    rows: Mapping[str, Row]
+    commit: str
+    measured_at: str
+    command: str
+    rounds: int
+    seconds: float
+    load: float
+    """The machine's one-minute load before the first round: well above 0 means that somebody else was measured too."""
+
+    def median(self, contender: str, figure: str) -> float | None:
+        row = self.rows.get(contender)
+        return row.median.get(figure) if row else None
+
+    def high(self, contender: str, figure: str) -> float | None:
+        row = self.rows.get(contender)
+        return row.high.get(figure) if row else None
+
+    def ratio(self, above: str, below: str, figure: str, over: str | None = None) -> float | None:
+        """`above` divided by `below`, both medians of the same run."""
+        top, bottom = self.median(above, figure), self.median(below, over or figure)
+        return top / bottom if top and bottom else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A figure, its heading, and how to print it."""
+
+    figure: str
+    title: str
+    show: Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Required:
+    """One line of the table "required / measured / ok"."""
+
+    text: str
+    measure: Callable[[Answer], float | None]
+    limit: float
+    aim: float | None = None
+    at_most: bool = False
+    beyond: bool = False
+    """Ours to know, and nobody asked for it: judged like the others, and marked."""
+    as_fraction: bool = False
+    """`measure` gives the peer's figure over ours; printed the other way round, as a fraction of the peer's."""
+    show: Callable[[float], str] = lambda value: f"{value:.1f} ×"
+
+    def judge(self, answer: Answer) -> Verdict:
+        value = self.measure(answer)
+        met = value is not None and (value <= self.limit if self.at_most else value >= self.limit)
+        aimed = self.aim is None or (value is not None and value >= self.aim)
+        sign = "≤" if self.at_most or self.as_fraction else "≥"
+        return Verdict(
+            text=f"{self.text} (beyond what is asked)" if self.beyond else self.text,
+            required=f"{sign} {self.show(self.limit)}" + (f" (aim {self.show(self.aim)})" if self.aim else ""),
+            measured="no figure" if value is None else self.show(value),
+            ok="?" if value is None else ("yes" if aimed else "yes, aim missed") if met else "NO",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    text: str
+    required: str
+    measured: str
+    ok: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One benchmark script."""
+
+    name: str
+    title: str
+    about: str
+    contenders: tuple[Contender, ...]
+    columns: tuple[Column, ...]
+    required: tuple[Required, ...] = ()
+    max_rounds: int = 100

@@ -1,0 +1,111 @@
+"""How a contender measures itself. Standard library only: this module is imported into every peer's environment.
+
+Both sides of every comparison are timed by these functions and by nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from time import perf_counter, perf_counter_ns
+
+__all__ = ["AT_ONCE", "at_once", "budget", "p50_async", "p50_sync", "per_second", "report", "scratch", "versions"]
+
+AT_ONCE = 100
+_MICRO = 1_000
+
+
+def budget(argv: list[str] | None = None) -> argparse.Namespace:
+    """The arguments that every contender takes: which variant, and how many seconds for one figure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("variant", nargs="?", default="")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    return parser.parse_args(argv)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A fresh directory on the disk that all contenders share (never a RAM disk by accident)."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_SCRATCH"), ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+async def p50_async(call: Callable[[], Awaitable[object]], *, seconds: float, batch: int = 1) -> float:
+    """Microseconds of one call, awaited one at a time: the median. `batch` is for calls shorter than the clock's own cost."""
+    for _ in range(20):
+        await call()
+    samples: list[int] = []
+    end = perf_counter() + seconds
+    while perf_counter() < end:
+        start = perf_counter_ns()
+        for _ in range(batch):
+            await call()
+        samples.append(perf_counter_ns() - start)
+    return statistics.median(samples) / batch / _MICRO
+
+
+def p50_sync(call: Callable[[], object], *, seconds: float, batch: int = 1) -> float:
+    """The same for a plain function."""
+    for _ in range(20):
+        call()
+    samples: list[int] = []
+    end = perf_counter() + seconds
+    while perf_counter() < end:
+        start = perf_counter_ns()
+        for _ in range(batch):
+            call()
+        samples.append(perf_counter_ns() - start)
+    return statistics.median(samples) / batch / _MICRO
+
+
+async def per_second(
+    call: Callable[[], Awaitable[object]], *, seconds: float, at_once: int = AT_ONCE, batch: int = 1
+) -> float:
+    """Calls per second with `at_once` callers, each starting its next call when its last one has ended."""
+    done = 0
+
+    async def caller(end: float) -> None:
+        nonlocal done
+        while perf_counter() < end:
+            for _ in range(batch):
+                await call()
+            done += batch
+
+    await asyncio.gather(*(caller(perf_counter() + seconds / 10) for _ in range(at_once)))
+    done = 0
+    start = perf_counter()
+    await asyncio.gather(*(caller(start + seconds) for _ in range(at_once)))
+    return done / (perf_counter() - start)
+
+
+async def at_once(call: Callable[[], Awaitable[object]], *, seconds: float, batch: int = 1) -> dict[str, float]:
+    """The two figures of every overhead row."""
+    return {
+        "p50_us": await p50_async(call, seconds=seconds, batch=batch),
+        "per_second": await per_second(call, seconds=seconds, batch=batch),
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    found = {}
+    for name in packages:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def report(figures: dict[str, float], used: dict[str, str]) -> None:
+    """The contender's last line: everything before it on stdout is ignored."""
+    print()
+    print(json.dumps({"figures": figures, "versions": {"python": sys.version.split()[0], **used}}), flush=True)

@@ -1,0 +1,49 @@
+"""Redraws the state diagrams in ARCHITECTURE.md from the tables, which are the only truth. `--check` changes nothing.
+
+A diagram is a mermaid block right below a marker that names its table: `<!-- table:call -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from clicket.kernel import TABLES, to_mermaid
+
+PAGE = Path(__file__).resolve().parents[1] / "ARCHITECTURE.md"
+DRAWN = re.compile(r"<!-- table:(?P<name>[a-z_ -]+?) -->\n+(?:```mermaid\n.*?```\n)?", re.DOTALL)
+
+
+def redraw(text: str) -> str:
+    """The text with every marked diagram as its table says; raises ValueError if a table is unknown or not drawn."""
+    tables = {table.name.replace(" ", "-"): table for table in TABLES}
+    drawn: set[str] = set()
+
+    def diagram(match: re.Match[str]) -> str:
+        name = re.sub("[ _]", "-", match["name"])
+        if name not in tables:
+            raise ValueError(f"there is no table {name!r}, only {', '.join(tables)}")
+        drawn.add(name)
+        return f"<!-- table:{match['name']} -->\n```mermaid\n{to_mermaid(tables[name])}\n```\n"
+
+    result = DRAWN.sub(diagram, text)
+    if missing := tables.keys() - drawn:
+        raise ValueError(f"no marker for {', '.join(f'<!-- table:{name} -->' for name in sorted(missing))}")
+    return result
+
+
+def main() -> int:
+    now = PAGE.read_text()
+    wanted = redraw(now)
+    if now == wanted:
+        return 0
+    if "--check" in sys.argv:
+        print(f"{PAGE.name}: the diagrams differ from the tables; run make docs", file=sys.stderr)
+        return 1
+    PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""clicket runs AI agents' tool calls as durable, observable state machines."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clicket.errors import ClicketError, Conflict, InvalidTransition, QueueFull, RetryableError, StoreUnavailable
+    from clicket.kernel import State
+    from clicket.model import Event, Record, ToolCall, ToolError, ToolResult
+    from clicket.pipeline import Policy
+    from clicket.runtime import Runtime
+    from clicket.settings import Settings
+    from clicket.tools import NativeTool, ToolContext, tool
+    from clicket.tools.rest import RestTool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClicketError",
+    "Conflict",
+    "Event",
+    "InvalidTransition",
+    "NativeTool",
+    "Policy",
+    "QueueFull",
+    "Record",
+    "RestTool",
+    "RetryableError",
+    "Runtime",
+    "Settings",
+    "State",
+    "StoreUnavailable",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolResult",
+    "tool",
+]
+
+# Names are fetched when they are first used: the command line, and the children that run process tools, start in a
+# fraction of the time that loading everything would take.
+_HOMES = {
+    "clicket.errors": "ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
+    "clicket.kernel": "State",
+    "clicket.model": "Event Record ToolCall ToolError ToolResult",
+    "clicket.pipeline": "Policy",
+    "clicket.runtime": "Runtime",
+    "clicket.settings": "Settings",
+    "clicket.tools": "NativeTool ToolContext tool",
+    "clicket.tools.rest": "RestTool",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'clicket' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,159 @@
+"""Sync meets async here, in both directions, and nowhere else.
+
+`Workers` carries blocking functions off the loop; `LoopThread` carries coroutines of sync callers onto one. Both use daemon
+threads: Python cannot end a thread, so a stuck one must never keep the process from leaving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError as FutureCancelled
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from clicket.errors import UsageError
+
+__all__ = ["LoopThread", "Workers", "fulfil", "on_loop_thread", "refuse_running_loop"]
+
+T = TypeVar("T")
+Done = Callable[[Any, BaseException | None], None]
+_Job = tuple[asyncio.AbstractEventLoop, Callable[[], Any], Done]
+
+
+class Workers:
+    """A few daemon threads that run blocking functions and report back to the loop that asked."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self.size = size
+        self.name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, function: Callable[[], Any], done: Done) -> None:
+        """Run `function` in a worker; `done(value, error)` is called on this loop when it has returned."""
+        with self._lock:
+            if self._closed:
+                raise UsageError("the worker threads are closed")
+            if self._idle == 0 and len(self._threads) < self.size:
+                self._start_thread()
+            else:
+                self._idle -= 1
+        self._jobs.put((asyncio.get_running_loop(), function, done))
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run `function` in a worker and wait for it. Cancelling the wait does not stop the function."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        self.submit(function, lambda value, error: fulfil(future, value, error))
+        return await future
+
+    def close(self, patience: float = 1.0) -> None:
+        """Let idle threads go. A thread stuck in a function is left behind; it ends with its function or the process."""
+        with self._lock:
+            self._closed = True
+            threads = list(self._threads)
+        for _ in threads:
+            self._jobs.put(None)
+        for thread in threads:
+            thread.join(patience if self._idle >= 0 else 0)
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"{self.name}-{len(self._threads) + 1}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, function, done = job
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = function()
+            except BaseException as raised:
+                error = raised
+            with self._lock:
+                self._idle += 1
+            # A loop that is closed by now has nobody left to tell.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(done, value, error)
+            job = value = error = None  # an idle thread must not keep results alive
+            del loop, function, done
+
+
+class LoopThread:
+    """One event loop in one daemon thread, for callers that have none."""
+
+    def __init__(self, name: str = "clicket-loop") -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for its value. Ctrl-C cancels it there."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except FutureCancelled:
+            raise asyncio.CancelledError from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
+        """Step an async iterator from here; leaving the loop early closes it."""
+        end = object()
+
+        async def step() -> Any:
+            return await anext(iterator, end)
+
+        try:
+            while (item := self.call(step())) is not end:
+                yield item
+        finally:
+            close = getattr(iterator, "aclose", None)
+            if close is not None:
+                self.call(close())
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+def fulfil(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
+    """Answer a future, unless whoever waited for it has left."""
+    if not future.done():
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+
+def refuse_running_loop(what: str) -> None:
+    """Raise instead of deadlocking when a blocking face is used from inside a running event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(
+        f"{what} would block the event loop that is running in this thread. "
+        "Use clicket.Runtime with await here, or call it from a thread of its own (asyncio.to_thread)."
+    )
+
+
+def on_loop_thread(loop: asyncio.AbstractEventLoop) -> bool:
+    """Is this code running on that loop right now?"""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

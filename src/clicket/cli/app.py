@@ -1,0 +1,153 @@
+"""The commands and the options that all of them share. `--json`, `--store`, `--tools` and `--debug` work before and after a command."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from clicket.cli.commands import COMMANDS
+from clicket.cli.errors import DONE, INTERRUPTED, report, silence_stdout
+from clicket.cli.session import Session
+from clicket.cli.terminal import Terminal
+
+__all__ = ["app", "run"]
+
+_PANEL = "Everywhere"
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="Where calls are kept: sqlite:///path or memory://.", rich_help_panel=_PANEL
+    ),
+]
+ToolsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tools",
+        metavar="MODULE[:NAME]",
+        help="Tools to load: a tool, a list, or all of a module.",
+        rich_help_panel=_PANEL,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", rich_help_panel=_PANEL)]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)]
+VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")]
+_SHARED: dict[str, Any] = {"store": StoreOption, "tools": ToolsOption, "json": JsonOption, "debug": DebugOption}
+_DEFAULTS: dict[str, Any] = {"store": None, "tools": None, "json": False, "debug": False}
+
+app = typer.Typer(
+    name="clicket",
+    help="Runs AI agents' tool calls as durable, observable state machines.",
+    epilog="Start with `clicket demo`. Settings come from options, CLICKET_* and clicket.toml; `clicket config` shows them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _everywhere(
+    ctx: typer.Context,
+    store: StoreOption = None,
+    tools: ToolsOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    version: VersionOption = False,
+) -> None:
+    ctx.obj = {"store": store, "tools": tools, "json": json, "debug": debug}
+    if version:
+        from clicket import __version__
+
+        print(f"clicket {__version__}")
+        raise typer.Exit(DONE)
+
+
+def _command(function: Callable[..., Any]) -> Callable[..., None]:
+    """A command as typer sees it: the function's own options and the shared ones; the function gets a `Session` instead."""
+
+    def invoke(ctx: typer.Context, **given: Any) -> None:
+        above: dict[str, Any] = ctx.obj or _DEFAULTS
+        shared = {name: given.pop(name) or above[name] for name in _SHARED}
+        terminal = Terminal(json=shared["json"], debug=shared["debug"])
+        session = Session(terminal, store=shared["store"], tools=shared["tools"])
+        raise typer.Exit(_perform(partial(function, session, **given), terminal))
+
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "session"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=annotation)
+        for name, annotation in _SHARED.items()
+    ]
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [context, *own, *shared]
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how inspect is told
+    invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    invoke.__doc__ = function.__doc__
+    return invoke
+
+
+def _perform(work: Callable[[], Any], terminal: Terminal) -> int:
+    """Run a command, and turn whatever ends it into an exit code."""
+    try:
+        if inspect.iscoroutinefunction(getattr(work, "func", work)):
+            asyncio.run(_interruptible(work()))
+        else:
+            work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return DONE
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        return report(error, terminal)
+    return DONE
+
+
+async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
+    """A polite request to end (TERM) is taken like Ctrl-C: calls under way are cancelled, not orphaned."""
+    task = asyncio.current_task()
+    assert task is not None
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        told = True
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if told:
+            raise KeyboardInterrupt from None
+        raise
+
+
+for _name, _function in COMMANDS.items():
+    app.command(_name)(_command(_function))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One command line, from its words to its exit code."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # tools are most often beside where one stands
+    try:
+        app(args=list(arguments), prog_name="clicket")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else DONE if end.code is None else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE

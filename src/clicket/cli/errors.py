@@ -1,0 +1,86 @@
+"""How a command ends. Exit codes are a contract; an error says what to do next, and shows no traceback unless asked to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from clicket.cli.terminal import Terminal
+from clicket.errors import ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
+
+__all__ = [
+    "DONE",
+    "FAILED",
+    "INTERRUPTED",
+    "UNREACHABLE",
+    "WRONG_USE",
+    "CallFailed",
+    "exit_code_of",
+    "report",
+    "silence_stdout",
+]
+
+DONE = 0
+FAILED = 1
+WRONG_USE = 2
+UNREACHABLE = 3
+INTERRUPTED = 130
+
+
+class CallFailed(Exception):
+    """A command did its work, and what it was about did not end well; everything has been said already."""
+
+
+def exit_code_of(error: BaseException) -> int:
+    if isinstance(error, StoreUnavailable):
+        return UNREACHABLE
+    if isinstance(error, UsageError | NotFound | Conflict):
+        return WRONG_USE
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return FAILED
+
+
+def report(error: BaseException, terminal: Terminal) -> int:
+    """Say what went wrong, in words or as JSON, and return the exit code."""
+    code = exit_code_of(error)
+    if isinstance(error, CallFailed):
+        return code
+    if terminal.debug and not isinstance(error, KeyboardInterrupt):
+        terminal.err.print_exception()
+    if isinstance(error, KeyboardInterrupt):
+        if not terminal.json:
+            terminal.say("interrupted", style="yellow")
+        return code
+    if terminal.json:
+        terminal.print_json({"error": _described(error)})
+    elif isinstance(error, ClicketError):
+        terminal.complain(error.code, error.message)
+    else:
+        terminal.complain("unexpected", f"{type(error).__name__}: {error}. Run it again with --debug to see where.")
+    return code
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """The same object as `ToolResult.error`."""
+    if not isinstance(error, ClicketError):
+        return {
+            "code": "unexpected",
+            "message": str(error),
+            "type": type(error).__name__,
+            "retryable": False,
+            "details": {},
+        }
+    return {
+        "code": error.code,
+        "message": error.message,
+        "type": type(error).__name__,
+        "retryable": isinstance(error, StoreUnavailable),
+        "details": {name: str(value) for name, value in error.details.items()},
+    }
+
+
+def silence_stdout() -> None:
+    """The reader of our output is gone (`clicket ps | head`): the interpreter must not complain when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

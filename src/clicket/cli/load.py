@@ -1,0 +1,118 @@
+"""Finding tools: by `--tools` alone when it is given, else by the settings and the entry points of installed packages."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from clicket.errors import UsageError, did_you_mean
+from clicket.settings import Settings
+from clicket.tools import NativeTool, Tool, as_tool
+
+__all__ = ["GROUP", "find_tools", "load"]
+
+GROUP = "clicket.tools"
+_WHERE = "Write --tools module:name, where the module is here or installed."
+
+
+def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
+    """The tools of this command line. A broken plug-in is a warning: it must not stop other people's tools."""
+    found: dict[str, Tool] = {}
+    for spec in settings.tools:
+        _add(found, load(spec), spec)
+    if settings.origins.get("tools") != "argument":
+        for point in entry_points(group=GROUP):
+            try:
+                tools = list(_tools_in(point.load(), point.name))
+            except Exception as error:
+                warn(f"the tools of {point.value} could not be loaded: {type(error).__name__}: {error}")
+                continue
+            _add(found, tools, point.value)
+    return list(found.values())
+
+
+def load(spec: str) -> list[Tool]:
+    """The tools that `module`, `module:name` or `folder/file.py:name` stands for."""
+    module_name, _, attribute = spec.partition(":")
+    if not module_name:
+        raise UsageError(f"{spec!r} names no module. {_WHERE}")
+    module = _import(module_name, spec)
+    if not attribute:
+        tools = [as_tool(value) for value in vars(module).values() if _is_tool(value)]
+        if not tools:
+            raise UsageError(
+                f"{spec}: there are no tools in module {module.__name__!r}. Decorate a function with @clicket.tool."
+            )
+        return tools
+    value: Any = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            near = did_you_mean(part, [name for name in vars(module) if not name.startswith("_")])
+            raise UsageError(f"{spec}: module {module.__name__!r} has no {attribute!r}.{near}")
+        value = getattr(value, part)
+    return list(_tools_in(value, spec))
+
+
+def _import(name: str, spec: str) -> ModuleType:
+    if name.endswith(".py"):
+        file = Path(name)
+        if not file.is_file():
+            raise UsageError(f"{spec}: there is no file {name!r}.")
+        sys.path.insert(0, str(file.absolute().parent))
+        name = file.stem
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise _broken(spec, error) from error
+        near = did_you_mean(name, [path.stem for path in Path(os.getcwd()).glob("*.py")])
+        raise UsageError(f"{spec}: there is no module {name!r}.{near} {_WHERE}") from None
+    except Exception as error:
+        raise _broken(spec, error) from error
+
+
+def _broken(spec: str, error: BaseException) -> UsageError:
+    """Name the line of the user's own file, so that no traceback is needed for the common case."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return UsageError(
+        f"{spec}: importing it failed: {type(error).__name__}: {error}{where}. Mend the module, then try again."
+    )
+
+
+def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
+    """A tool, or a collection of tools, or a module full of them."""
+    if inspect.ismodule(value):
+        yield from (as_tool(each) for each in vars(value).values() if _is_tool(each))
+    elif isinstance(value, Mapping):
+        yield from (as_tool(each) for each in value.values())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (as_tool(each) for each in value)
+    elif isinstance(value, str | bytes | int | float | None):
+        raise UsageError(f"{spec}: a {type(value).__name__} is not a tool. Name a function, a tool or a list of tools.")
+    else:
+        yield as_tool(value)
+
+
+def _is_tool(value: Any) -> bool:
+    """Was this made to be a tool? Plain functions of a module are not, unless they are named."""
+    if isinstance(value, type):
+        return issubclass(value, NativeTool) and value is not NativeTool
+    return isinstance(value, Tool | NativeTool)
+
+
+def _add(found: dict[str, Tool], tools: Iterable[Tool], spec: str) -> None:
+    for tool in tools:
+        known = found.setdefault(tool.name, tool)
+        if known is not tool and getattr(known, "fn", known) is not getattr(tool, "fn", tool):
+            raise UsageError(
+                f"{spec}: there are two tools named {tool.name!r}; give one of them another name with @tool(name=…)."
+            )

@@ -1,0 +1,92 @@
+"""Where a command writes: results to stdout, everything else to stderr. Foreign text never reaches a terminal with its controls.
+
+Colours and moving pictures are for terminals alone (and not when NO_COLOR says so); elsewhere the same words are plain lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.json import JSON
+from rich.text import Text
+
+__all__ = ["Terminal", "clean"]
+
+_PLAIN_WIDTH = 140
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Text of a tool or a caller as it may be shown: no escape sequence of theirs moves our cursor."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class Terminal:
+    """Both streams of a command, and how it was asked to speak."""
+
+    def __init__(self, *, json: bool = False, debug: bool = False) -> None:
+        self.json = json
+        self.debug = debug
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
+
+    @property
+    def interactive(self) -> bool:
+        """May something move? Only a terminal can draw the same line twice."""
+        return self.err.is_terminal and not self.json
+
+    @property
+    def plain(self) -> bool:
+        """Must the pictures do without block characters?"""
+        return self.out.options.ascii_only
+
+    def say(self, text: str | Text, *, style: str = "") -> None:
+        """A remark to the person at the terminal."""
+        self.err.print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
+
+    def complain(self, code: str, message: str) -> None:
+        label = Text("error ", style="bold red") + Text(f"{code}: ", style="red")
+        self.err.print(label + Text(clean(message)), soft_wrap=True)
+
+    def print_json(self, value: Any) -> None:
+        """One JSON document on stdout: indented, and in colour where there is a person to read it."""
+        text = msgspec.json.encode(value)
+        if self.out.is_terminal:
+            self.out.print(JSON(clean(text.decode()), indent=2), soft_wrap=True)
+        else:
+            self.write(msgspec.json.format(text, indent=2).decode() + "\n")
+
+    def print_json_line(self, value: Any) -> None:
+        """One JSON document on a line of its own."""
+        self.write(msgspec.json.encode(value).decode() + "\n")
+
+    def print_output(self, output: Any) -> None:
+        """A tool's output: text as it is, everything else as JSON."""
+        if isinstance(output, str):
+            self.write_text(output if output.endswith("\n") or not output else output + "\n")
+        elif self.out.is_terminal:
+            self.out.print(JSON(clean(msgspec.json.encode(output).decode()), indent=2), soft_wrap=True)
+        else:
+            self.print_json_line(output)
+
+    def write_text(self, text: str) -> None:
+        """A tool's own text, byte for byte unless a terminal would obey it."""
+        self.write(clean(text) if self.out.is_terminal else text)
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _console(stream: Any) -> Console:
+    """A pipe has no width; tables in a log should not be folded at 80 columns."""
+    stream.reconfigure(errors="backslashreplace")  # a narrow encoding costs a character, not the command
+    console = Console(file=stream, highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PLAIN_WIDTH
+    return console

@@ -1,0 +1,182 @@
+"""Durations, ages, sizes, states and events in a few characters, the same in every command."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from clicket.cli.terminal import clean
+from clicket.errors import UsageError
+from clicket.kernel import State
+from clicket.model import Event
+
+__all__ = ["ago", "as_state", "at", "duration", "parse_duration", "short", "size", "what_happened"]
+
+STYLES = {
+    State.PENDING: "bright_black",
+    State.INITIALIZING: "cyan",
+    State.RUNNING: "bold cyan",
+    State.STREAMING: "bold cyan",
+    State.RETRYING: "yellow",
+    State.COMPLETED: "green",
+    State.FAILED: "red",
+    State.TIMEOUT: "magenta",
+    State.CANCELLED: "yellow",
+}
+MARKS = {
+    State.PENDING: "◌",
+    State.INITIALIZING: "◔",
+    State.RUNNING: "●",
+    State.STREAMING: "●",
+    State.RETRYING: "↻",
+    State.COMPLETED: "✓",
+    State.FAILED: "✗",
+    State.TIMEOUT: "⧖",
+    State.CANCELLED: "⊘",
+}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from `90`, `0.5`, `500ms`, `90s`, `1h30m`, `2d`."""
+    parts = _PART.findall(text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(
+            f"{text!r} is not a duration. Write seconds, or a number with a unit: 500ms, 90s, 15m, 1h30m, 2d."
+        )
+    return seconds
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def ago(at: float) -> str:
+    seconds = max(time.time() - at, 0.0)
+    return "just now" if seconds < 1 else f"{duration(float(int(seconds)))} ago"
+
+
+def at(moment: float, *, fraction: bool = True) -> str:
+    """The time of day, as the person at the terminal counts it."""
+    text = time.strftime("%H:%M:%S", time.localtime(moment))
+    return f"{text}.{int(moment * 1000) % 1000:03d}" if fraction else text
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def as_state(state: State, *, plain: bool = False) -> Text:
+    return Text(str(state) if plain else f"{MARKS[state]} {state}", style=STYLES[state])
+
+
+def short(value: Any, width: int = 80) -> str:
+    """A value on one line."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = clean(text).replace("\n", "⏎")
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def what_happened(event: Event, width: int = 100) -> Text:
+    """An event as a sentence."""
+    data = event.data
+    tell = _SENTENCES.get(event.type)
+    return tell(data, width) if tell is not None else Text(short(data, width))
+
+
+def _created(data: dict[str, Any], width: int) -> Text:
+    if "refused" in data:
+        return Text(f"{data['tool']}, arguments refused ({data['refused'].get('size')} bytes)")
+    return Text(f"{data['tool']} {short(data.get('arguments'), width)}")
+
+
+def _state_changed(data: dict[str, Any], width: int) -> Text:
+    state = State(data["to"])
+    text = as_state(state)
+    error = data.get("error")
+    if state is State.RETRYING:
+        delay = data.get("delay")
+        when = f" in {duration(delay)}" if delay is not None else " when somebody approves"
+        text.append(f"  attempt {data.get('attempt', 0) + 1}{when}", style="yellow")
+    if error:
+        text.append(f"  {error['code']}: {short(error['message'], width)}", style="red")
+    elif data.get("waiting_for"):
+        text.append(f"  waiting for {data['waiting_for']}")
+    elif state is State.COMPLETED:
+        output = data.get("content") if data.get("truncated") else data.get("output")
+        text.append(f"  {short(output, width)}")
+    if state.is_terminal and "duration" in data:
+        text.append(f"  {duration(data['duration'])}", style="bright_black")
+    return text
+
+
+def _stage_ended(data: dict[str, Any], width: int) -> Text:
+    style = "" if data["outcome"] == "ok" else "red"
+    return Text(f"{data['stage']} {data['outcome']}", style=style).append(
+        f"  {duration(data['duration'])}", style="bright_black"
+    )
+
+
+def _progress(data: dict[str, Any], width: int) -> Text:
+    percentage = data.get("percentage")
+    total = f"/{data['total_steps']:g}" if data.get("total_steps") is not None else ""
+    share = f"{percentage:.0f} %  " if percentage is not None else ""
+    left = data.get("estimated_time_remaining")
+    text = Text(f"{share}{data['step']:g}{total}  {short(data.get('status', ''), width)}")
+    return text.append(f"  {duration(left)} left", style="bright_black") if left else text
+
+
+def _approval_given(data: dict[str, Any], width: int) -> Text:
+    word = "approved" if data.get("approved") else "denied"
+    who = data.get("by") or "somebody"
+    return Text(f"{word} by {short(who, 40)}{': ' + short(data['reason'], width) if data.get('reason') else ''}")
+
+
+def _late_result(data: dict[str, Any], width: int) -> Text:
+    if data.get("error"):
+        return Text(f"came too late: {short(data['error'].get('message', ''), width)}")
+    return Text(f"came too late: {short(data.get('output'), width)}")
+
+
+_SENTENCES = {
+    "created": _created,
+    "state_changed": _state_changed,
+    "stage_ended": _stage_ended,
+    "attempt_started": lambda data, width: Text(f"attempt {data['attempt']}"),
+    "output": lambda data, width: Text(short(data.get("content"), width), style="green"),
+    "progress": _progress,
+    "heartbeat": lambda data, width: Text("alive", style="bright_black"),
+    "cancel_requested": lambda data, width: Text(short(data.get("reason") or "asked to stop", width), style="yellow"),
+    "approval_requested": lambda data, width: Text("waiting for a person's word"),
+    "approval_given": _approval_given,
+    "late_result": _late_result,
+    "note": lambda data, width: Text(short(data.get("text", ""), width)),
+}

@@ -1,0 +1,58 @@
+"""The only wiring: settings become a running engine. Only here is a concrete store or engine named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from clicket.engine import LocalEngine
+from clicket.errors import UsageError, did_you_mean
+from clicket.pipeline import Policy
+from clicket.ports import Clock, Store, SystemClock
+from clicket.settings import Settings
+from clicket.stores.liveness import this_process
+from clicket.stores.memory import MemoryStore
+from clicket.stores.sqlite import SqliteStore
+from clicket.tools import Registry
+
+__all__ = ["compose", "open_store"]
+
+_SCHEMES = ("memory", "sqlite")
+
+
+def open_store(url: str, durability: str) -> Store:
+    """The store behind a URL. `sqlite:///relative/path`, `sqlite:////absolute/path`, `memory://`."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return MemoryStore()
+    if parts.scheme == "sqlite":
+        if parts.netloc or len(parts.path) < 2:
+            raise UsageError(f"{url!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db.")
+        return SqliteStore(unquote(parts.path[1:]), durability=durability)
+    near = did_you_mean(parts.scheme, _SCHEMES)
+    raise UsageError(f"{url!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}.")
+
+
+async def compose(
+    tools: Iterable[Any],
+    settings: Settings,
+    *,
+    store: Store | None = None,
+    policy: Policy | None = None,
+    clock: Clock | None = None,
+    chance: random.Random | None = None,
+) -> LocalEngine:
+    """An engine over an open store, on the running loop."""
+    registry = tools if isinstance(tools, Registry) else Registry(tools)
+    store = store or open_store(settings.store, settings.durability)
+    await store.open(this_process(settings.lease))
+    return LocalEngine(
+        registry,
+        store,
+        policy or Policy(),
+        settings.limits(),
+        clock or SystemClock(),
+        chance or random.Random(),  # jitter, not secrets
+    )

@@ -1,0 +1,438 @@
+"""Runs calls in this process: accept, wait for a slot, start, settle. The journal is the truth; this only moves things along.
+
+Accepting does not wait: the first three stages, the slot and the intent are staged at once and become durable in one commit.
+What follows hangs on that commit's callback, so a caller who goes away in the middle breaks nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from clicket.bridge import Workers, fulfil
+from clicket.errors import ClicketError, Conflict, UsageError
+from clicket.execution import RUNTIME, Limiter, ProcessPool, Runner, describe, lane_of
+from clicket.journal import Fenced, Journal, LiveCall
+from clicket.kernel import State
+from clicket.model import Event, ToolCall, ToolResult
+from clicket.model.codec import canonical, fingerprint, parse_arguments, plain_output
+from clicket.model.ids import new_id
+from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
+from clicket.ports import Append, Clock, Store
+from clicket.tools import Registry, Tool
+
+__all__ = ["Limits", "LocalEngine"]
+
+logger = logging.getLogger("clicket.engine")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one runtime. Durations are seconds, sizes are bytes."""
+
+    max_concurrency: int = 10
+    max_thread_concurrency: int | None = None
+    max_queue: int = 50_000
+    queue_timeout: float | None = 3600.0
+    worker_threads: int = 4
+    worker_processes: int = 4
+    worker_memory: int | None = None
+    cancel_grace: float = 2.0
+    close_timeout: float = 10.0
+    lease: float = 10.0
+    max_arguments_size: int = 1024 * 1024
+    max_claims: int = 5
+    retention: float = 24 * 3600.0
+
+
+class LocalEngine:
+    """One per runtime, on one event loop."""
+
+    def __init__(
+        self, registry: Registry, store: Store, policy: Policy, limits: Limits, clock: Clock, chance: random.Random
+    ) -> None:
+        self.registry = registry
+        self.store = store
+        self.policy = policy
+        self.limits = limits
+        self.clock = clock
+        self.live: dict[str, list[LiveCall]] = {}
+        self.lingering: set[LiveCall] = set()
+        self.closing = False
+        self.journal = Journal(store, clock, self.spawn)
+        self.journal.on_request = self._requested
+        self.journal.on_unsaved = self.answer
+        self.workers = Workers(limits.worker_threads, "clicket-worker")
+        self.processes = ProcessPool(
+            size=limits.worker_processes, memory=limits.worker_memory, grace=limits.cancel_grace
+        )
+        self.runner = Runner(
+            self.journal, self.workers, self.processes,
+            chance=chance, grace=limits.cancel_grace, abandon=self._abandon, returned=self._returned,
+        )  # fmt: skip
+        self.pipeline = Pipeline(
+            (
+                Find(registry),
+                Authorize(policy),
+                Validate(registry, max_size=limits.max_arguments_size),
+                Execute(self.runner),
+                Process(store),
+                Persist(self.journal),
+            ),
+            self.journal,
+        )
+        self.limiter = Limiter(total=limits.max_concurrency, max_queue=limits.max_queue, start=self.begin)
+        self.limiter.limit("threads", limits.worker_threads)
+        self.limiter.limit("processes", limits.worker_processes)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._needs: dict[tuple[Tool, str], tuple[Any, ...]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    # Accepting.
+
+    def accept(self, request: ToolCall, *, caller: str = "", prefer_sync: bool = False) -> LiveCall:
+        """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable."""
+        if self.closing:
+            raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
+        call = LiveCall(
+            request,
+            id=request.id or new_id(),
+            caller=caller,
+            created_at=self.clock.now(),
+            submitted_at=perf_counter(),
+            idempotency_key=new_id(),
+        )
+        if prefer_sync:
+            call.prefer_sync = True
+        if not self.pipeline.admit(call):
+            self.remember(call)
+            self.pipeline.finish(call, self.settled)
+            return call
+        self.enlist(call)
+        return call
+
+    def enlist(self, call: LiveCall) -> None:
+        """An admitted call goes to approval, into a slot, or into the line."""
+        self.fit(call)
+        if call.verdict == "ask":
+            self.remember(call)
+            self.ask(call, self.policy.approval_timeout)
+            self.journal.commit(call, self._accepted)
+        else:
+            self.queue(call)
+        if call.request.deadline is not None and not call.settling:
+            call.deadline_timer = self.clock.call_later(call.request.deadline, self.expire, call, "deadline")
+
+    def fit(self, call: LiveCall) -> None:
+        """Work out where the call runs and what it needs for that."""
+        tool = call.required_tool()
+        call.retries_left = max(tool.options.max_retries - max(call.attempt - 1, 0), 0)
+        call.lane = lane_of(tool, prefer_sync=call.prefer_sync)
+        call.needs = self._needs_of(call, tool)
+
+    def queue(self, call: LiveCall) -> None:
+        """Take a slot now or stand in line. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
+        taken = self.limiter.take(call, force=bool(call.events))
+        if call.seq == len(call.staged):
+            self.remember(call)
+        if taken:
+            self.begin(call)
+        else:
+            self.journal.commit(call, self._accepted)
+            if self.limits.queue_timeout is not None:
+                call.queue_timer = self.clock.call_later(self.limits.queue_timeout, self.expire, call, "queue")
+
+    def ask(self, call: LiveCall, timeout: float | None, purpose: str = "run") -> None:
+        """Wait for a person. The question is in the journal, so it survives restarts."""
+        call.waiting_for = "approval"
+        self.journal.record(call, "approval_requested", {"timeout": timeout, "purpose": purpose})
+        if timeout is not None:
+            call.queue_timer = self.clock.call_later(timeout, self.expire, call, "approval")
+
+    def decide(self, call: LiveCall, *, approved: bool, by: str, reason: str) -> None:
+        """A person's word on a call that waits for it."""
+        call.waiting_for = None
+        if call.queue_timer is not None:
+            call.queue_timer.cancel()
+        self.journal.record(call, "approval_given", {"approved": approved, "by": by, "reason": reason})
+        if approved:
+            call.approved_by = by
+            self.queue(call)
+            return
+        why = f": {reason}" if reason else ""
+        error = describe(
+            _Denied(f"{by or 'somebody'} denied the call{why}. Ask again with other arguments, or do without."),
+            retryable=False,
+        )
+        self.pipeline.fail(call, error, self.settled)
+
+    def begin(self, call: LiveCall) -> None:
+        """The slot is taken: say so, and start once that is durable."""
+        if call.queue_timer is not None:
+            call.queue_timer.cancel()
+        if call.state is State.PENDING:
+            self.journal.advance(call, State.INITIALIZING)
+        if call.lane != "process":
+            self.runner.stage_start(call)
+        self.journal.commit(call, self._launch)
+
+    def _needs_of(self, call: LiveCall, tool: Tool) -> tuple[Any, ...]:
+        needs = self._needs.get((tool, call.lane))
+        if needs is None:
+            lanes = {"thread": ("threads",), "process": ("processes",)}
+            needs = (RUNTIME, *lanes.get(call.lane, ()))
+            if tool.options.max_concurrency is not None:
+                needs = (*needs, self.limiter.limit(("tool", tool.name), tool.options.max_concurrency))
+            self._needs[tool, call.lane] = needs
+        if self.limits.max_thread_concurrency is not None:
+            needs = (*needs, self.limiter.limit(("thread", call.thread), self.limits.max_thread_concurrency))
+        if getattr(tool, "exclusive", False):
+            needs = (*needs, self.limiter.limit(("session", tool.name, call.thread), 1))
+        return needs
+
+    # Running and settling.
+
+    def _launch(self, call: LiveCall, error: ClicketError | None) -> None:
+        self._accepted(call, error)
+        if error is None:
+            if call.settling:
+                self.limiter.release(call)
+            else:
+                self._start(call)
+
+    async def _drive(self, call: LiveCall) -> None:
+        try:
+            await self.pipeline.perform(call)
+            if call.settling:
+                self._returned(call, call.late)
+            else:
+                self.pipeline.finish(call, self.settled)
+        except Exception:
+            logger.exception("call %s could not be brought to its end", call.id)
+        finally:
+            task = asyncio.current_task()
+            if task is not None:
+                self.tasks.discard(task)
+
+    def _accepted(self, call: LiveCall, error: ClicketError | None) -> None:
+        """The first commit of a call is through, or refused: then the call does not exist."""
+        if error is not None:
+            call.refused = error
+            self.forget(call)
+            call.settling = True
+            self.limiter.leave(call)
+            self.limiter.release(call)
+            self.answer(call, error)
+        if call.accepted is not None:
+            fulfil(call.accepted, None, error)
+
+    def settled(self, call: LiveCall, error: ClicketError | None) -> None:
+        """The outcome is durable: tell those who wait, free the slot."""
+        if isinstance(error, Fenced):
+            self.forget(call)
+            self.limiter.release(call)
+            self.spawn(self._report_fenced(call, error))
+        elif error is not None:
+            self._accepted(call, error)
+            return
+        else:
+            call.settled = True
+            call.result = result_from(call)
+            self._accepted(call, None)
+            self.forget(call)
+            self.answer(call, None)
+            if call.late is not None and not call.abandoned:
+                self._record_late(call, call.late)
+        if call.abandoned:
+            self.lingering.add(call)
+        else:
+            self.limiter.release(call)
+
+    def answer(self, call: LiveCall, error: ClicketError | None) -> None:
+        waiters, call.waiters = call.waiters, []
+        for waiter in waiters:
+            fulfil(waiter, call.result, error)
+
+    def _abandon(self, call: LiveCall) -> None:
+        """The body did not stop in its grace: the call ends without it, the slot stays with it."""
+        if not call.settling and call.stopping is not None:
+            call.abandoned = True
+            self.pipeline.stop(call, call.stopping, self.settled, execute=True)
+
+    def _returned(self, call: LiveCall, late: tuple[Any, BaseException | None] | None) -> None:
+        """An abandoned body came back after all: with a value or an error, or (None) because it was cancelled at last."""
+        self.lingering.discard(call)
+        call.abandoned = False
+        self.limiter.release(call)
+        if late is not None:
+            self._record_late(call, late)
+
+    def _record_late(self, call: LiveCall, late: tuple[Any, BaseException | None]) -> None:
+        value, error = late
+        if error is not None:
+            data: dict[str, Any] = {"error": msgspec.to_builtins(describe(error, retryable=False))}
+        else:
+            try:
+                data = {"output": plain_output(value)[0]}
+            except ClicketError as refused:
+                data = {"error": msgspec.to_builtins(describe(refused, retryable=False))}
+        self.journal.record(call, "late_result", data)
+        self.journal.commit(call)
+
+    async def _report_fenced(self, call: LiveCall, error: Fenced) -> None:
+        """Another owner took the call: what we know is kept as a late result, and our callers get the other's outcome."""
+        said: list[Event] = error.details.get("events", [])
+        outcome = next((e for e in said if e.is_terminal), None)
+        if outcome is not None:
+            await self.request(call.id, call.thread, call.caller, "late_result", dict(outcome.data))
+        self.answer(call, error)
+
+    # Stopping.
+
+    def cancel(self, call: LiveCall, reason: str) -> bool:
+        """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
+        if call.settling or call.stopping is not None:
+            return False
+        call.cancel_reason = reason
+        self.journal.record(call, "cancel_requested", {"reason": reason})
+        self.stop(call, "cancel")
+        self.journal.commit(call)
+        return True
+
+    def expire(self, call: LiveCall, reason: str) -> None:
+        if not call.settling and call.stopping is None:
+            self.stop(call, reason)
+
+    def stop(self, call: LiveCall, reason: str) -> None:
+        if call.queued or call.waiting_for is not None or not call.slot:
+            self.limiter.leave(call)
+            call.waiting_for = None
+            self.pipeline.stop(call, reason, self.settled)
+        else:
+            self.runner.stop(call, reason)
+
+    def _requested(self, call: LiveCall, events: list[Event]) -> None:
+        """Another process wrote a request into a call of ours."""
+        for event in events:
+            if event.type == "cancel_requested" and not call.settling and call.stopping is None:
+                call.cancel_reason = event.data.get("reason", "")
+                self.stop(call, "cancel")
+
+    async def request(self, id: str, thread: str, caller: str, kind: Any, data: dict[str, Any]) -> bool:
+        """Write into a call that another process owns. False: it has ended (a late result is kept even then)."""
+        while True:
+            found = await self.store.load(id, thread, caller)
+            if not found or (found[0].events[-1].state.is_terminal and kind != "late_result"):
+                return False
+            stored = found[0]
+            last = stored.events[-1]
+            event = Event(call_id=id, seq=last.seq + 1, at=self.clock.now(), type=kind, state=last.state, data=data)
+            first = stored.events[0]
+            change = Append(
+                id, thread, caller, first.data["tool"], last.seq, -1, [event], last.state, first.at,
+                cancel=kind == "cancel_requested", key=stored.key,
+            )  # fmt: skip
+            error = await self.journal.append(change)
+            if error is None:
+                return True
+            if error.code != "stale":
+                raise error
+
+    async def refresh(self, call: LiveCall) -> None:
+        """Bring a live call up to date with what others wrote into it, by writing nothing on top of what we know."""
+        if call.inflight is None:
+            await self.journal.flush(call)
+
+    # Looking.
+
+    def find_live(self, id: str, thread: str | None, caller: str | None) -> LiveCall | None:
+        """The live call of that name; None also when several threads have it and none was named."""
+        found = [
+            call
+            for call in self.live.get(id, ())
+            if (thread is None or call.thread == thread) and (caller is None or call.caller == caller)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def same_or_conflict(self, request: ToolCall, first: Event) -> None:
+        """Same id, same tool and arguments: the same call. Anything else is a conflict."""
+        same = first.data["tool"] == request.tool
+        if same and "arguments" in first.data:
+            try:
+                given = parse_arguments(request.arguments, max_size=self.limits.max_arguments_size)
+                same = canonical(given) == canonical(first.data["arguments"])
+            except ClicketError:
+                same = False
+        elif same:
+            kept = first.data["refused"]
+            same = kept["sha256"] is not None and fingerprint(request.arguments)["sha256"] == kept["sha256"]
+        if not same:
+            raise Conflict(
+                f"the id {request.id!r} is taken in thread {request.thread!r} by a call with another tool or other arguments. "
+                "Use a new id, or send the same call to get its result."
+            )
+
+    def remember(self, call: LiveCall) -> None:
+        known = self.live.get(call.id)
+        if known is None:
+            self.live[call.id] = [call]
+        elif call not in known:
+            known.append(call)
+
+    def forget(self, call: LiveCall) -> None:
+        for timer in (call.deadline_timer, call.queue_timer):
+            if timer is not None:
+                timer.cancel()
+        known = self.live.get(call.id)
+        if known is not None and call in known:
+            known.remove(call)
+            if not known:
+                del self.live[call.id]
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Every task has a parent: the engine waits for its tasks when it closes."""
+        task = self._loop.create_task(coroutine)
+        self.tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _start(self, call: LiveCall) -> None:
+        """`spawn` for the task that every call needs: it signs itself off, which saves the loop a callback."""
+        self.tasks.add(self._loop.create_task(self._drive(call)))
+
+    def spawn_later(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """For timers: make the coroutine only when its time has come."""
+        self.spawn(start())
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task of the engine failed", exc_info=task.exception())
+
+
+class _Denied(ClicketError):
+    code = "approval_denied"
+
+
+def result_from(call: LiveCall) -> ToolResult:
+    """The result of a call that was settled here; equal to the one folded from its events."""
+    done = call.outcome is State.COMPLETED
+    return ToolResult(
+        call_id=call.id,
+        tool=call.tool_name,
+        state=call.outcome,
+        output=call.output if done else None,
+        content=call.content if done else "",
+        truncated=call.truncated and done,
+        artifact=call.artifact if done else None,
+        error=None if done else call.error,
+        attempts=call.attempt,
+        cached=False,
+        duration=call.duration,
+        stages=call.stages,
+        metadata={**(call.request.metadata or {}), **call.metadata},
+    )

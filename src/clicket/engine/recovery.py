@@ -1,0 +1,178 @@
+"""After a crash: what dead owners left is taken over and settled honestly.
+
+A call that never started runs. One that started and has no outcome runs again only if its tool says that this does no harm;
+else its outcome is unknown, and it says so. Exactly-once effects are never claimed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clicket.engine.local import LocalEngine
+from clicket.errors import ClicketError
+from clicket.journal import LiveCall
+from clicket.kernel import State
+from clicket.model import Record, ToolCall, ToolError, fold
+from clicket.ports import Stored
+
+__all__ = ["Recovered", "recover"]
+
+_BATCH = 200
+
+
+class Recovered(msgspec.Struct, kw_only=True):
+    """How many calls were found, and what became of them."""
+
+    queued: int = 0
+    rerun: int = 0
+    unknown: int = 0
+    asked: int = 0
+    unavailable: int = 0
+    cancelled: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.queued + self.rerun + self.unknown + self.asked + self.unavailable + self.cancelled
+
+
+async def recover(engine: LocalEngine) -> Recovered:
+    """Take over every orphan whose tool is registered here; returns when each is settled or queued."""
+    report = Recovered()
+    while True:
+        orphans = await engine.store.claim_orphans(engine.registry.names, _BATCH)
+        for stored in orphans:
+            call, record = _revive(engine, stored)
+            what = _take_up(engine, call, record, stored)
+            setattr(report, what, getattr(report, what) + 1)
+            if call.inflight is not None or call.staged:
+                await engine.journal.flush(call)
+        if len(orphans) < _BATCH:
+            return report
+
+
+def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
+    record = fold(stored.events)
+    request = ToolCall(
+        record.tool,
+        record.arguments,
+        id=record.id,
+        thread=record.thread,
+        timeout=record.timeout,
+        deadline=record.deadline,
+        priority=record.priority,
+        request_id=record.request_id,
+        metadata=stored.events[0].data.get("metadata"),
+    )
+    now = engine.clock.now()
+    call = LiveCall(
+        request,
+        id=record.id,
+        caller=record.caller,
+        created_at=record.created_at,
+        submitted_at=engine.clock.monotonic() - max(now - record.created_at, 0.0),
+        idempotency_key=record.idempotency_key,
+    )
+    call.key, call.fence = stored.key, stored.fence
+    call.state, call.seq, call.events = record.state, stored.events[-1].seq, list(stored.events)
+    call.stages = dict(record.stages)
+    call.attempt = len(record.attempts)
+    call.started_at = record.started_at
+    call.progress = record.progress
+    call.waiting_for = record.waiting_for
+    call.outputs = sum(1 for event in stored.events if event.type == "output")
+    return call, record
+
+
+def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored) -> str:
+    """Decide by what the journal says; the answer is the report's field."""
+    started = call.state in (State.RUNNING, State.STREAMING)
+    engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
+    if stored.claims > engine.limits.max_claims:
+        text = f"its worker died {stored.claims - 1} times; it is not tried again. Look at the tool, then submit a new call."
+        _fail(engine, call, "outcome_unknown", text)
+        return "unknown"
+    if started and not (record.cancel_requested and engine.registry.find(call.tool_name)[0].options.repeatable):
+        return _take_up_started(engine, call, record)
+    if record.cancel_requested:
+        call.cancel_reason = "requested before the former owner died"
+        engine.pipeline.stop(call, "cancel", engine.settled)
+        return "cancelled"
+    return _queue_again(engine, call, record, "queued")
+
+
+def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str:
+    tool = engine.registry.find(call.tool_name)[0]
+    policy = tool.options.recovery
+    if policy == "rerun" or (policy == "auto" and tool.options.repeatable):
+        error = _unknown(f"the process that ran attempt {call.attempt} died; the tool may be run again.")
+        engine.journal.advance(
+            call, State.RETRYING, {"attempt": call.attempt, "error": msgspec.to_builtins(error), "delay": 0.0}
+        )
+        return _queue_again(engine, call, record, "rerun")
+    if policy == "ask":
+        error = _unknown(
+            f"the process that ran attempt {call.attempt} died; somebody must decide whether to run it again."
+        )
+        engine.journal.advance(
+            call,
+            State.RETRYING,
+            {"attempt": call.attempt, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"},
+        )
+        if _admit_again(engine, call):
+            engine.remember(call)
+            engine.ask(call, engine.policy.approval_timeout, purpose="recovery")
+            return "asked"
+        return "unavailable"
+    text = (
+        f"the process that ran attempt {call.attempt} died before an outcome was recorded: the tool's effect may or may not "
+        "have happened. Check, then submit a new call; tools that may repeat declare read_only or idempotent."
+    )
+    _fail(engine, call, "outcome_unknown", text)
+    return "unknown"
+
+
+def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str) -> str:
+    waiting = record.waiting_for == "approval"
+    if not _admit_again(engine, call):
+        return "unavailable"
+    engine.remember(call)
+    if record.deadline is not None:
+        left = max(record.created_at + record.deadline - engine.clock.now(), 0.0)
+        call.deadline_timer = engine.clock.call_later(left, engine.expire, call, "deadline")
+    if waiting:
+        call.waiting_for = "approval"
+        asked = next((e for e in reversed(call.events) if e.type == "approval_requested"), None)
+        timeout = asked.data.get("timeout") if asked is not None else None
+        if asked is not None and timeout is not None:
+            left = max(asked.at + timeout - engine.clock.now(), 0.0)
+            call.queue_timer = engine.clock.call_later(left, engine.expire, call, "approval")
+        return "asked"
+    engine.queue(call)
+    return what
+
+
+def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
+    """The tool of today must still take the arguments of then."""
+    find, _, validate = engine.pipeline.stages[:3]
+    try:
+        find(call)
+        validate(call)
+    except ClicketError as error:
+        text = (
+            f"the tool changed while the call was under way, and does not take its arguments any more: {error.message}"
+        )
+        _fail(engine, call, "tool_unavailable", text)
+        return False
+    engine.fit(call)
+    return True
+
+
+def _unknown(message: str) -> ToolError:
+    return ToolError(code="outcome_unknown", message=message, type="OutcomeUnknown")
+
+
+def _fail(engine: LocalEngine, call: LiveCall, code: str, message: str, **details: Any) -> None:
+    error = ToolError(code=code, message=message, type="".join(w.title() for w in code.split("_")), details=details)
+    engine.pipeline.fail(call, error, engine.settled)

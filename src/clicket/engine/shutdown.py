@@ -1,0 +1,71 @@
+"""Leaving in order: no new calls, running ones finish or are stopped within a bound, waiting ones are handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+
+from clicket.engine.local import LocalEngine
+from clicket.errors import ClicketError
+
+__all__ = ["close"]
+
+logger = logging.getLogger("clicket.engine")
+
+
+class Closed(ClicketError):
+    """The runtime was closed while the call waited; a durable store keeps it, and the next runtime runs it."""
+
+    code = "closed"
+
+
+async def close(engine: LocalEngine, *, patience: float) -> None:
+    """`patience`: seconds that running calls get to finish by themselves."""
+    engine.closing = True
+    keeps = engine.store.durability != "none"
+    running = []
+    for calls in list(engine.live.values()):
+        for call in list(calls):
+            if call.slot:
+                running.append(call)
+            elif keeps:
+                engine.limiter.leave(call)
+                engine.forget(call)
+                engine.answer(
+                    call, Closed(f"the runtime was closed; call {call.id} waits for the next one over this store.")
+                )
+            else:
+                call.cancel_reason = "the runtime was closed"
+                engine.stop(call, "shutdown")
+    await _until_done(engine, patience)
+    for call in running:
+        if not call.settling and call.stopping is None:
+            call.cancel_reason = "the runtime was closed"
+            engine.runner.stop(call, "shutdown")
+    await _until_done(engine, engine.limits.cancel_grace + 5.0)
+    for tool in engine.registry:
+        closing = getattr(tool, "close", None)
+        if closing is not None and inspect.iscoroutinefunction(closing):
+            try:
+                await closing()
+            except Exception:
+                logger.exception("tool %s could not be closed", tool.name)
+    await engine.processes.close()
+    engine.workers.close(patience=0.2)
+    engine.journal.unsaved.clear()
+    await engine.store.close()
+    for task in list(engine.tasks):
+        task.cancel()
+
+
+async def _until_done(engine: LocalEngine, patience: float) -> None:
+    """Wait until no call is running here; bodies that were abandoned are not waited for."""
+    if patience <= 0:
+        return
+    deadline = asyncio.get_running_loop().time() + patience
+    while any(call.slot and not call.settled for calls in engine.live.values() for call in calls):
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0 or not engine.tasks:
+            return
+        await asyncio.wait(engine.tasks, timeout=min(left, 0.05), return_when=asyncio.FIRST_COMPLETED)

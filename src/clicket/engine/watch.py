@@ -1,0 +1,158 @@
+"""Following a call: live from memory, or from the store when another process runs it or it ended long ago."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from clicket.engine.local import LocalEngine
+from clicket.errors import NotFound, UsageError
+from clicket.journal import LiveCall
+from clicket.model import Event, Record, ToolResult, fold, result_of
+from clicket.model.codec import decode
+from clicket.ports import Stored, sleep
+
+__all__ = ["CallHandle", "find_live", "find_stored", "follow", "result_of_stored", "wait_for"]
+
+POLL_FIRST = 0.02
+POLL_MOST = 0.25
+_MAX_OUTPUT = 16 * 1024 * 1024
+
+
+async def find_stored(engine: LocalEngine, id: str, thread: str | None, caller: str | None) -> Stored:
+    """The one stored call of that id, or an error that says how to name it."""
+    found = await engine.store.load(id, thread, caller)
+    if not found:
+        where = f" in thread {thread!r}" if thread is not None else ""
+        raise NotFound(f"there is no call {id!r}{where}. It may have been swept; `history` lists what is there.")
+    if len(found) > 1:
+        threads = ", ".join(repr(s.events[0].data["thread"]) for s in found)
+        raise UsageError(f"{len(found)} threads have a call {id!r} ({threads}); pass thread= to say which.")
+    return found[0]
+
+
+async def find_live(engine: LocalEngine, id: str, thread: str | None, caller: str | None = None) -> LiveCall | None:
+    """The call if it is live here. A name that the caller chose may be in use in several threads: the store knows."""
+    call = engine.find_live(id, thread, caller)
+    if call is None or not call.events:
+        return None
+    if thread is None and call.request.id is not None:
+        await find_stored(engine, id, None, caller)
+    return call
+
+
+async def wait_for(call: LiveCall) -> ToolResult:
+    """The result of a live call. Whoever stops waiting disturbs nobody else."""
+    if call.result is not None:
+        return call.result
+    if call.refused is not None:
+        raise call.refused
+    waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+    call.waiters.append(waiter)
+    return await waiter
+
+
+async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: int) -> AsyncIterator[Event]:
+    """Events after a number, replayed and then live, up to the terminal one."""
+    if isinstance(call, LiveCall):
+        async for event in _follow_live(call, after):
+            yield event
+        return
+    key, delay, at = call.key, POLL_FIRST, after
+    while True:
+        events = await engine.store.events(key, id, at)
+        for event in events:
+            at = event.seq
+            yield event
+        if any(event.is_terminal for event in events):
+            return
+        if not events:
+            if not await engine.store.events(key, id, 0):
+                raise NotFound(f"call {id!r} was swept while it was being read.")
+            if at and (await engine.store.events(key, id, at - 1))[0].state.is_terminal:
+                return
+            await sleep(engine.clock, delay)
+            delay = min(delay * 2, POLL_MOST)
+        else:
+            delay = POLL_FIRST
+
+
+async def _follow_live(call: LiveCall, after: int) -> AsyncIterator[Event]:
+    at = after
+    while True:
+        events = call.events
+        while at < len(events):
+            event = events[at]
+            at += 1
+            yield event
+            if event.is_terminal:
+                return
+        if call.settled and at >= len(events):
+            return
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        call.watchers.append(watcher)
+        await watcher
+
+
+async def result_of_stored(engine: LocalEngine, stored: Stored, id: str) -> ToolResult:
+    """Wait for the outcome of a call that somebody else runs, or read the one it has."""
+    async for _ in follow(engine, stored, id, 0):
+        pass
+    events = await engine.store.events(stored.key, id, 0)
+    return await with_output(engine, fold(events))
+
+
+async def with_output(engine: LocalEngine, record: Record) -> ToolResult:
+    """A result whose output was too big for the journal gets it back from the artifact, if memory can take it."""
+    if record.truncated and record.artifact is not None:
+        data = await engine.store.read_artifact(record.artifact, 0, _MAX_OUTPUT + 1)
+        if len(data) <= _MAX_OUTPUT:
+            text = data.decode()
+            record.output = decode(data) if record.metadata.get("artifact_type") == "json" else text
+    return result_of(record)
+
+
+class CallHandle:
+    """A call that was accepted: durable, and running, waiting or ended somewhere."""
+
+    __slots__ = ("_call", "_engine", "caller", "id", "thread")
+
+    def __init__(self, engine: LocalEngine, call: LiveCall | Stored, *, id: str, thread: str, caller: str) -> None:
+        self._engine = engine
+        self._call = call
+        self.id = id
+        self.thread = thread
+        self.caller = caller
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Every event after number `after`, then live ones, ending with the terminal one."""
+        return follow(self._engine, self._call, self.id, after)
+
+    async def result(self) -> ToolResult:
+        """Wait for the outcome."""
+        if isinstance(self._call, LiveCall):
+            return await wait_for(self._call)
+        return await result_of_stored(self._engine, self._call, self.id)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
+        return await cancel(self._engine, self.id, self.thread, self.caller, reason)
+
+    def __repr__(self) -> str:
+        return f"<call {self.id}>"
+
+
+async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str | None, reason: str) -> bool:
+    """Stop a call wherever it is. A live one has ended, or was abandoned, when this returns."""
+    call = await find_live(engine, id, thread, caller)
+    if call is None:
+        stored = await find_stored(engine, id, thread, caller)
+        first = stored.events[0]
+        if stored.events[-1].state.is_terminal:
+            return False
+        return await engine.request(
+            id, first.data["thread"], first.data.get("caller", ""), "cancel_requested", {"reason": reason}
+        )
+    asked = engine.cancel(call, reason)
+    result = await wait_for(call)
+    return asked or result.state.value == "cancelled"

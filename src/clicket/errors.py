@@ -1,0 +1,120 @@
+"""One error tree. Each error carries its code and says what to do next; stages raise, the pipeline turns errors into results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+__all__ = [
+    "ApprovalDenied",
+    "ClicketError",
+    "Conflict",
+    "InvalidInput",
+    "InvalidTransition",
+    "NotFound",
+    "PermissionDenied",
+    "QueueFull",
+    "ResultUnserializable",
+    "RetryableError",
+    "StoreUnavailable",
+    "ToolNotFound",
+    "ToolUnavailable",
+    "UsageError",
+    "did_you_mean",
+]
+
+
+class ClicketError(Exception):
+    """The root of every error that clicket raises on purpose."""
+
+    code = "clicket_error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Any] = details
+
+
+class InvalidTransition(ClicketError):
+    """An edge that is not in the table was asked for; nothing was changed."""
+
+    code = "invalid_transition"
+
+
+class UsageError(ClicketError, ValueError):
+    """The library was called in a way that cannot work: a wrong option, a missing import, a runtime that is not open."""
+
+    code = "usage"
+
+
+class NotFound(ClicketError, LookupError):
+    """No call or artifact has this name."""
+
+    code = "not_found"
+
+
+class RetryableError(ClicketError):
+    """Raised by a tool to say: this failure is transient, try again (after `retry_after` seconds, if given)."""
+
+    code = "tool_error"
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Conflict(ClicketError):
+    """The id is taken by a call with other arguments; no call was made."""
+
+    code = "conflict"
+
+
+class QueueFull(ClicketError):
+    """The waiting line is full; no call was made."""
+
+    code = "queue_full"
+
+
+class StoreUnavailable(ClicketError):
+    """The store did not take the write or answer the read; nothing half-written is left behind."""
+
+    code = "store_unavailable"
+
+
+class ToolNotFound(ClicketError):
+    code = "tool_not_found"
+
+
+class ToolUnavailable(ClicketError):
+    code = "tool_unavailable"
+
+
+class PermissionDenied(ClicketError):
+    code = "permission_denied"
+
+
+class ApprovalDenied(ClicketError):
+    code = "approval_denied"
+
+
+class ResultUnserializable(ClicketError):
+    code = "result_unserializable"
+
+
+class InvalidInput(ClicketError, ValueError):
+    """Arguments that the tool will never see. `problems` lists every complaint with its JSON path."""
+
+    code = "invalid_input"
+
+    def __init__(self, problems: Iterable[Mapping[str, str]] | str, hint: str = "") -> None:
+        listed = [{"path": "", "message": problems}] if isinstance(problems, str) else [dict(p) for p in problems]
+        text = "; ".join(f"{p['path'] or '(arguments)'}: {p['message']}" for p in listed)
+        super().__init__(f"{text}. {hint}" if hint else text, problems=listed)
+        self.problems: list[dict[str, str]] = listed
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence naming near misses of `name`, or an empty string."""
+    near = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f" Did you mean {', '.join(repr(n) for n in near)}?" if near else ""

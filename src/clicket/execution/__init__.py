@@ -1,0 +1,25 @@
+"""Where bodies run: lanes, limits, retries, and the signs of life on the way."""
+
+from __future__ import annotations
+
+from clicket.execution.limits import RUNTIME, Limiter
+from clicket.execution.outcome import Stopped, state_of, stop_error
+from clicket.execution.processes import ProcessPool
+from clicket.execution.retry import describe, transient
+from clicket.execution.runner import Runner, lane_of
+from clicket.execution.sink import CallSink, progress_data
+
+__all__ = [
+    "RUNTIME",
+    "CallSink",
+    "Limiter",
+    "ProcessPool",
+    "Runner",
+    "Stopped",
+    "describe",
+    "lane_of",
+    "progress_data",
+    "state_of",
+    "stop_error",
+    "transient",
+]

@@ -1,0 +1,29 @@
+"""Tools that run in child processes, so that they can always be stopped and can harm no call but their own.
+
+    runtime ── pool ── handle ══ job socket ═════════════╗
+                          ║                              ║
+                          ╚═ lifeline ═ guard ── fork ── worker ── the tool ── its own children
+
+The *worker* runs tool bodies, one at a time, and is kept warm between calls. The *guard* is its small parent: it runs no
+foreign code, adopts whatever the tool leaves orphaned, and ends the whole tree when it is told to, when the worker dies,
+or when the runtime is gone. Only JSON crosses the sockets.
+
+The names below are loaded when they are asked for: the child imports this package too, and needs none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clicket.execution.processes.pool import ProcessPool, Target, ToolFailed, Worker, WorkerDied, target_of
+
+__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "target_of"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from clicket.execution.processes import pool
+
+    return getattr(pool, name)

@@ -1,0 +1,169 @@
+"""One job in the child: find the tool, bind the arguments, say that it starts, run it, encode what comes of it.
+
+Async tools get a fresh event loop each time. Every exception becomes a `Failure`, also `sys.exit`: only the end of the
+process itself ends the worker.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from clicket.errors import InvalidInput, ResultUnserializable, UsageError
+from clicket.execution.processes.target import MAIN, resolve
+from clicket.execution.processes.wire import MAX_FRAME, Failure, Job, Kind
+from clicket.execution.processes.worker import Line, check_process, is_original, is_stopping
+from clicket.execution.retry import transient
+from clicket.model.codec import decode, encode, encode_output
+from clicket.tools.context import STREAMED, ToolContext
+from clicket.tools.options import Options
+
+__all__ = ["perform"]
+
+_MAX_TEXT = 64 * 1024
+_OURS = os.path.dirname(__file__)
+
+
+def perform(job: Job, line: Line) -> tuple[Kind, bytes]:
+    """The kind and payload of the job's answer."""
+    sink = _WireSink(line)
+    line.speaker = sink
+    tool: Any = None
+    try:
+        tool = resolve(job.target)
+        try:
+            bound = tool.bind(decode(job.arguments))
+        except InvalidInput as error:
+            return _failed(_describe(error, "invalid_input", problems=error.problems))
+        fields = dict(job.context)
+        sink.start(fields.pop("time_left", None))
+        output = _run(tool, bound, ToolContext(sink, **fields))
+        check_process()
+        if output is STREAMED:
+            return Kind.STREAMED, b""
+        return Kind.OUTPUT, _fitting(encode_output(output))
+    except ResultUnserializable as error:
+        return _failed(_describe(error, "result_unserializable"))
+    except BaseException as error:
+        check_process(error)
+        return _failed(_judge(error, tool))
+
+
+def _run(tool: Any, bound: Any, ctx: ToolContext) -> Any:
+    if not tool.is_async:
+        return tool.run(bound, ctx)
+    import asyncio
+
+    return asyncio.run(tool.run(bound, ctx))
+
+
+def _fitting(text: bytes) -> bytes:
+    if len(text) > MAX_FRAME:
+        raise ResultUnserializable(
+            f"the tool ran, but {len(text):,} bytes at once are over the limit of {MAX_FRAME:,}. "
+            "Write them to a file and return the file's name."
+        )
+    return text
+
+
+# Failures ------------------------------------------------------------------------------------------------------------
+
+
+def _failed(failure: Failure) -> tuple[Kind, bytes]:
+    return Kind.FAILED, encode(failure)
+
+
+def _judge(error: BaseException, tool: Any) -> Failure:
+    # Judged here, where the exception is: its class and attributes do not cross.
+    retryable = transient(error, tool.options if tool is not None else Options())
+    asked = getattr(error, "retry_after", None)
+    retry_after = float(asked) if isinstance(asked, int | float) and math.isfinite(asked) else None
+    return _describe(error, "tool_error", retryable=retryable, retry_after=retry_after)
+
+
+def _describe(error: BaseException, code: str, **more: Any) -> Failure:
+    name, module = type(error).__name__, type(error).__module__
+    module = "__main__" if module == MAIN else module
+    return Failure(code=code, type=name, module=module, message=_message(error), traceback=_traceback(error), **more)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # a broken __str__ of the tool's own
+        text = ""
+    if isinstance(error, SystemExit):
+        text = f"the tool called sys.exit({error.code!r}); return or raise instead."
+    elif isinstance(error, MemoryError) and not text:
+        text = "the tool ran out of memory."
+    return _clean(text) or f"the tool raised {type(error).__name__} without a message"
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback from the tool's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    try:
+        return _clean("".join(traceback.format_exception(type(error), error, trace)))
+    except Exception:  # no memory left for it, or a broken __str__
+        return ""
+
+
+def _is_ours(file: str) -> bool:
+    return os.path.dirname(file) == _OURS
+
+
+def _clean(text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT // 2]}\n...\n{text[-_MAX_TEXT // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class _WireSink:
+    """The signs of life of one job. Written straight to the socket: a tool that is faster than the journal waits there."""
+
+    __slots__ = ("_deadline", "_line")
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._deadline: float | None = None
+
+    def start(self, time_left: float | None) -> None:
+        """Everything up to here was preparation: now the body's time begins."""
+        self._deadline = None if time_left is None else time.monotonic() + time_left
+        self._send(Kind.STARTED)
+
+    def emit(self, chunk: Any) -> None:
+        self._send(Kind.EMIT, _fitting(encode_output(chunk)))
+
+    def progress(self, step: float, total: float | None, text: str) -> None:
+        self._send(Kind.PROGRESS, encode_output({"step": step, "total": total, "text": text}))
+
+    def heartbeat(self) -> None:
+        self._send(Kind.HEARTBEAT)
+
+    def note(self, text: str, data: Mapping[str, Any]) -> None:
+        self._send(Kind.NOTE, encode_output({"text": text, "data": dict(data)}))
+
+    async def drain(self) -> None:
+        """Nothing is kept back here: what was emitted has been written."""
+
+    @property
+    def cancelled(self) -> bool:
+        return is_stopping()
+
+    @property
+    def time_left(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
+    def _send(self, kind: Kind, payload: bytes = b"") -> None:
+        if not is_original():
+            raise UsageError(
+                "a ToolContext cannot be used in a process that the tool forked; report to the tool instead."
+            )
+        self._line.say(self, kind, payload)

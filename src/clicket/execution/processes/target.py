@@ -1,0 +1,176 @@
+"""How a child finds a tool: by importing its module, never by unpickling it.
+
+The tool of a script (`__main__`) is found by running the script's file again under another name, which is why such a
+script needs its `if __name__ == "__main__":` guard.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from clicket.errors import UsageError
+
+__all__ = ["MAIN", "Target", "refuse_unguarded_main", "resolve", "target_of"]
+
+MAIN = "__clicket_main__"
+"""The name under which a worker runs the file of the runtime's `__main__`."""
+
+_loading_main = False
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a tool is: a module, the dotted name in it, and the file to load when the name alone would not find it."""
+
+    module: str
+    qualname: str
+    file: str | None
+
+
+def target_of(tool: Any) -> Target:
+    """The target of a function tool, or a `UsageError` that says why a child process could not find it."""
+    name = getattr(tool, "name", type(tool).__name__)
+    fn = getattr(tool, "fn", None)
+    if fn is None:
+        raise UsageError(
+            f"{name}: isolation='process' is for function tools made with @tool, not for {type(tool).__name__}. "
+            "Leave isolation at 'auto', or call it from a function tool."
+        )
+    module, qualname = getattr(fn, "__module__", None), getattr(fn, "__qualname__", None)
+    if not module or not qualname or "<" in qualname:
+        raise UsageError(
+            f"{name}: isolation='process' cannot find {qualname or fn!r} by importing its module. "
+            "Define the tool with `def` at the top level of a module, not as a lambda or inside another function."
+        )
+    loaded = sys.modules.get(module)
+    if loaded is None:
+        raise UsageError(f"{name}: its module {module!r} is not imported under that name. Import it, do not exec it.")
+    qualname = _name_in(loaded, qualname, tool)
+    if qualname is None:
+        raise UsageError(
+            f"{name}: no name in module {module!r} is bound to this tool, so that a child process cannot find it. "
+            f"Decorate the function with @tool, or assign the tool to a name at the top level of {module!r}."
+        )
+    if module != "__main__":
+        return Target(module=module, qualname=qualname, file=_file_of(loaded))
+    return _target_in_main(name, loaded, qualname)
+
+
+def _target_in_main(name: str, main: ModuleType, qualname: str) -> Target:
+    if main.__spec__ is not None and main.__spec__.name != "__main__":  # started with `python -m package.module`
+        return Target(module=main.__spec__.name, qualname=qualname, file=_file_of(main))
+    file = _file_of(main)
+    if file is None:
+        raise UsageError(
+            f"{name}: isolation='process' needs a tool that lives in a file; this one was typed in or piped in. "
+            "Move it to a module and import it."
+        )
+    return Target(module="__main__", qualname=qualname, file=file)
+
+
+def _name_in(module: ModuleType, qualname: str, tool: Any) -> str | None:
+    """The name of `tool` in its module: its function's name when that is bound to a tool, else any name bound to it."""
+    found = _follow(module, qualname)
+    if found is tool:
+        return qualname
+    for name, value in vars(module).items():
+        if value is tool:
+            return name
+    return qualname if _is_tool(found) else None
+
+
+def _file_of(module: ModuleType) -> str | None:
+    file = getattr(module, "__file__", None)
+    return str(Path(file).absolute()) if file and Path(file).is_file() else None
+
+
+def _follow(module: ModuleType, qualname: str) -> Any:
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _is_tool(found: Any) -> bool:
+    return all(hasattr(found, name) for name in ("bind", "run", "is_async"))
+
+
+# In the child --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def resolve(target: Target) -> Any:
+    """The tool itself. Imported once per worker: later calls in the same worker see the same module and its state."""
+    module = _load(target)
+    found = _follow(module, target.qualname)
+    if not _is_tool(found):
+        raise UsageError(
+            f"{target.module}.{target.qualname} is no tool in the worker process. "
+            "A tool with isolation='process' must be made by importing its module alone, without arguments or conditions."
+        )
+    return found
+
+
+def _load(target: Target) -> ModuleType:
+    if target.module == "__main__":
+        assert target.file is not None
+        return sys.modules.get(MAIN) or _run_main(target.file)
+    if target.module in sys.modules or target.file is None or _importable(target.module, target.file):
+        return importlib.import_module(target.module)
+    # The runtime loaded this file under a name of its own choice (a plugin, a path on the command line): do the same.
+    spec = importlib.util.spec_from_file_location(target.module, target.file)
+    if spec is None or spec.loader is None:
+        return importlib.import_module(target.module)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[target.module] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[target.module]
+        raise
+    return module
+
+
+def _importable(module: str, file: str) -> bool:
+    """Does the name lead to the same file here as in the runtime?"""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    if spec is None or spec.origin is None:
+        return False
+    return spec.origin == file or (Path(spec.origin).exists() and os.path.samefile(spec.origin, file))
+
+
+def _run_main(file: str) -> ModuleType:
+    global _loading_main
+    code = compile(Path(file).read_bytes(), file, "exec")
+    module = ModuleType(MAIN)
+    module.__file__ = file
+    sys.modules[MAIN] = module
+    _loading_main = True
+    try:
+        exec(code, module.__dict__)  # noqa: S102 - the runtime's own script, which is running already
+    except BaseException:
+        del sys.modules[MAIN]
+        raise
+    finally:
+        _loading_main = False
+    return module
+
+
+def refuse_unguarded_main() -> None:
+    """Stop a script without a main guard from starting workers that start workers."""
+    if _loading_main:
+        raise UsageError(
+            "a worker process runs this script's file again to find its tools, and the script starts a runtime while it "
+            'does. Put the code that runs under `if __name__ == "__main__":`, or move the tools to a module.'
+        )

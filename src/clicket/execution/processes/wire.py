@@ -1,0 +1,139 @@
+"""Frames between the runtime and a worker: a length, a kind, and JSON. Nothing that is read can name code to run,
+except the target of a job, which only the runtime writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct as Layout
+from typing import Any
+
+import msgspec
+
+from clicket.execution.processes.target import Target
+
+__all__ = ["BIG", "MAX_FRAME", "Failure", "Frames", "Job", "Kind", "WireError", "header", "read", "send"]
+
+MAX_FRAME = 512 * 1024 * 1024
+BIG = 4 * 1024 * 1024
+"""Payloads above this are joined and handed on in a thread, so that the event loop does not copy them."""
+
+_HEADER = Layout("!IB")
+
+
+class Kind(IntEnum):
+    """What a frame says. The runtime sends `JOB`, the worker everything else."""
+
+    READY = 1
+    JOB = 2
+    STARTED = 3
+    EMIT = 4
+    PROGRESS = 5
+    HEARTBEAT = 6
+    NOTE = 7
+    OUTPUT = 8
+    STREAMED = 9
+    FAILED = 10
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a tool's body. The arguments stay encoded until the tool's module is imported."""
+
+    target: Target
+    arguments: msgspec.Raw
+    context: dict[str, Any]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job has no output. `code` is the error code of the call: tool_error, invalid_input, result_unserializable."""
+
+    code: str
+    type: str
+    module: str
+    message: str
+    retryable: bool | None = None
+    retry_after: float | None = None
+    traceback: str = ""
+    problems: list[dict[str, str]] = []
+
+
+class WireError(Exception):
+    """The bytes are no frame: something wrote to a descriptor that it does not own."""
+
+
+def header(kind: Kind, size: int) -> bytes:
+    return _HEADER.pack(size, kind)
+
+
+def send(fd: int, kind: Kind, payload: bytes = b"") -> None:
+    """Write one frame to a blocking descriptor. It waits when the reader lags behind: that is the back-pressure."""
+    rest = [memoryview(header(kind, len(payload))), memoryview(payload)]
+    while rest:
+        written = os.writev(fd, rest)
+        while rest and written >= len(rest[0]):
+            written -= len(rest.pop(0))
+        if written:
+            rest[0] = rest[0][written:]
+
+
+def read(fd: int) -> tuple[Kind, bytearray] | None:
+    """Read one frame from a blocking descriptor, or None when the other side has closed it."""
+    head = _read_exactly(fd, _HEADER.size)
+    if head is None:
+        return None
+    size, kind = _HEADER.unpack(head)
+    payload = _read_exactly(fd, size)
+    return None if payload is None else (Kind(kind), payload)
+
+
+def _read_exactly(fd: int, size: int) -> bytearray | None:
+    buffer = bytearray(size)
+    view, got = memoryview(buffer), 0
+    while got < size:
+        count = os.readv(fd, [view[got:]])
+        if count == 0:
+            return None
+        got += count
+    return buffer
+
+
+class Frames:
+    """Cuts a stream into frames as it arrives. A payload is a list of pieces, so that a big one is copied only once."""
+
+    __slots__ = ("_head", "_kind", "_left", "_pieces")
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._kind: Kind | None = None
+        self._left = 0
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: bytes) -> Iterator[tuple[Kind, list[bytes]]]:
+        view = memoryview(data)
+        while True:
+            if self._kind is None:
+                missing = _HEADER.size - len(self._head)
+                self._head += view[:missing]
+                view = view[missing:]
+                if len(self._head) < _HEADER.size:
+                    return
+                self._open()
+            if self._left and view:
+                piece = bytes(view[: self._left])
+                view = view[len(piece) :]
+                self._left -= len(piece)
+                self._pieces.append(piece)
+            if self._left:
+                return
+            assert self._kind is not None
+            kind, pieces = self._kind, self._pieces
+            self._kind, self._pieces = None, []
+            yield kind, pieces
+
+    def _open(self) -> None:
+        size, kind = _HEADER.unpack(self._head)
+        self._head.clear()
+        if size > MAX_FRAME or kind not in Kind._value2member_map_:
+            raise WireError(f"a frame of kind {kind} and {size} bytes")
+        self._kind, self._left = Kind(kind), size

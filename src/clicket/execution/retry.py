@@ -1,0 +1,65 @@
+"""Which failures are tried again, and after how long. A failure that does not say it is transient is not."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from clicket.errors import ClicketError, RetryableError
+from clicket.model import ToolError
+from clicket.tools import Options
+
+__all__ = ["backoff", "describe", "transient"]
+
+MAX_DELAY = 60.0
+_NOT_OURS_TO_TELL = ("usage", "not_found", "clicket_error", "invalid_transition")
+_TRANSIENT_STATUS = frozenset({429, 502, 503, 504})
+
+
+def transient(error: BaseException, options: Options) -> bool:
+    """Does the error, or the tool's author, say that another try may help?"""
+    told = getattr(error, "retryable", None)
+    if isinstance(told, bool):
+        return told
+    if isinstance(error, RetryableError | ConnectionError):
+        return True
+    if options.retry_on and isinstance(error, options.retry_on):
+        return True
+    return _status(error) in _TRANSIENT_STATUS
+
+
+def _status(error: BaseException) -> Any:
+    """The HTTP status that clients' exceptions carry, under the names in use."""
+    response = getattr(error, "response", None)
+    return (
+        getattr(error, "status_code", None) or getattr(error, "status", None) or getattr(response, "status_code", None)
+    )
+
+
+def backoff(retry: int, options: Options, error: BaseException, chance: random.Random) -> float:
+    """Seconds before retry number `retry` (1, 2, …): doubled, jittered, capped, never shorter than Retry-After."""
+    delay = min(options.retry_delay * 2.0 ** (retry - 1), MAX_DELAY) * (0.5 + chance.random() / 2)
+    asked = getattr(error, "retry_after", None)
+    return max(delay, float(asked)) if isinstance(asked, int | float) and asked > 0 else delay
+
+
+def describe(error: BaseException, *, retryable: bool) -> ToolError:
+    """An exception as a value: its code if it is ours, else `tool_error`; never a traceback, never a bare repr."""
+    if isinstance(error, RecursionError):
+        message = "the tool recursed too deeply"
+    elif isinstance(error, SystemExit):
+        message = f"the tool called sys.exit({error.code!r})"
+    else:
+        message = str(error) or f"the tool raised {type(error).__name__} without a message"
+    code = error.code if isinstance(error, ClicketError) else "tool_error"
+    if code in _NOT_OURS_TO_TELL:
+        code = "tool_error"  # raised by the tool's own body while it used clicket
+    name = getattr(error, "type", None)
+    details = {k: v for k, v in getattr(error, "details", {}).items() if isinstance(v, str | int | float | bool)}
+    return ToolError(
+        code=code,
+        message=message[:4_000],
+        type=name if isinstance(name, str) else type(error).__name__,
+        retryable=retryable,
+        details=details,
+    )

@@ -1,0 +1,384 @@
+"""Runs attempts: each in its lane (loop, inline, worker thread, child process), each with a deadline, until one counts.
+
+Timeouts and cancels stop work. What cannot be stopped in time is abandoned, and says so; its slot stays taken until the
+body has really returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import to_builtins
+
+from clicket.bridge import Workers, fulfil
+from clicket.execution.outcome import Stopped, stop_error
+from clicket.execution.processes import ProcessPool, Worker, target_of
+from clicket.execution.retry import backoff, describe, transient
+from clicket.execution.sink import CallSink, ThreadSink, context_for
+from clicket.journal import Journal, LiveCall
+from clicket.kernel import State
+from clicket.model.codec import decode, encode
+from clicket.ports import Clock, Timer
+from clicket.tools import STREAMED, Options, Tool
+
+__all__ = ["Runner", "lane_of"]
+
+Lane = Callable[[LiveCall, Tool], Awaitable[Any]]
+_RETRYABLE_STOPS = ("attempt", "idle")
+
+
+def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
+    """Where a tool's body runs. Nothing sync runs on the loop unless its author wrote isolation="inline"."""
+    isolation = tool.options.isolation
+    if isolation != "auto":
+        return "loop" if isolation == "inline" and tool.is_async else isolation
+    if prefer_sync and getattr(tool, "run_sync", None) is not None:
+        return "thread"
+    return "loop" if tool.is_async else "thread"
+
+
+class Runner:
+    """`returned` is called when a body that was abandoned comes back after all, with its value or error."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        workers: Workers,
+        processes: ProcessPool,
+        *,
+        chance: random.Random,
+        grace: float,
+        abandon: Callable[[LiveCall], None],
+        returned: Callable[[LiveCall, tuple[Any, BaseException | None]], None],
+    ) -> None:
+        self.journal = journal
+        self.clock: Clock = journal.clock
+        self.workers = workers
+        self.processes = processes
+        self.grace = grace
+        self._chance = chance
+        self._abandon = abandon
+        self._returned = returned
+        self._lanes: dict[str, Lane] = {
+            "loop": self._on_loop,
+            "inline": self._inline,
+            "thread": self._in_thread,
+            "process": self._in_process,
+        }
+
+    async def run(self, call: LiveCall) -> None:
+        """Attempt until an output counts (then it is `call.output`), or raise what ended the last attempt."""
+        tool = call.required_tool()
+        options = tool.options
+        lane = self._lanes[call.lane]
+        call.sink = CallSink(self.journal, call)
+        try:
+            if call.state is not State.RUNNING:  # the lane needs making ready, or a call is taken up again
+                if call.lane == "process":
+                    call.worker = await self._prepare(call)
+                await self.begin(call)
+            await self._attempts(call, tool, options, lane)
+        finally:
+            if call.worker is not None:  # stopped between getting ready and starting
+                self.processes.release(call.worker)
+
+    async def _attempts(self, call: LiveCall, tool: Tool, options: Options, lane: Lane) -> None:
+        while True:
+            if call.stopping is not None:
+                raise Stopped(call.stopping)
+            try:
+                call.output = await lane(call, tool)
+                return
+            except Stopped as stop:
+                if (
+                    call.abandoned
+                    or stop.reason not in _RETRYABLE_STOPS
+                    or not options.repeatable
+                    or call.retries_left <= 0
+                ):
+                    raise
+                call.stopping = None
+                error: BaseException = stop
+                reason = stop_error(call, stop.reason)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as raised:
+                if not transient(raised, options) or call.retries_left <= 0:
+                    raise
+                error, reason = raised, describe(raised, retryable=True)
+            call.retries_left -= 1
+            delay = backoff(options.max_retries - call.retries_left, options, error, self._chance)
+            self.journal.advance(
+                call, State.RETRYING, {"attempt": call.attempt, "error": to_builtins(reason), "delay": delay}
+            )
+            self.journal.commit(call)
+            await self._wait(call, delay)
+            await self.begin(call)
+
+    async def begin(self, call: LiveCall) -> None:
+        """Intent before effect: the attempt's start is durable before the tool's code runs."""
+        self.stage_start(call)
+        await self.journal.flush(call)
+
+    def stage_start(self, call: LiveCall) -> None:
+        self.journal.advance(call, State.RUNNING)
+        call.attempt += 1
+        call.started_at = call.started_at or self.clock.now()
+        self.journal.record(call, "attempt_started", {"attempt": call.attempt})
+
+    def stop(self, call: LiveCall, reason: str) -> None:
+        """End what the call is doing now. The first reason counts."""
+        if call.stopping is None and not call.settling:
+            call.stopping = reason
+            if call.stopper is not None:
+                call.stopper()
+
+    # One attempt, by lane.
+
+    def _limits(self, call: LiveCall, tool: Tool) -> tuple[CallSink, list[Timer]]:
+        """Start the attempt's clocks."""
+        timeout = call.request.timeout or tool.options.timeout
+        sink: CallSink = call.sink
+        sink.begin(timeout)
+        timers: list[Timer] = []
+        if timeout is not None:
+            timers.append(self.clock.call_later(timeout, self.stop, call, "attempt"))
+        if tool.options.idle_timeout is not None:
+            timers.append(_IdleTimer(self, call, sink, tool.options.idle_timeout))
+        return sink, timers
+
+    async def _on_loop(self, call: LiveCall, tool: Tool) -> Any:
+        sink, timers = self._limits(call, tool)
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop() -> None:
+            task.cancel()
+            call.grace_timer = self.clock.call_later(self.grace, self._abandon, call)
+
+        call.stopper = stop
+        try:
+            output = await tool.run(call.bound, context_for(call, sink))
+        except asyncio.CancelledError:
+            if call.stopping is None:
+                raise RuntimeError("the tool raised CancelledError though nobody cancelled it") from None
+            task.uncancel()
+            raise Stopped(call.stopping) from None
+        except BaseException as error:
+            if call.stopping is not None:
+                await _absorb_cancel(task)
+                self._keep_late(call, None, error)
+                raise Stopped(call.stopping) from error
+            raise
+        finally:
+            call.stopper = None
+            for timer in timers:
+                timer.cancel()
+            if call.grace_timer is not None:
+                call.grace_timer.cancel()
+                call.grace_timer = None
+        if call.stopping is not None:
+            await _absorb_cancel(task)
+            self._keep_late(call, output, None)
+            raise Stopped(call.stopping)
+        return output
+
+    async def _inline(self, call: LiveCall, tool: Tool) -> Any:
+        """A sync body on the loop, by its author's wish: it cannot be stopped, so it has no deadline."""
+        call.sink.begin(None)
+        return tool.run(call.bound, context_for(call, call.sink))
+
+    async def _in_thread(self, call: LiveCall, tool: Tool) -> Any:
+        sink, timers = self._limits(call, tool)
+        body = getattr(tool, "run_sync", None) or tool.run
+        if tool.is_async and body is tool.run:
+            body = _run_async_body(body)
+        ctx = context_for(call, ThreadSink(sink))
+        bound = call.bound
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        context = contextvars.copy_context()
+
+        def done(value: Any, error: BaseException | None) -> None:
+            if outcome.done():
+                self._returned(call, (value, error))
+            elif error is not None:
+                outcome.set_exception(_no_stop_iteration(error))
+            else:
+                outcome.set_result(value)
+
+        def give_up() -> None:
+            if not outcome.done():
+                call.abandoned = True
+                outcome.set_exception(Stopped(call.stopping or "cancel"))
+
+        def stop() -> None:
+            # A deadline is a deadline; a cancel gives the body a moment to see ctx.cancelled and return.
+            if call.stopping in ("cancel", "shutdown"):
+                call.grace_timer = self.clock.call_later(self.grace, give_up)
+            else:
+                give_up()
+
+        call.stopper = stop
+        self.workers.submit(lambda: context.run(body, bound, ctx), done)
+        try:
+            output = await outcome
+        except Stopped:
+            raise
+        except BaseException as error:
+            if call.stopping is not None:
+                self._keep_late(call, None, error)
+                raise Stopped(call.stopping) from error
+            raise
+        finally:
+            call.stopper = None
+            for timer in timers:
+                timer.cancel()
+            if call.grace_timer is not None:
+                call.grace_timer.cancel()
+                call.grace_timer = None
+        if call.stopping is not None:
+            self._keep_late(call, output, None)
+            raise Stopped(call.stopping)
+        return output
+
+    async def _in_process(self, call: LiveCall, tool: Tool) -> Any:
+        worker: Worker = call.worker or await self._prepare(call)
+        call.worker = None
+        task = asyncio.current_task()
+        assert task is not None
+        call.stopper = task.cancel
+        sink: CallSink = call.sink
+        timers: list[Timer] = []
+
+        def started() -> None:
+            timers.extend(self._limits(call, tool)[1])
+
+        def message(kind: str, data: Any) -> None:
+            _relay(sink, kind, data)
+
+        context = {
+            "call_id": call.id,
+            "tool": call.tool_name,
+            "thread": call.thread,
+            "attempt": call.attempt,
+            "idempotency_key": call.idempotency_key,
+            "metadata": dict(call.request.metadata or {}),
+            "time_left": call.request.timeout or tool.options.timeout,
+        }
+        try:
+            reply = await worker.run(
+                target_of(tool), encode(call.arguments), context=context, started=started, message=message
+            )
+        except asyncio.CancelledError:
+            task.uncancel()
+            call.stopper = None
+            await worker.stop()
+            raise Stopped(call.stopping or "shutdown") from None
+        finally:
+            call.stopper = None
+            for timer in timers:
+                timer.cancel()
+            self.processes.release(worker)
+        if call.stopping is not None:
+            await _absorb_cancel(task)
+            self._keep_late(call, None if reply is None else decode(reply), None)
+            raise Stopped(call.stopping)
+        return STREAMED if reply is None else decode(reply)
+
+    async def _prepare(self, call: LiveCall) -> Worker:
+        """A worker of its own for the call. A call that is told to stop meanwhile stops here."""
+        if call.stopping is not None:
+            raise Stopped(call.stopping)
+        task = asyncio.current_task()
+        assert task is not None
+        call.stopper = task.cancel
+        try:
+            return await self.processes.acquire()
+        except asyncio.CancelledError:
+            task.uncancel()
+            raise Stopped(call.stopping or "shutdown") from None
+        finally:
+            call.stopper = None
+
+    async def _wait(self, call: LiveCall, delay: float) -> None:
+        """Back off, unless somebody stops the call."""
+        waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        timer = self.clock.call_later(delay, fulfil, waited)
+        call.stopper = lambda: fulfil(waited)
+        if call.stopping is not None:
+            fulfil(waited)
+        try:
+            await waited
+        finally:
+            call.stopper = None
+            timer.cancel()
+        if call.stopping is not None:
+            raise Stopped(call.stopping)
+
+    def _keep_late(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
+        """The body finished although it was told to stop: not the outcome, but not to be forgotten either."""
+        call.late = (value, error)
+
+
+class _IdleTimer:
+    """Ends the attempt when its sink was silent for too long; looks again only when it might be."""
+
+    __slots__ = ("_call", "_limit", "_runner", "_sink", "_timer")
+
+    def __init__(self, runner: Runner, call: LiveCall, sink: CallSink, limit: float) -> None:
+        self._runner, self._call, self._sink, self._limit = runner, call, sink, limit
+        self._timer = runner.clock.call_later(limit, self._look)
+
+    def _look(self) -> None:
+        left = self._sink.active_at + self._limit - self._runner.clock.monotonic()
+        if left <= 0:
+            self._runner.stop(self._call, "idle")
+        else:
+            self._timer = self._runner.clock.call_later(left, self._look)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+
+async def _absorb_cancel(task: asyncio.Task[Any]) -> None:
+    """A body that swallowed its cancellation, or finished before it arrived, must not leave it to the stages after it."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    while task.cancelling():
+        task.uncancel()
+
+
+def _no_stop_iteration(error: BaseException) -> BaseException:
+    """A future cannot carry StopIteration."""
+    if isinstance(error, StopIteration):
+        return RuntimeError("the tool raised StopIteration")
+    return error
+
+
+def _run_async_body(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An async body that its author sent to a thread gets a loop of its own there."""
+
+    def run(bound: Any, ctx: Any) -> Any:
+        async def main() -> Any:
+            return await body(bound, ctx)
+
+        return asyncio.run(main())
+
+    return run
+
+
+def _relay(sink: CallSink, kind: str, data: Any) -> None:
+    if kind == "emit":
+        sink.emit(data)
+    elif kind == "progress":
+        sink.progress(data["step"], data["total"], data["text"])
+    elif kind == "heartbeat":
+        sink.heartbeat()
+    elif kind == "note":
+        sink.note(data["text"], data["data"])

@@ -1,0 +1,208 @@
+"""Signs of life of a running tool become events. Nothing here grows with a slow reader or a chatty tool.
+
+A call journals at most 1,000 output events, and at most 1 MiB of output; what comes later goes to the artifact alone, announced
+by one `note` with its byte offset. Progress and heartbeats that come faster than they are stored are merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from clicket.bridge import on_loop_thread
+from clicket.execution.spool import Spool
+from clicket.journal import Journal, LiveCall
+from clicket.kernel import State
+from clicket.model.codec import decode, encode_output
+from clicket.tools import ToolContext
+
+__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data"]
+
+MAX_OUTPUT_EVENTS = 1_000
+MAX_OUTPUT_BYTES = 1024 * 1024
+MAX_REPORTS = 1_000
+_REPORT_EVERY = 1.0
+_BACKLOG = 64
+
+
+class CallSink:
+    """For bodies on the loop. One per call; attempts share it, and a new attempt starts its output anew."""
+
+    __slots__ = ("_call", "_journal", "_last_report", "active_at", "announced", "attempt_at", "deadline_at", "spool")
+
+    def __init__(self, journal: Journal, call: LiveCall) -> None:
+        self._journal = journal
+        self._call = call
+        self._last_report = 0.0
+        self.spool: Spool | None = None
+        self.announced = False
+        self.active_at = self.attempt_at = journal.clock.monotonic()
+        self.deadline_at: float | None = None
+
+    def begin(self, timeout: float | None) -> None:
+        """A new attempt: its clock starts, its output is empty."""
+        self.active_at = self.attempt_at = self._journal.clock.monotonic()
+        self.deadline_at = None if timeout is None else self.attempt_at + timeout
+        if self.spool is not None:
+            self.spool.close()
+            self.spool = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self._call.stopping is not None
+
+    @property
+    def time_left(self) -> float | None:
+        return None if self.deadline_at is None else self.deadline_at - self._journal.clock.monotonic()
+
+    def _silent(self) -> bool:
+        """After the call was told to stop or has ended, the tool's words change nothing any more."""
+        return self._call.settling or self._call.stopping is not None
+
+    def emit(self, chunk: Any) -> None:
+        if type(chunk) is not str:
+            chunk = decode(encode_output(chunk))
+        elif not chunk.isascii():
+            encode_output(chunk)  # refuses text that is not UTF-8
+        call = self._call
+        if self._silent():
+            return
+        self.active_at = self._journal.clock.monotonic()
+        if self.spool is None:
+            self.spool = Spool(MAX_OUTPUT_BYTES)
+        offset = self.spool.add(chunk)
+        if call.state is State.RUNNING:
+            self._journal.advance(call, State.STREAMING)
+        if call.outputs < MAX_OUTPUT_EVENTS and self.spool.size <= MAX_OUTPUT_BYTES and not self.announced:
+            call.outputs += 1
+            self._journal.record(call, "output", {"content": chunk, "offset": offset})
+        elif not self.announced:
+            self.announced = True
+            text = "Further output is not in the journal; it goes to the artifact that the outcome names."
+            self._journal.record(call, "note", {"text": text, "offset": offset, "reason": "output_limit"})
+        else:
+            return
+        self._journal.commit(call)
+
+    def progress(self, step: float, total: float | None, text: str) -> None:
+        call = self._call
+        if self._silent():
+            return
+        now = self.active_at = self._journal.clock.monotonic()
+        call.progress = progress_data(step, total, text, now - self.attempt_at)
+        self._report("progress", call.progress, now)
+
+    def heartbeat(self) -> None:
+        if not self._silent():
+            now = self.active_at = self._journal.clock.monotonic()
+            self._report("heartbeat", {}, now)
+
+    def _report(self, kind: Any, data: dict[str, Any], now: float) -> None:
+        call = self._call
+        staged = call.staged
+        if staged and staged[-1].type == kind:  # not written yet: the newer one takes its place
+            staged.pop()
+            call.seq -= 1
+        elif call.reported >= MAX_REPORTS and now - self._last_report < _REPORT_EVERY:
+            return
+        else:
+            call.reported += 1
+        self._last_report = now
+        if kind == "progress":
+            call.progress_kept = data
+        self._journal.record(call, kind, data)
+        self._journal.commit(call)
+
+    def note(self, text: str, data: Mapping[str, Any]) -> None:
+        if not self._silent() and self._call.reported < MAX_REPORTS:
+            self._call.reported += 1
+            self._journal.record(self._call, "note", {**decode(encode_output(dict(data))), "text": str(text)})
+            self._journal.commit(self._call)
+
+    async def drain(self) -> None:
+        call = self._call
+        if call.inflight is not None or call.staged:
+            await self._journal.flush(call)
+        else:
+            await asyncio.sleep(0)  # a generator that never waits must still let others run
+
+
+class ThreadSink:
+    """For bodies in worker threads: hands everything to the loop, and waits when the loop lags behind."""
+
+    __slots__ = ("_loop", "_room", "_sink")
+
+    def __init__(self, sink: CallSink) -> None:
+        self._sink = sink
+        self._loop = asyncio.get_running_loop()
+        self._room = threading.BoundedSemaphore(_BACKLOG)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._sink.cancelled
+
+    @property
+    def time_left(self) -> float | None:
+        return self._sink.time_left
+
+    def _hand_over(self, method: Any, *args: Any) -> None:
+        if on_loop_thread(self._loop):
+            method(*args)
+            return
+        self._room.acquire()
+        try:
+            self._loop.call_soon_threadsafe(self._take, method, args)
+        except RuntimeError:  # the loop is gone; so is everyone who could listen
+            self._room.release()
+
+    def _take(self, method: Any, args: tuple[Any, ...]) -> None:
+        try:
+            method(*args)
+        finally:
+            self._room.release()
+
+    def emit(self, chunk: Any) -> None:
+        self._hand_over(self._sink.emit, decode(encode_output(chunk)))
+
+    def progress(self, step: float, total: float | None, text: str) -> None:
+        self._hand_over(self._sink.progress, step, total, text)
+
+    def heartbeat(self) -> None:
+        self._hand_over(self._sink.heartbeat)
+
+    def note(self, text: str, data: Mapping[str, Any]) -> None:
+        self._hand_over(self._sink.note, text, decode(encode_output(dict(data))))
+
+    async def drain(self) -> None:
+        await self._sink.drain()
+
+
+def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:
+    """What a progress event says; the estimate assumes that the rest goes as fast as what is done."""
+    percentage = left = None
+    if total is not None and total > 0:
+        done = min(max(step / total, 0.0), 1.0)
+        percentage = round(done * 100, 2)
+        left = round(elapsed / done * (1 - done), 3) if done > 0 else None
+    return {
+        "step": step,
+        "total_steps": total,
+        "percentage": percentage,
+        "status": str(text)[:2_000],
+        "estimated_time_remaining": left,
+    }
+
+
+def context_for(call: LiveCall, sink: Any) -> ToolContext:
+    """The context of one attempt."""
+    return ToolContext(
+        sink,
+        call_id=call.id,
+        tool=call.tool_name,
+        thread=call.thread,
+        attempt=call.attempt,
+        idempotency_key=call.idempotency_key,
+        metadata=call.request.metadata or {},
+    )

@@ -1,0 +1,214 @@
+"""The only writer of call state: check the table, append, then publish. Nothing is published before it is appended.
+
+Events are staged on the call and handed to the store as one unit by `commit`. A call has at most one unit under way; what
+is staged meanwhile goes with the next one, so a fast producer makes bigger units, not more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clicket.bridge import fulfil
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.journal.live import LiveCall, Then
+from clicket.kernel import CALL, State
+from clicket.model import Event, EventType
+from clicket.ports import Append, Clock, Duplicate, Stale, Store, Unstorable, sleep
+
+__all__ = ["Fenced", "Journal", "Listener"]
+
+logger = logging.getLogger("clicket.journal")
+
+Listener = Callable[[LiveCall, list[Event]], None]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+_RETRY_FIRST = 0.05
+_RETRY_MOST = 1.0
+
+
+class Fenced(ClicketError):
+    """The call belongs to another owner now; what this one says can only be kept as a late result."""
+
+    code = "fenced"
+
+
+class Journal:
+    """`patience`: seconds an outcome that cannot be written is retried before those who wait for it are told."""
+
+    def __init__(self, store: Store, clock: Clock, spawn: Spawn, *, patience: float = 10.0) -> None:
+        self.store = store
+        self.clock = clock
+        self.patience = patience
+        self.listeners: list[Listener] = []
+        self.listener_errors = 0
+        self.unsaved: set[LiveCall] = set()
+        self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
+        self.on_unsaved: Callable[[LiveCall, ClicketError], None] | None = None
+        self._spawn = spawn
+        self._now = clock.now
+        self._append = store.append
+        self._edges = CALL.edges
+
+    # Staging: nothing here is visible to anybody yet.
+
+    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
+        """Stage an event that leaves the state as it is."""
+        call.seq = seq = call.seq + 1
+        call.staged.append(
+            Event(
+                call_id=call.id, seq=seq, at=self._now() if at is None else at, type=kind, state=call.state, data=data
+            )
+        )
+
+    def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None) -> None:
+        """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
+        current = call.state
+        if to not in self._edges[current]:
+            raise CALL.refusal(current, to)
+        call.state = to
+        body: dict[str, Any] = {"from": current._value_, "to": to._value_}
+        if data:
+            body.update(data)
+        call.seq = seq = call.seq + 1
+        now = self._now()
+        if not self._edges[to]:
+            call.ended_at = now
+        call.staged.append(Event(call_id=call.id, seq=seq, at=now, type="state_changed", state=to, data=body))
+
+    # Appending: one unit of a call at a time.
+
+    def commit(self, call: LiveCall, then: Then | None = None) -> None:
+        """Append what is staged; `then` is called once it is durable, or could not be made so."""
+        if then is not None:
+            call.thens.append(then)
+        if call.inflight is None:
+            self._send(call)
+
+    async def flush(self, call: LiveCall) -> None:
+        """Commit, and wait until it is durable."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.commit(call, lambda _, error: fulfil(future, None, error))
+        await future
+
+    def _send(self, call: LiveCall) -> None:
+        events, call.staged = call.staged, []
+        thens, call.thens = call.thens, []
+        change = Append(
+            call.id,
+            call.thread,
+            call.caller,
+            call.tool_name,
+            events[0].seq - 1 if events else call.seq,
+            call.fence,
+            events,
+            call.state,
+            call.created_at,
+            call.ended_at,
+            call.waiting_for,
+            False,
+            tuple(name for name in (call.artifact, call.stream_artifact) if name is not None),
+            call.key,
+            call,
+        )
+        call.inflight = (change, thens)
+        self._append(change, self._appended)
+
+    def _appended(self, change: Append, error: ClicketError | None) -> None:
+        call: LiveCall = change.token
+        assert call.inflight is not None
+        thens = call.inflight[1]
+        if error is None:
+            call.key = change.key
+            call.inflight = None
+            if self.unsaved:
+                self.unsaved.discard(call)
+            self.publish(call, list(change.events))
+            for then in thens:
+                then(call, None)
+            if (call.staged or call.thens) and call.inflight is None:
+                self._send(call)
+        elif isinstance(error, Stale):
+            self._spawn(self._rebase(call, change, thens))
+        elif isinstance(error, Duplicate | Unstorable) or change.expect == 0:
+            call.inflight = None
+            thens, call.thens, call.staged = thens + call.thens, [], []
+            for then in thens:
+                then(call, error)
+        else:
+            self._spawn(self._persevere(call, change, thens, error))
+
+    async def append(self, change: Append) -> ClicketError | None:
+        """Append past the staging, and wait: for retries, and for requests into calls that others own."""
+        answer: asyncio.Future[ClicketError | None] = asyncio.get_running_loop().create_future()
+        self._append(change, lambda _, error: fulfil(answer, error))
+        return await answer
+
+    def publish(self, call: LiveCall, events: list[Event]) -> None:
+        """Show durable events to those who watch the call. A listener that raises is counted and harms nobody."""
+        call.events.extend(events)
+        if call.watchers:
+            watchers, call.watchers = call.watchers, []
+            for watcher in watchers:
+                fulfil(watcher)
+        for listener in self.listeners:
+            try:
+                listener(call, events)
+            except Exception:
+                self.listener_errors += 1
+                logger.exception("a listener failed on call %s; the call is not affected", call.id)
+
+    # What can go wrong after a call exists.
+
+    async def _rebase(self, call: LiveCall, change: Append, thens: list[Then]) -> None:
+        """Another process wrote to the call: take its events in, then try again on top of them, or find us fenced."""
+        try:
+            stored = next((s for s in await self.store.load(call.id, call.thread, call.caller)), None)
+        except StoreUnavailable as unavailable:
+            await self._persevere(call, change, thens, unavailable)
+            return
+        if stored is None or stored.fence != call.fence:
+            call.inflight = None
+            call.fenced = True
+            error = Fenced(f"call {call.id} was taken over by another owner", events=change.events)
+            for then in thens:
+                then(call, error)
+            return
+        foreign = [event for event in stored.events if event.seq > change.expect]
+        by = len(foreign)
+        change.events = [_renumbered(event, by) for event in change.events]
+        call.staged = [_renumbered(event, by) for event in call.staged]
+        call.seq += by
+        change.expect += by
+        self.publish(call, foreign)
+        call.inflight = (change, thens)
+        self._append(change, self._appended)
+        if foreign and self.on_request is not None:
+            self.on_request(call, foreign)
+
+    async def _persevere(self, call: LiveCall, change: Append, thens: list[Then], error: ClicketError) -> None:
+        """The store refused news of a call that exists. Keep trying: the outcome must not be lost while we live."""
+        self.unsaved.add(call)
+        delay, since, told = _RETRY_FIRST, self.clock.monotonic(), False
+        while call in self.unsaved:
+            if not told and self.clock.monotonic() - since >= self.patience:
+                logger.error("call %s: its news could not be stored for %.0f s: %s", call.id, self.patience, error)
+                told = True
+                if self.on_unsaved is not None:
+                    self.on_unsaved(call, error)
+            await sleep(self.clock, delay)
+            delay = min(delay * 2, _RETRY_MOST)
+            failure = await self.append(change)
+            if failure is None or isinstance(failure, Stale | Unstorable):
+                call.inflight = (change, thens)
+                self._appended(change, failure)
+                return
+            error = failure
+
+
+def _renumbered(event: Event, by: int) -> Event:
+    return Event(
+        call_id=event.call_id, seq=event.seq + by, at=event.at, type=event.type, state=event.state, data=event.data
+    )

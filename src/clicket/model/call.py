@@ -1,0 +1,43 @@
+"""One request to run a tool, as its caller writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+
+__all__ = ["Arguments", "CallOptions", "ToolCall"]
+
+
+Arguments = Mapping[str, Any] | str | bytes | None
+"""What a tool is called with: a mapping, or JSON text."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The keywords of a call beside its tool and arguments, the same wherever a call can be made."""
+
+    id: str | None
+    thread: str
+    timeout: float | None
+    deadline: float | None
+    priority: int
+    request_id: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class _Request(msgspec.Struct, frozen=True):
+    tool: str
+    arguments: Arguments = None
+
+
+class ToolCall(_Request, frozen=True, kw_only=True):
+    """`timeout` limits each attempt, `deadline` the whole call, both in seconds. Higher `priority` leaves the queue first."""
+
+    id: str | None = None
+    thread: str = "default"
+    timeout: float | None = None
+    deadline: float | None = None
+    priority: int = 0
+    request_id: str | None = None
+    metadata: Mapping[str, Any] | None = None

@@ -1,0 +1,61 @@
+"""One fact about a call. Events of a call are numbered 1, 2, 3 … without gaps, and are never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from clicket.kernel import State
+
+__all__ = ["Event", "EventType", "dump_events", "load_events"]
+
+EventType = Literal[
+    "created",
+    "state_changed",
+    "stage_ended",
+    "attempt_started",
+    "output",
+    "progress",
+    "heartbeat",
+    "cancel_requested",
+    "approval_requested",
+    "approval_given",
+    "late_result",
+    "note",
+]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`state` is the call's state after the event; `at` is seconds since the epoch."""
+
+    call_id: str
+    seq: int
+    at: float
+    type: EventType
+    state: State
+    data: dict[str, Any]
+
+    @property
+    def is_terminal(self) -> bool:
+        """Does this event end the call? A `late_result` after the end does not end it again."""
+        return self.type == "state_changed" and self.state.is_terminal
+
+
+_Row = tuple[int, float, EventType, State, dict[str, Any]]
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(list[_Row])
+
+
+def dump_events(events: Iterable[Event]) -> bytes:
+    """Events of one call as they are stored: rows in JSON, the call's id left to the store."""
+    return _encoder.encode([(e.seq, e.at, e.type, e.state, e.data) for e in events])
+
+
+def load_events(call_id: str, text: bytes) -> list[Event]:
+    """The inverse of `dump_events`; raises msgspec's ValidationError or DecodeError on foreign text."""
+    return [
+        Event(call_id=call_id, seq=seq, at=at, type=kind, state=state, data=data)
+        for seq, at, kind, state, data in _decoder.decode(text)
+    ]

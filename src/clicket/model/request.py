@@ -1,0 +1,60 @@
+"""The bounds of what a caller may write around the arguments. These are programming mistakes, so they raise at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.model.call import ToolCall
+from clicket.model.codec import plain_output
+
+__all__ = ["checked"]
+
+_MAX_NAME = 512
+
+
+def checked(request: ToolCall) -> ToolCall:
+    """The request with clean names, or `UsageError`. An unknown tool's name may be anything; it is made printable."""
+    changes: dict[str, Any] = {}
+    tool: Any = request.tool
+    if type(tool) is not str:
+        tool = getattr(tool, "name", tool)
+        changes["tool"] = tool = tool if type(tool) is str else repr(tool)
+    if not (tool.isascii() and tool.isprintable() and len(tool) <= _MAX_NAME):
+        changes["tool"] = tool.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:_MAX_NAME]
+    _check_name("thread", request.thread)
+    if request.id is not None:
+        _check_name("id", request.id)
+    if request.request_id is not None:
+        _check_name("request_id", request.request_id)
+    if request.timeout is not None:
+        _check_seconds("timeout", request.timeout)
+    if request.deadline is not None:
+        _check_seconds("deadline", request.deadline)
+    if type(request.priority) is not int:
+        raise UsageError(f"priority must be a whole number, not {request.priority!r}.")
+    if request.metadata is not None:
+        if not isinstance(request.metadata, Mapping):
+            raise UsageError(f"metadata must be a mapping, not {type(request.metadata).__name__}.")
+        changes["metadata"] = plain_output(dict(request.metadata))[0]
+    return msgspec.structs.replace(request, **changes) if changes else request
+
+
+def _check_name(what: str, value: Any) -> None:
+    if type(value) is str and 0 < len(value) <= _MAX_NAME and value.isascii() and "\x00" not in value:
+        return
+    if type(value) is not str or not value or len(value) > _MAX_NAME or "\x00" in value:
+        raise UsageError(f"{what} must be text of 1 to {_MAX_NAME} characters without NUL, not {value!r:.100}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} has a lone surrogate and cannot be stored.") from None
+
+
+def _check_seconds(what: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+        raise UsageError(f"{what} must be a number of seconds above 0, not {value!r}.")

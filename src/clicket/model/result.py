@@ -1,0 +1,53 @@
+"""What a caller gets back: one outcome, good or bad. A call that failed is returned, never raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clicket.kernel import State
+
+__all__ = ["Stage", "ToolError", "ToolResult"]
+
+
+class ToolError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a call did not complete. `code` is for programs, `message` says what to do next, `type` is the exception's."""
+
+    code: str
+    message: str
+    type: str
+    retryable: bool = False
+    details: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the six stages ended, and the seconds it took."""
+
+    outcome: str
+    duration: float
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """`output` is the value, `content` the text for the model, `artifact` the name of the whole when `content` was cut."""
+
+    call_id: str
+    tool: str
+    state: State
+    output: Any = None
+    content: str = ""
+    truncated: bool = False
+    artifact: str | None = None
+    error: ToolError | None = None
+    attempts: int = 0
+    cached: bool = False
+    duration: float = 0.0
+    stages: dict[str, Stage] = {}
+    metadata: dict[str, Any] = {}
+
+    @property
+    def success(self) -> bool:
+        return self.state is State.COMPLETED

@@ -1,0 +1,58 @@
+"""Stage 6: the one outcome, in one commit. Every call comes here, however early it returned.
+
+The stage's own time is what it takes to put the outcome together; the commit that makes it durable comes after, as no event
+can tell of its own writing.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from msgspec import to_builtins
+
+from clicket.journal import Journal, LiveCall
+from clicket.kernel import State
+from clicket.pipeline.stage import record_stage
+
+__all__ = ["Persist"]
+
+
+class Persist:
+    name = "persist"
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __call__(self, call: LiveCall) -> None:
+        started = perf_counter()
+        call.duration = started - call.submitted_at
+        if call.progress is not None:
+            self._last_progress(call, call.progress)
+        data = _outcome(call)
+        record_stage(self._journal, call, self.name, "ok", perf_counter() - started)
+        self._journal.advance(call, call.outcome, data)
+
+    def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
+        """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""
+        if call.outcome is State.COMPLETED and last["percentage"] != 100:
+            step = last["step"] if last["total_steps"] is None else last["total_steps"]
+            last = {**last, "step": step, "percentage": 100, "estimated_time_remaining": 0}
+        if last is not call.progress_kept:
+            self._journal.record(call, "progress", last)
+
+
+def _outcome(call: LiveCall) -> dict[str, Any]:
+    """What the terminal event says. An output that fits is stored once, as a value; its text is made from it."""
+    data: dict[str, Any] = {"duration": call.duration}
+    if call.outcome is not State.COMPLETED:
+        data["error"] = to_builtins(call.error)
+    elif call.truncated:
+        data["content"] = call.content
+        data["truncated"] = True
+        data["artifact"] = call.artifact
+    else:
+        data["output"] = call.output
+    if call.metadata:
+        data["metadata"] = dict(call.metadata)
+    return data

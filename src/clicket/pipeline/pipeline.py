@@ -1,0 +1,132 @@
+"""find, authorize, validate, execute, process, persist: composed here, timed here, and blind to each other.
+
+The first three do not wait for anything and run where the call is submitted. An early return goes straight to persist,
+never past it. Stages raise; this is the one place that turns errors into outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from clicket.errors import ClicketError
+from clicket.execution import Stopped, describe, state_of, stop_error, transient
+from clicket.journal import Journal, LiveCall, Then
+from clicket.kernel import State
+from clicket.model import ToolError
+from clicket.model.codec import fingerprint
+from clicket.pipeline.stage import Stage, record_stage
+
+__all__ = ["Pipeline"]
+
+_ADMISSION = 3
+
+
+class Pipeline:
+    def __init__(self, stages: Sequence[Stage], journal: Journal) -> None:
+        self.stages = tuple(stages)
+        self._journal = journal
+        self._admission = self.stages[:_ADMISSION]
+        self._work = self.stages[_ADMISSION:-1]
+        self._persist = self.stages[-1]
+
+    def admit(self, call: LiveCall) -> bool:
+        """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
+        ended: list[tuple[str, str, float]] = []
+        admitted = True
+        mark = perf_counter()
+        for stage in self._admission:
+            outcome = "ok"
+            try:
+                stage(call)
+            except ClicketError as error:
+                outcome = error.code
+                call.error = refusal(error)
+                call.outcome = State.FAILED
+                admitted = False
+            now = perf_counter()
+            ended.append((stage.name, outcome, now - mark))
+            mark = now
+            if not admitted:
+                break
+        self._created(call)
+        for name, outcome, duration in ended:
+            record_stage(self._journal, call, name, outcome, duration)
+        return admitted
+
+    def _created(self, call: LiveCall) -> None:
+        request = call.request
+        data: dict[str, Any] = {
+            "tool": call.tool_name,
+            "thread": call.thread,
+            "idempotency_key": call.idempotency_key,
+        }
+        if call.error is None:
+            data["arguments"] = call.arguments
+        else:
+            data["refused"] = {**fingerprint(request.arguments), "reason": call.error.code}
+        if call.tool is not None:
+            data["tool_version"] = call.tool.options.version
+        if call.caller:
+            data["caller"] = call.caller
+        for name in ("timeout", "deadline", "priority", "request_id", "metadata"):
+            value = getattr(request, name)
+            if value:
+                data[name] = value
+        self._journal.record(call, "created", data, call.created_at)
+
+    async def perform(self, call: LiveCall) -> None:
+        """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
+        for stage in self._work:
+            mark = perf_counter()
+            outcome = "ok"
+            try:
+                waiting = stage(call)
+                if waiting is not None:
+                    await waiting
+            except Stopped as stop:
+                outcome = str(state_of(stop.reason))
+                self._stopped(call, stop.reason)
+            except BaseException as error:
+                call.error = describe(error, retryable=transient(error, call.required_tool().options))
+                call.outcome = State.FAILED
+                outcome = call.error.code
+            if call.settling:
+                return
+            record_stage(self._journal, call, stage.name, outcome, perf_counter() - mark)
+            if outcome != "ok":
+                return
+        call.outcome = State.COMPLETED
+
+    def _stopped(self, call: LiveCall, reason: str) -> None:
+        call.outcome = state_of(reason)
+        call.error = stop_error(call, reason)
+        if call.outcome is State.TIMEOUT:
+            call.metadata["phase"] = reason
+        if call.abandoned:
+            call.metadata["abandoned"] = True
+
+    def stop(self, call: LiveCall, reason: str, then: Then, *, execute: bool = False) -> None:
+        """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
+        self._stopped(call, reason)
+        if execute:
+            record_stage(self._journal, call, "execute", str(call.outcome), perf_counter() - call.submitted_at)
+        self.finish(call, then)
+
+    def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:
+        """End a call that cannot go on."""
+        call.outcome, call.error = State.FAILED, error
+        self.finish(call, then)
+
+    def finish(self, call: LiveCall, then: Then) -> None:
+        """Persist: one outcome. Who comes second finds `settling` set and changes nothing."""
+        assert not call.settling, "a call ends once"
+        call.settling = True
+        self._persist(call)
+        self._journal.commit(call, then)
+
+
+def refusal(error: ClicketError) -> ToolError:
+    details = {"problems": error.details["problems"]} if "problems" in error.details else {}
+    return ToolError(code=error.code, message=error.message, type=type(error).__name__, details=details)

@@ -1,0 +1,26 @@
+"""Small Protocols between the floors. Implementations live above, and are chosen in one place: `compose`."""
+
+from __future__ import annotations
+
+from clicket.ports.caller import Caller, Handle
+from clicket.ports.clock import Clock, SystemClock, Timer, sleep
+from clicket.ports.store import Append, Done, Duplicate, Owner, Query, Stale, Store, Stored, Sweep, Unstorable
+
+__all__ = [
+    "Append",
+    "Caller",
+    "Clock",
+    "Done",
+    "Duplicate",
+    "Handle",
+    "Owner",
+    "Query",
+    "Stale",
+    "Store",
+    "Stored",
+    "Sweep",
+    "SystemClock",
+    "Timer",
+    "Unstorable",
+    "sleep",
+]

@@ -1,0 +1,344 @@
+"""The public face: one object that runs tools and remembers every call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from random import Random
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import msgspec
+
+from clicket.bridge import fulfil
+from clicket.compose import compose
+from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover
+from clicket.engine.watch import CallHandle, cancel, find_live, find_stored, wait_for
+from clicket.errors import ClicketError, UsageError
+from clicket.journal import LiveCall
+from clicket.kernel import State
+from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold
+from clicket.model.request import checked
+from clicket.pipeline import Policy
+from clicket.ports import Clock, Duplicate, Query
+from clicket.settings import Settings
+from clicket.tools import Registry, Tool
+
+__all__ = ["Runtime", "ToolInfo"]
+
+
+class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered tool as it is listed."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    version: str
+    tags: list[str]
+    is_async: bool
+    isolation: str
+    timeout: float | None
+    read_only: bool
+    idempotent: bool
+
+
+class Runtime:
+    """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
+
+    `store` is a URL (`memory://`, `sqlite:///path`); unless told otherwise calls are kept in `.clicket/clicket.db`.
+    """
+
+    # What `clicket.testing` puts in place of the machine's clock and of chance.
+    _clock: Clock | None = None
+    _chance: Random | None = None
+
+    def __init__(
+        self,
+        tools: Iterable[Any] = (),
+        *,
+        store: str | None = None,
+        durability: str | None = None,
+        engine: str | None = None,
+        policy: Policy | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        if engine not in (None, "local"):
+            raise UsageError(f"there is no engine {engine!r}. Known: local.")
+        if settings is None:
+            self.settings = Settings.load(store=store, durability=durability)
+        else:
+            given = {"store": store, "durability": durability}
+            self.settings = msgspec.structs.replace(settings, **{k: v for k, v in given.items() if v is not None})
+        self.policy = policy
+        self._registry = Registry(tools)
+        self._engine: LocalEngine | None = None
+        self._chores: Housekeeping | None = None
+        self._prefer_sync = False
+
+    # Opening and closing.
+
+    async def open(self) -> Self:
+        """Open the store and recover what dead owners left. `async with` does it."""
+        if self._engine is not None:
+            raise UsageError("the runtime is open already.")
+        self._engine = await compose(
+            self._registry, self.settings, policy=self.policy, clock=self._clock, chance=self._chance
+        )
+        self._chores = Housekeeping(self._engine)
+        try:
+            await recover(self._engine)
+        except BaseException:
+            await self.close(patience=0)
+            raise
+        self._chores.start()
+        return self
+
+    async def close(self, *, patience: float | None = None) -> None:
+        """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
+        if self._engine is None:
+            return
+        engine, self._engine = self._engine, None
+        if self._chores is not None:
+            self._chores.stop()
+        await close(engine, patience=self.settings.close_timeout if patience is None else patience)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A program on its way out because of an error should not wait for its tools first.
+        await self.close(patience=0 if kind is not None else None)
+
+    @property
+    def engine(self) -> LocalEngine:
+        if self._engine is None:
+            raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
+        return self._engine
+
+    def add(self, tool: Any) -> Tool:
+        """Register one more tool."""
+        return self._registry.add(tool)
+
+    # Calling.
+
+    async def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult:
+        """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
+        return await self._call(ToolCall(tool, arguments, **options))
+
+    async def _call(self, request: ToolCall) -> ToolResult:
+        call = await self._accept(checked(request))
+        if not isinstance(call, LiveCall):
+            return await CallHandle.result(call)
+        try:
+            return await wait_for(call)
+        except Duplicate:
+            return await (await self._known(request)).result()
+        except asyncio.CancelledError:
+            await self._cancel_with_caller(call)
+            raise
+
+    async def _cancel_with_caller(self, call: LiveCall) -> None:
+        """The caller was cancelled: so is its call. Wait until the work has stopped, unless cancelled again."""
+        self.engine.cancel(call, "its caller was cancelled")
+        if not call.settled:
+            await asyncio.wait([asyncio.ensure_future(wait_for(call))], timeout=self.settings.cancel_grace + 1.0)
+
+    async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
+        """Hand a call over; returns as soon as it is durable."""
+        return await self._submit(ToolCall(tool, arguments, **options))
+
+    async def _submit(self, request: ToolCall) -> CallHandle:
+        call = await self._accept(checked(request))
+        if not isinstance(call, LiveCall):
+            return call
+        try:
+            if call.refused is not None:
+                raise call.refused
+            if not call.events:
+                call.accepted = asyncio.get_running_loop().create_future()
+                await call.accepted
+        except Duplicate:
+            return await self._known(request)
+        return CallHandle(self.engine, call, id=call.id, thread=call.thread, caller=call.caller)
+
+    async def stream(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[Event]:
+        """Run a tool and watch it: its events as they become durable, the outcome last."""
+        handle = await self._submit(ToolCall(tool, arguments, **options))
+        async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
+            async for event in events:
+                yield event
+
+    async def call_many(
+        self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
+    ) -> list[ToolResult]:
+        """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
+        if type(max_concurrency) is not int or max_concurrency < 1:
+            raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
+        requests = [_as_request(each) for each in calls]
+        results: list[ToolResult | None] = [None] * len(requests)
+        numbers = iter(range(len(requests)))
+
+        async def work() -> None:
+            for number in numbers:
+                results[number] = await self._call_safely(requests[number])
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(max_concurrency, len(requests))):
+                group.create_task(work())
+        return [result for result in results if result is not None]
+
+    async def _call_safely(self, request: ToolCall) -> ToolResult:
+        try:
+            return await self._call(request)
+        except ClicketError as error:
+            refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
+            return ToolResult(call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused)
+
+    async def _accept(self, request: ToolCall) -> LiveCall | CallHandle:
+        engine = self.engine
+        if request.id is not None:
+            live = engine.find_live(request.id, request.thread, "")
+            if live is not None:
+                if not live.events:  # its first commit is under way: what it is called with is not on record yet
+                    await asyncio.wait([asyncio.ensure_future(_accepted(live))])
+                if live.events:
+                    engine.same_or_conflict(request, live.events[0])
+                    return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
+        return engine.accept(request, prefer_sync=self._prefer_sync)
+
+    async def _known(self, request: ToolCall) -> CallHandle:
+        """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
+        assert request.id is not None
+        stored = await find_stored(self.engine, request.id, request.thread, "")
+        self.engine.same_or_conflict(request, stored.events[0])
+        return CallHandle(self.engine, stored, id=request.id, thread=request.thread, caller="")
+
+    # Steering.
+
+    async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
+        """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
+        return await cancel(self.engine, id, thread, None, reason)
+
+    async def approve(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
+        """Let a call run that waits for approval. False: it is not waiting (any more)."""
+        return await self._decide(id, thread, approved=True, by=by, reason=reason)
+
+    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
+        """Refuse a call that waits for approval. False: it is not waiting (any more)."""
+        return await self._decide(id, thread, approved=False, by=by, reason=reason)
+
+    async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
+        call = await find_live(self.engine, id, thread)
+        if call is None:
+            await find_stored(self.engine, id, thread, None)
+            return False
+        if call.waiting_for != "approval" or call.settling:
+            return False
+        self.engine.decide(call, approved=approved, by=by, reason=reason)
+        await self.engine.journal.flush(call)
+        return True
+
+    async def recover(self) -> Recovered:
+        """Take over, now, what dead owners left in the store."""
+        return await recover(self.engine)
+
+    # Looking.
+
+    async def get(self, id: str, *, thread: str | None = None) -> Record:
+        """Everything known about a call."""
+        live = await find_live(self.engine, id, thread)
+        if live is not None:
+            return fold(live.events)
+        return fold((await find_stored(self.engine, id, thread, None)).events)
+
+    async def state(self, id: str, *, thread: str | None = None) -> State:
+        live = await find_live(self.engine, id, thread)
+        if live is not None:
+            return live.visible_state
+        return (await find_stored(self.engine, id, thread, None)).events[-1].state
+
+    async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """A handle of a call that was submitted earlier, here or in another process."""
+        live = await find_live(self.engine, id, thread)
+        if live is not None:
+            return CallHandle(self.engine, live, id=live.id, thread=live.thread, caller=live.caller)
+        stored = await find_stored(self.engine, id, thread, None)
+        first = stored.events[0].data
+        return CallHandle(self.engine, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
+
+    async def history(
+        self,
+        *,
+        thread: str | None = None,
+        tool: str | None = None,
+        state: State | str | None = None,
+        since: float | None = None,
+        active: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
+        if type(limit) is not int or not 1 <= limit <= 1_000:
+            raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+        try:
+            wanted = None if state is None else State(state)
+            before = None if cursor is None else int(cursor)
+        except ValueError:
+            raise UsageError(
+                f"state must be one of {', '.join(State)} and cursor one that a page gave; not {state!r}, {cursor!r}."
+            ) from None
+        query = Query(
+            thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before
+        )
+        found = await self.engine.store.history(query)
+        more = len(found) > limit
+        return Page(
+            items=[fold(stored.events) for stored in found[:limit]],
+            cursor=str(found[limit - 1].key) if more else None,
+        )
+
+    async def tools(self) -> Sequence[ToolInfo]:
+        """The registered tools."""
+        return [_info(tool) for tool in self._registry]
+
+    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an artifact, or a range of them."""
+        if start < 0 or (end is not None and end < start):
+            raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
+        return await self.engine.store.read_artifact(name, start, end)
+
+
+def _as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:
+    if isinstance(given, ToolCall):
+        return given
+    try:
+        return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
+    except TypeError as error:
+        raise UsageError(f"{given!r} is not a call: {error}. Use ToolCall(tool, arguments, ...).") from None
+
+
+async def _accepted(call: LiveCall) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    call.thens.append(lambda _, error: fulfil(future))
+    await future
+
+
+def _info(tool: Tool) -> ToolInfo:
+    options = tool.options
+    return ToolInfo(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.input_schema),
+        version=options.version,
+        tags=sorted(options.tags),
+        is_async=tool.is_async,
+        isolation=options.isolation,
+        timeout=options.timeout,
+        read_only=options.read_only,
+        idempotent=options.idempotent,
+    )

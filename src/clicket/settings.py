@@ -1,0 +1,129 @@
+"""One frozen `Settings`: arguments win over the environment, the environment over `clicket.toml`, that over the defaults.
+
+Every value knows where it came from, so `clicket config` can say it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from clicket.engine import Limits
+from clicket.errors import UsageError, did_you_mean
+
+__all__ = ["FILE_NAME", "Settings"]
+
+FILE_NAME = "clicket.toml"
+_PREFIX = "CLICKET_"
+Durability = Literal["process", "power"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of a runtime. `Settings()` is the defaults; `Settings.load()` reads the file and the environment."""
+
+    store: str = "sqlite:///.clicket/clicket.db"
+    durability: Durability = "process"
+    tools: tuple[str, ...] = ()
+    max_concurrency: int = 10
+    max_thread_concurrency: int | None = None
+    max_queue: int = 50_000
+    queue_timeout: float | None = 3600.0
+    worker_threads: int = 4
+    worker_processes: int = 4
+    worker_memory: int | None = None
+    cancel_grace: float = 2.0
+    close_timeout: float = 10.0
+    lease: float = 10.0
+    max_arguments_size: int = 1024 * 1024
+    max_claims: int = 5
+    retention: float = 24 * 3600.0
+    origins: dict[str, str] = {}
+    """Where each value that is not a default came from; filled by `load`."""
+
+    def __post_init__(self) -> None:
+        for name, value in msgspec.structs.asdict(self).items():
+            if (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and value <= 0
+                and name != "close_timeout"
+            ):
+                raise UsageError(f"setting {name} must be above 0, not {value!r}.")
+        if self.durability not in get_args(Durability):
+            raise UsageError(f"durability must be 'process' or 'power', not {self.durability!r}.")
+
+    @classmethod
+    def load(
+        cls, *, file: str | Path | None = None, environ: Mapping[str, str] | None = None, **given: Any
+    ) -> Settings:
+        """Defaults, then the file (`clicket.toml` here, unless named), then `CLICKET_*`, then what is given and not None."""
+        values: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        environ = os.environ if environ is None else environ
+        path = Path(file) if file is not None else Path(environ.get(f"{_PREFIX}CONFIG", FILE_NAME))
+        if path.is_file():
+            for name, value in _read(path).items():
+                values[name], origins[name] = value, str(path)
+        elif file is not None:
+            raise UsageError(f"{path}: there is no such file. Name an existing one, or leave it out.")
+        for name in NAMES:
+            text = environ.get(_PREFIX + name.upper())
+            if text is not None:
+                values[name], origins[name] = text, _PREFIX + name.upper()
+        for name, value in given.items():
+            if value is not None:
+                values[name], origins[name] = value, "argument"
+        return msgspec.structs.replace(cls(**_converted(values, origins)), origins=origins)
+
+    def limits(self) -> Limits:
+        """What the engine needs of it."""
+        memory = self.worker_memory or _half_of_memory()
+        shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
+        return Limits(**{**shared, "worker_memory": memory})
+
+
+NAMES = tuple(name for name in Settings.__struct_fields__ if name != "origins")
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}.") from None
+    for name in content:
+        if name not in NAMES:
+            raise UsageError(f"{path}: unknown setting {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}.")
+    return content
+
+
+def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+    converted = {}
+    for name, value in values.items():
+        if name not in NAMES:
+            raise UsageError(f"unknown setting {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}.")
+        given = value
+        if name == "tools" and isinstance(value, str):
+            given = [part.strip() for part in value.split(",") if part.strip()]
+        elif value == "" and type(None) in get_args(_TYPES[name]):
+            given = None
+        try:
+            converted[name] = msgspec.convert(given, _TYPES[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"setting {name} (from {origins[name]}): {value!r} does not fit: {error}.") from None
+    return converted
+
+
+def _half_of_memory() -> int | None:
+    """A tool in a child process gets at most half of the machine, so that eating memory ends the tool, not the machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (ValueError, OSError):
+        return None

@@ -1,0 +1,89 @@
+"""Artifacts as files named by the hash of their content. A name that is not a hash never reaches the file system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+from clicket.errors import NotFound, StoreUnavailable
+
+__all__ = ["ArtifactFiles"]
+
+_NAME = re.compile(r"sha256-([0-9a-f]{2})([0-9a-f]{62})")
+_YOUNG = 3600.0
+
+
+class ArtifactFiles:
+    """One folder, split by the first two digits. `sync`: files are on the disk before they are named in the journal."""
+
+    def __init__(self, folder: Path, *, sync: bool) -> None:
+        self.folder = folder
+        self.sync = sync
+
+    def path(self, name: str) -> Path:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise NotFound(f"{name!r} is not the name of an artifact; names look like sha256-… with 64 hex digits.")
+        return self.folder / match[1] / match[2]
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        path = self.path(name)
+        if path.exists():
+            os.utime(path)  # young again: a sweep that is under way must not take it
+            return
+        partial = path.with_name(f".{uuid4().hex}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(partial, "xb", opener=_private) as file:
+                file.writelines(chunks)
+                if self.sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            partial.replace(path)
+            if self.sync:
+                _sync_folder(path.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise StoreUnavailable(f"{self.folder}: an artifact could not be written: {error.strerror}.") from error
+
+    def read(self, name: str, start: int, end: int | None) -> bytes:
+        try:
+            with self.path(name).open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if end is None else max(end - start, 0))
+        except FileNotFoundError:
+            raise NotFound(f"there is no artifact {name!r}; it may have been swept with its call.") from None
+        except OSError as error:
+            raise StoreUnavailable(f"{self.folder}: an artifact could not be read: {error.strerror}.") from error
+
+    def sweep(self, used: set[str]) -> tuple[int, int]:
+        """Remove files that no call names, unless they are young: their call may be about to be written."""
+        count = freed = 0
+        for path in self.folder.glob("??/*"):
+            with contextlib.suppress(FileNotFoundError):
+                facts = path.stat()
+                if f"sha256-{path.parent.name}{path.name}" not in used and facts.st_mtime < time.time() - _YOUNG:
+                    path.unlink()
+                    count, freed = count + 1, freed + facts.st_size
+        return count, freed
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.glob("??/*"))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

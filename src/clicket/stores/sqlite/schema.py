@@ -1,0 +1,108 @@
+"""The tables, their versions, and the refusal of every file that is not ours to write.
+
+A file that is corrupt, newer than this program, or made by another is refused by name and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import apsw
+
+from clicket.errors import StoreUnavailable
+
+__all__ = ["APPLICATION_ID", "EVENT_BITS", "VERSION", "connect", "prepare"]
+
+APPLICATION_ID = 0x434C4B54  # "CLKT", in the header of every file of ours
+EVENT_BITS = 20
+"""A row of events has the number `call << EVENT_BITS | first seq`: one B-tree, read in order, no second index."""
+
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE owners (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, host TEXT NOT NULL, boot TEXT NOT NULL, pid INTEGER NOT NULL,
+            started TEXT NOT NULL, lease REAL NOT NULL, renewed REAL NOT NULL) STRICT""",
+        """CREATE TABLE calls (
+            key INTEGER PRIMARY KEY, id TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL, tool TEXT NOT NULL,
+            state TEXT NOT NULL, seq INTEGER NOT NULL, fence INTEGER NOT NULL, claims INTEGER NOT NULL, owner INTEGER,
+            waiting_for TEXT, cancel INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,
+            UNIQUE (id, thread, caller)) STRICT""",
+        "CREATE INDEX calls_thread ON calls (thread)",
+        "CREATE INDEX calls_tool ON calls (tool)",
+        "CREATE INDEX calls_state ON calls (state)",
+        "CREATE INDEX calls_live ON calls (owner) WHERE ended_at IS NULL",
+        "CREATE INDEX calls_ended ON calls (ended_at) WHERE ended_at IS NOT NULL",
+        "CREATE TABLE events (row INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT",
+        """CREATE TABLE artifacts (
+            call INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (call, name)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX artifacts_name ON artifacts (name)",
+    ),
+)
+VERSION = len(_MIGRATIONS)
+
+
+def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -> apsw.Connection:
+    """A connection with our settings; checkpoints are made by the store, never in the middle of somebody's commit."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(str(path), flags=flags)
+    connection.set_busy_timeout(int(busy * 1000))
+    connection.execute(f"PRAGMA synchronous={synchronous}; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF")
+    connection.wal_autocheckpoint(0)
+    return connection
+
+
+def prepare(path: Path, connection: apsw.Connection) -> None:
+    """Create or migrate the file, or refuse it."""
+    try:
+        _refuse_foreign(path, connection)
+        if connection.pragma("journal_mode", "wal") != "wal":
+            raise StoreUnavailable(
+                f"{path}: this file system cannot hold a write-ahead log. Put the store on a local disk, or use another store."
+            )
+        if connection.pragma("user_version") < VERSION:
+            _migrate(path, connection)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise StoreUnavailable(
+            f"{path} is not a sound SQLite database ({error}). It was left untouched: restore it from a backup, "
+            "or move it away and start with a new one.",
+            path=str(path),
+        ) from error
+
+
+def _refuse_foreign(path: Path, connection: apsw.Connection) -> None:
+    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise StoreUnavailable(
+                f"{path} was written by a newer clicket (schema {version}, this one knows {VERSION}). "
+                "It was left untouched: upgrade clicket, or use another store.",
+                path=str(path),
+            )
+        return
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application != 0 or version != 0 or tables:
+        raise StoreUnavailable(
+            f"{path} is a SQLite database of another program. It was left untouched: choose another path for the store.",
+            path=str(path),
+        )
+
+
+def _migrate(path: Path, connection: apsw.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while we waited for the lock.
+        version = connection.pragma("user_version")
+        for number, statements in enumerate(_MIGRATIONS[version:], start=version + 1):
+            for statement in statements:
+                connection.execute(statement)
+            connection.pragma("user_version", number)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    for suffix in ("", "-wal", "-shm"):
+        file = Path(f"{path}{suffix}")
+        if version == 0 and file.exists():
+            os.chmod(file, 0o600)

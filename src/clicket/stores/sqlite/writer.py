@@ -1,0 +1,287 @@
+"""Group commit. All appends that arrive in one turn of the loop become one transaction.
+
+In `process` mode a transaction is a copy into the page cache, about as long as a hop to a thread, so it is made on the loop
+itself. It never waits there: a locked file, a slow disk or `power` mode (which waits for fsync) moves the work to the writer
+thread. Only one of the two writes at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+import apsw
+
+from clicket.bridge import Workers, fulfil
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model import dump_events
+from clicket.ports import Append, Done, Duplicate, Stale, Unstorable
+from clicket.stores.sqlite.schema import EVENT_BITS
+
+__all__ = ["Writer", "unavailable"]
+
+logger = logging.getLogger("clicket.stores.sqlite")
+T = TypeVar("T")
+
+_MAX_GROUP = 256
+_SLOW = 0.010
+_SLOW_FOR = 5.0
+_CHECKPOINT_PAGES = 2_000
+_RESTART_PAGES = 16_000
+
+_INSERT_CALL = """INSERT INTO calls (id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for, created_at, ended_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_UPDATE_CALL = """UPDATE calls SET state = ?, seq = ?, waiting_for = ?, ended_at = ?
+    WHERE key = ? AND seq = ? AND fence = ?"""
+_REQUEST = "UPDATE calls SET seq = ?, cancel = max(cancel, ?) WHERE key = ? AND seq = ?"
+_INSERT_EVENTS = "INSERT INTO events (row, body) VALUES (?, ?)"
+_INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts (call, name) VALUES (?, ?)"
+
+_Outcome = ClicketError | None
+_Waiting = tuple[Append, Done, bytes]
+
+
+class Writer:
+    """Owns the writing connection. `append` and `run` are called on the loop."""
+
+    def __init__(self, path: Path, connection: apsw.Connection, workers: Workers, *, inline: bool, busy: float) -> None:
+        self.path = path
+        self.connection = connection
+        self.owner = 0
+        self._workers = workers
+        self._inline = inline
+        self._busy_timeout = int(busy * 1000)
+        self._queue: deque[_Waiting] = deque()
+        self._jobs: deque[tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]] = deque()
+        self._scheduled = False
+        self._in_thread = False
+        self._threaded_until = 0.0
+        self._pages = 0
+        self._idle: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        connection.set_wal_hook(self._wal_grew)
+
+    def append(self, change: Append, done: Done) -> None:
+        try:
+            body = dump_events(change.events)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # Found here, it is one call's trouble; found inside the transaction, it would be the whole group's.
+            refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
+            self._loop.call_soon(done, change, refusal)
+            return
+        self._queue.append((change, done, body))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    async def run(self, job: Callable[[apsw.Connection], T]) -> T:
+        """Run a write of another kind in the writer thread, in its own transaction, between groups."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.append((job, future))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+        return await future
+
+    async def drain(self) -> None:
+        """Wait until everything handed over so far has been written or refused."""
+        while self._scheduled or self._in_thread or self._queue or self._jobs:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._in_thread:
+            return
+        if self._jobs:
+            job, future = self._jobs.popleft()
+            self._to_thread(
+                lambda: _transaction(self.connection, job), lambda value, error: fulfil(future, value, error)
+            )
+            return
+        if not self._queue:
+            self._wake_idle()
+            return
+        queue = self._queue
+        group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
+        if self._inline:
+            started = perf_counter()
+            if started >= self._threaded_until:
+                self.connection.set_busy_timeout(0)
+                outcomes = self._write(group)
+                if outcomes is not None:
+                    if perf_counter() - started > _SLOW:
+                        # The disk is slow just now: the loop must not feel it a second time.
+                        self._threaded_until = started + _SLOW_FOR
+                    self._deliver(group, outcomes)
+                    return
+        self._to_thread(
+            lambda: self._write_patiently(group), lambda value, error: self._thread_wrote(group, value, error)
+        )
+
+    def _to_thread(self, function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self._in_thread = True
+
+        def finished(value: Any, error: BaseException | None) -> None:
+            self._in_thread = False
+            done(value, error)
+            self._go_on()
+
+        self._workers.submit(function, finished)
+
+    def _go_on(self) -> None:
+        if (self._queue or self._jobs) and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+        elif self._pages >= _CHECKPOINT_PAGES and not self._in_thread and not self._scheduled:
+            pages, self._pages = self._pages, 0
+            self._to_thread(lambda: self._checkpoint(pages), lambda value, error: None)
+        else:
+            self._wake_idle()
+
+    def _wake_idle(self) -> None:
+        if not (self._scheduled or self._in_thread):
+            idle, self._idle = self._idle, []
+            for future in idle:
+                fulfil(future)
+
+    def _thread_wrote(
+        self, group: list[_Waiting], outcomes: list[_Outcome] | None, error: BaseException | None
+    ) -> None:
+        if outcomes is None:
+            failure = StoreUnavailable(f"{self.path}: the write failed: {error}")
+            outcomes = [failure] * len(group)
+        self._deliver(group, outcomes)
+
+    def _deliver(self, group: list[_Waiting], outcomes: list[_Outcome]) -> None:
+        for (change, done, _), outcome in zip(group, outcomes, strict=True):
+            try:
+                done(change, outcome)
+            except Exception:
+                logger.exception("the follow-up of an append to call %s failed", change.id)
+        if not self._in_thread:
+            self._go_on()
+
+    # The transaction itself: on the loop, or in the writer thread.
+
+    def _write_patiently(self, group: list[_Waiting]) -> list[_Outcome]:
+        self.connection.set_busy_timeout(self._busy_timeout)
+        outcomes = self._write(group)
+        if outcomes is None:
+            failure = StoreUnavailable(
+                f"{self.path} is locked by another process for over {self._busy_timeout / 1000:g} s. "
+                "Nothing was written; end the other writer or try again."
+            )
+            return [failure] * len(group)
+        return outcomes
+
+    def _write(self, group: list[_Waiting]) -> list[_Outcome] | None:
+        """One transaction. None: the file is locked and nothing was written."""
+        connection = self.connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return None
+        except apsw.Error as error:
+            return [unavailable(self.path, error)] * len(group)
+        try:
+            outcomes = [self._apply(connection, change, body) for change, _, body in group]
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            _rollback(connection)
+            if len(group) > 1 and isinstance(error, apsw.TooBigError | apsw.ConstraintError | apsw.MismatchError):
+                # One member cannot be stored: the others must not suffer for it.
+                alone = [self._write([member]) for member in group]
+                return [outcome[0] if outcome else unavailable(self.path, error) for outcome in alone]
+            return [unavailable(self.path, error)] * len(group)
+        except BaseException:
+            _rollback(connection)
+            raise
+        return outcomes
+
+    def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
+        events = change.events
+        last = events[-1].seq if events else change.expect
+        if change.expect == 0:
+            owner = None if change.ended_at is not None else self.owner
+            row = (change.id, change.thread, change.caller, change.tool, change.state.value, last, change.fence, owner)
+            times = (change.waiting_for, change.created_at, change.ended_at)
+            connection.execute(_INSERT_CALL, row + times)
+            if connection.changes() == 0:
+                return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+            change.key = connection.last_insert_rowid()
+        else:
+            if change.fence == -1:
+                connection.execute(_REQUEST, (last, change.cancel, change.key, change.expect))
+            else:
+                connection.execute(
+                    _UPDATE_CALL,
+                    (
+                        change.state.value,
+                        last,
+                        change.waiting_for,
+                        change.ended_at,
+                        change.key,
+                        change.expect,
+                        change.fence,
+                    ),
+                )
+            if connection.changes() == 0:
+                return Stale(f"call {change.id} was changed by another writer")
+        if events:
+            connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | events[0].seq, body))
+        for name in change.artifacts:
+            connection.execute(_INSERT_ARTIFACT, (change.key, name))
+        return None
+
+    # The write-ahead log is folded back in the writer thread, never inside a commit.
+
+    def _wal_grew(self, _: apsw.Connection, database: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self, pages: int) -> None:
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self.connection.set_busy_timeout(100)
+            self.connection.wal_checkpoint(mode=mode)
+        except apsw.Error as error:
+            logger.info("%s: the checkpoint waits for later: %s", self.path, error)
+
+
+def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:
+    connection.set_busy_timeout(5_000)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        value = job(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        _rollback(connection)
+        raise
+    return value
+
+
+def _rollback(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def unavailable(path: Path, error: apsw.Error) -> StoreUnavailable:
+    """SQLite's complaint in words that say what to do."""
+    advice = {
+        apsw.FullError: "The disk is full: free some space; clicket goes on by itself.",
+        apsw.BusyError: "Another process holds the file: end it or try again.",
+        apsw.ReadOnlyError: "The file or its folder cannot be written: check its permissions.",
+        apsw.CantOpenError: "The file cannot be opened: check that its folder exists and may be written.",
+        apsw.CorruptError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
+        apsw.NotADBError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
+    }.get(type(error), "Look at the disk and the system log.")
+    return StoreUnavailable(
+        f"{path}: {str(error) or type(error).__name__}. {advice}", path=str(path), sqlite=type(error).__name__
+    )

@@ -1,0 +1,29 @@
+"""What can be called: tools, their schemas and options, and the context they run in."""
+
+from __future__ import annotations
+
+from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
+from clicket.tools.function import FunctionTool, tool
+from clicket.tools.native import NativeTool, Session, SessionTool
+from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.protocol import Tool
+from clicket.tools.registry import Registry, as_tool
+
+__all__ = [
+    "STREAMED",
+    "FunctionTool",
+    "Isolation",
+    "NativeTool",
+    "Options",
+    "Recovery",
+    "Registry",
+    "Session",
+    "SessionTool",
+    "Sink",
+    "Streamed",
+    "Tool",
+    "ToolContext",
+    "as_tool",
+    "make_options",
+    "tool",
+]

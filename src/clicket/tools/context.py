@@ -1,0 +1,93 @@
+"""What a running tool knows of its call and can say about itself. Every method may be called from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Protocol
+
+from clicket.errors import UsageError
+
+__all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
+
+
+class Sink(Protocol):
+    """Where a tool's signs of life go. The execution layer implements it for the loop, for threads and for child processes."""
+
+    def emit(self, chunk: Any) -> None: ...
+    def progress(self, step: float, total: float | None, text: str) -> None: ...
+    def heartbeat(self) -> None: ...
+    def note(self, text: str, data: Mapping[str, Any]) -> None: ...
+    async def drain(self) -> None: ...
+    @property
+    def cancelled(self) -> bool: ...
+    @property
+    def time_left(self) -> float | None: ...
+
+
+class ToolContext:
+    """Handed to a tool that has a parameter annotated `ToolContext`; it is no part of the tool's schema."""
+
+    __slots__ = ("_sink", "attempt", "call_id", "idempotency_key", "metadata", "thread", "tool")
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        call_id: str,
+        tool: str,
+        thread: str,
+        attempt: int,
+        idempotency_key: str,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        self._sink = sink
+        self.call_id = call_id
+        self.tool = tool
+        self.thread = thread
+        self.attempt = attempt
+        self.idempotency_key = idempotency_key
+        """The same in every attempt of this call, also after a restart: hand it to the service that takes the effect."""
+        self.metadata = metadata
+
+    def progress(self, step: float, total: float | None = None, text: str = "") -> None:
+        """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""
+        for value in (step, total):
+            if value is not None and (not isinstance(value, int | float) or not isfinite(value)):
+                raise UsageError(f"ctx.progress takes finite numbers as step and total, not {value!r}.")
+        self._sink.progress(step, total, text)
+
+    def emit(self, chunk: Any) -> None:
+        """Send a piece of output while the work goes on. In a worker thread this waits when the journal lags behind."""
+        self._sink.emit(chunk)
+
+    def heartbeat(self) -> None:
+        """Say that the tool is alive; it holds off `idle_timeout`."""
+        self._sink.heartbeat()
+
+    def note(self, text: str, **data: Any) -> None:
+        """Put a remark into the call's journal."""
+        self._sink.note(text, data)
+
+    async def drain(self) -> None:
+        """Wait until everything emitted so far is in the journal. Async tools that emit much call this now and then."""
+        await self._sink.drain()
+
+    @property
+    def cancelled(self) -> bool:
+        """Has the call been cancelled, or its time run out? Sync tools look here and return early."""
+        return self._sink.cancelled
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until this attempt's deadline, or None when it has none."""
+        return self._sink.time_left
+
+
+class Streamed:
+    """What a body returns to say: my output is what I emitted."""
+
+    __slots__ = ()
+
+
+STREAMED = Streamed()

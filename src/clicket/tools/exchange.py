@@ -1,0 +1,190 @@
+"""One request, its redirects, and what they come to. A redirect is judged like a new request and carries no secrets.
+
+Every failure leaves here as a clicket error that says whether trying again is safe. A POST or PATCH that may have taken
+effect is not called transient, unless its author said that it can be repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import msgspec
+
+from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
+from clicket.tools.guard import AddressRefused
+from clicket.tools.request import Prepared
+from clicket.tools.response import OutcomeUnknown, RestError, decode, excerpt, read_body, read_some, retry_after
+from clicket.tools.transport import Broken, Unsent
+
+__all__ = ["Exchange", "Rules"]
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRANSIENT = frozenset({429, 502, 503, 504})
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "idempotency-key", "user-agent"})
+_PORTS = {"http": 80, "https": 443}
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool's declaration says about each of its exchanges."""
+
+    shown: str
+    max_redirects: int
+    max_response_size: int
+    repeatable: bool
+    host_argument: str | None
+
+
+class Exchange:
+    """Good for one request: `await Exchange(client, prepared, rules).output(alive)`."""
+
+    __slots__ = ("_client", "_hop", "_hops", "_landed", "_rules")
+
+    def __init__(self, client: httpx2.AsyncClient, prepared: Prepared, rules: Rules) -> None:
+        self._client = client
+        self._hop = prepared
+        self._hops = 0
+        self._landed = False  # did a request with an effect get through before a redirect turned it into a GET?
+        self._rules = rules
+
+    async def output(self, alive: Callable[[], None]) -> Any:
+        try:
+            while True:
+                response = await self._send()
+                try:
+                    alive()
+                    if response.status_code in _REDIRECTS and "location" in response.headers:
+                        await read_some(response)
+                        self._hop = self._next_hop(response)
+                        self._hops += 1
+                        continue
+                    return await self._judge(response, alive)
+                finally:
+                    await response.aclose()
+        except AddressRefused as error:
+            raise self._not_allowed(error) from error
+        except Unsent as error:
+            raise self._unsent(error) from error
+        except Broken as error:
+            raise self._broken(error) from error
+        except httpx2.DecodingError as error:
+            raise RestError(f"{self._who}: the response cannot be unpacked: {error}") from error
+
+    @property
+    def _who(self) -> str:
+        return f"{self._hop.method} {self._rules.shown}"
+
+    @property
+    def _risky(self) -> bool:
+        return self._landed or (self._hop.method in ("POST", "PATCH") and not self._rules.repeatable)
+
+    async def _send(self) -> httpx2.Response:
+        hop = self._hop
+        headers = [(name.encode(), value.encode()) for name, value in hop.headers.items()]
+        try:
+            request = self._client.build_request(hop.method, hop.url, headers=headers, content=hop.content)
+        except httpx2.InvalidURL as error:
+            raise AddressRefused(f"The URL of {self._who} cannot be read: {error}.") from error
+        try:
+            return await self._client.send(request, stream=True)
+        except (httpx2.InvalidURL, httpx2.RequestError) as error:
+            # The transport has its own errors. What httpx2 itself refuses is a Location that it cannot read.
+            raise RestError(f"{self._who} was redirected to something that is not a URL: {error}") from error
+
+    async def _judge(self, response: httpx2.Response, alive: Callable[[], None]) -> Any:
+        status = response.status_code
+        if 200 <= status < 300:
+            body = await read_body(response, self._rules.max_response_size, alive)
+            return decode(response.headers.get("content-type", ""), body)
+        told = excerpt(await read_some(response))
+        message = f"{self._who} answered {status} {response.reason_phrase}".rstrip() + (f": {told}" if told else ".")
+        if self._landed:
+            raise OutcomeUnknown(
+                f"The request was taken, but its result is out of reach: {message}", status=status, body=told
+            )
+        if status in _TRANSIENT:
+            error = RetryableError(message, retry_after=retry_after(response.headers.get("retry-after"), time.time()))
+            error.details["status"] = status
+            raise error
+        raise RestError(message, status=status, body=told)
+
+    def _next_hop(self, response: httpx2.Response) -> Prepared:
+        hop, status = self._hop, response.status_code
+        here = response.request.url
+        location = response.headers["location"]
+        if self._hops >= self._rules.max_redirects:
+            raise RestError(
+                f"{self._who} was redirected more than {self._rules.max_redirects} times, last to {location[:200]!r}. "
+                "Put the final address into the url, or raise max_redirects.",
+                status=status,
+            )
+        try:
+            there = here.join(location)
+        except httpx2.InvalidURL as error:
+            raise RestError(f"{self._who} was redirected to {location[:200]!r}: {error}", status=status) from error
+        problem = _redirect_problem(here, there)
+        if problem:
+            raise RestError(f"{self._who} was redirected {problem}. This is not followed.", status=status)
+        method, content = hop.method, hop.content
+        if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+            self._landed = self._landed or (method not in _SAFE and not self._rules.repeatable)
+            method, content = "GET", None
+        headers = dict(hop.headers)
+        if content is None:
+            headers.pop("content-type", None)
+        if method in _SAFE:
+            headers.pop("idempotency-key", None)
+        if not _same_origin(here, there):
+            if content is not None:
+                raise RestError(
+                    f"{self._who} was redirected to another origin ({there.host}), which would get the body. "
+                    "Put the final address into the url.",
+                    status=status,
+                )
+            headers = {name: value for name, value in headers.items() if name in _HARMLESS_HEADERS}
+        return Prepared(method=method, url=str(there.copy_with(fragment=None)), headers=headers, content=content)
+
+    def _not_allowed(self, error: AddressRefused) -> ClicketError:
+        if self._hops:
+            return ToolUnavailable(f"{self._rules.shown} redirects to a place that is not allowed. {error.message}")
+        if self._rules.host_argument is not None:
+            return InvalidInput([{"path": f"/{self._rules.host_argument}", "message": error.message}])
+        return ToolUnavailable(error.message)
+
+    def _unsent(self, error: Unsent) -> ClicketError:
+        if self._landed:
+            return OutcomeUnknown(f"{self._who}: {error.message}, after the request itself had been taken.")
+        if error.details.get("certificate"):
+            return RestError(f"{self._who}: {error.message}. Trust its issuer with ssl_context=… if it is yours.")
+        if error.details.get("malformed"):
+            return RestError(f"{self._who}: {error.message}.")
+        return RetryableError(f"{self._who}: {error.message}.")
+
+    def _broken(self, error: Broken) -> ClicketError:
+        if self._risky:
+            return OutcomeUnknown(
+                f"{self._who}: {error.message}. The service may have acted on it; look there before trying again. "
+                "If it honours Idempotency-Key, declare the tool with idempotent=True."
+            )
+        return RetryableError(f"{self._who}: {error.message}.")
+
+
+def _redirect_problem(here: httpx2.URL, there: httpx2.URL) -> str:
+    if there.scheme not in ("http", "https") or not there.host:
+        return f"to something that is not http(s) ({there.scheme or 'no'}:)"
+    if there.userinfo:
+        return f"to {there.host} with a user or password in the URL"
+    if here.scheme == "https" and there.scheme == "http":
+        return f"from https to plain http at {there.host}"
+    return ""
+
+
+def _same_origin(here: httpx2.URL, there: httpx2.URL) -> bool:
+    ports = [url.port or _PORTS[url.scheme] for url in (here, there)]
+    if here.host != there.host:
+        return False
+    upgraded = here.scheme == "http" and there.scheme == "https" and ports == [80, 443]
+    return upgraded or (here.scheme == there.scheme and ports[0] == ports[1])

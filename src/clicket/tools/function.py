@@ -1,0 +1,178 @@
+"""`@tool`: a function becomes a tool. Sync or async, plain or generator: each is brought to one shape, `run(bound, ctx)`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from clicket.errors import UsageError
+from clicket.tools.context import STREAMED, ToolContext
+from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.schema import Binding, bind_signature, docstring_of
+
+__all__ = ["FunctionTool", "name_of", "tool"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+
+
+class FunctionTool(Generic[P, R]):
+    """A function with its name, schema and options. Calling it calls the function, so tests need no runtime."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: Options,
+        *,
+        name: str,
+        description: str,
+        binding: Binding,
+        run_sync: Callable[..., Any] | None = None,
+    ) -> None:
+        update_wrapper(self, function)
+        self.fn = function
+        self.name = name
+        self.description = description
+        self.options = options
+        self.binding = binding
+        self.input_schema: Mapping[str, Any] = binding.schema
+        self.bind = binding.bind
+        self.is_async, self.run = adapt(function, binding.context)
+        self.run_sync = adapt(run_sync, binding.context)[1] if run_sync is not None else None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+
+def adapt(function: Callable[..., Any], context: str | None) -> tuple[bool, Callable[[Any, ToolContext], Any]]:
+    """(is it async, `run(bound, ctx)`). A generator emits what it yields, and is resumed once that is in the journal."""
+    if context is None:
+
+        def start(bound: dict[str, Any], ctx: ToolContext) -> Any:
+            return function(**bound)
+
+    else:
+
+        def start(bound: dict[str, Any], ctx: ToolContext) -> Any:
+            return function(**bound, **{context: ctx})
+
+    if inspect.isasyncgenfunction(function):
+
+        async def stream(bound: dict[str, Any], ctx: ToolContext) -> Any:
+            chunks = start(bound, ctx)
+            try:
+                async for chunk in chunks:
+                    ctx.emit(chunk)
+                    await ctx.drain()
+            finally:
+                await chunks.aclose()
+            return STREAMED
+
+        return True, stream
+    if inspect.isgeneratorfunction(function):
+
+        def generate(bound: dict[str, Any], ctx: ToolContext) -> Any:
+            for chunk in start(bound, ctx):
+                ctx.emit(chunk)
+            return STREAMED
+
+        return False, generate
+    return inspect.iscoroutinefunction(function), start
+
+
+def name_of(given: str | None, fallback: str, where: str) -> str:
+    name = fallback if given is None else given
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(f"{where}: {name!r} is no name for a tool. Use up to 128 letters, digits, '_', '-' or '.'.")
+    return name
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    version: str = "1",
+    timeout: float | None = 30.0,
+    idle_timeout: float | None = None,
+    max_retries: int = 3,
+    retry_delay: float = 1.0,
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (),
+    idempotent: bool = False,
+    read_only: bool = False,
+    recovery: Recovery | None = None,
+    isolation: Isolation = "auto",
+    cache: float | bool | None = None,
+    real_time: bool = False,
+    time_window: float | None = None,
+    depends_on: Any = None,
+    failure_threshold: int = 3,
+    cooldown: float = 300.0,
+    permissions: Any = (),
+    max_concurrency: int | None = None,
+    max_result_size: int = 1024 * 1024,
+    sensitive: Any = (),
+    tags: Any = (),
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None, **options: Any) -> Any:
+    """Make a tool of a function, or of a class that gives `run`, `run_sync` or both. Works bare and with options."""
+    names = sys._getframe(1).f_locals
+
+    def decorate(target: Any) -> Any:
+        if isinstance(target, type):
+            return class_tool(target(), name=name, description=description, options=options, names=names)
+        if not callable(target):
+            raise UsageError(f"@tool takes a function, not {target!r}.")
+        where = f"tool {name or getattr(target, '__name__', target)!r}"
+        binding = bind_signature(target, where, names=names)
+        return FunctionTool(
+            target,
+            make_options(where, options),
+            name=name_of(name, getattr(target, "__name__", ""), where),
+            description=docstring_of(target)[0] if description is None else description,
+            binding=binding,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def class_tool(
+    instance: Any,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    names: Mapping[str, Any] | None = None,
+) -> FunctionTool[..., Any]:
+    """A tool of an object with methods `run` (async) and/or `run_sync`; each kind of caller gets the direct one."""
+    kind = type(instance)
+    where = f"tool {name or kind.__name__!r}"
+    run, run_sync = getattr(instance, "run", None), getattr(instance, "run_sync", None)
+    body = run or run_sync
+    if body is None:
+        raise UsageError(f"{where}: give the class a method `run`, `run_sync`, or both.")
+    if run_sync is not None and inspect.iscoroutinefunction(run_sync):
+        raise UsageError(f"{where}: `run_sync` must not be async; call it `run`.")
+    given = {key: getattr(instance, key) for key in Options.__struct_fields__ if hasattr(instance, key)}
+    return FunctionTool(
+        body,
+        make_options(where, {**given, **(options or {})}),
+        name=name_of(name or getattr(instance, "name", None), snake_case(kind.__name__), where),
+        description=description or getattr(instance, "description", None) or docstring_of(kind)[0],
+        binding=bind_signature(body, where, names=names),
+        run_sync=run_sync if run is not None else None,
+    )
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

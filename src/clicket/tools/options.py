@@ -1,0 +1,107 @@
+"""What a tool's author decides about its calls. One frozen value; every wrong option is refused where the tool is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
+import msgspec
+
+from clicket.errors import UsageError, did_you_mean
+
+__all__ = ["Isolation", "Options", "Recovery", "make_options"]
+
+Isolation = Literal["auto", "inline", "thread", "process"]
+Recovery = Literal["auto", "rerun", "fail", "ask"]
+DependsOn = str | Sequence[str] | Mapping[str, Sequence[str]] | None
+
+_ISOLATIONS = get_args(Isolation)
+_RECOVERIES = get_args(Recovery)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `@tool`, with their defaults. Durations are seconds, sizes are bytes."""
+
+    version: str = "1"
+    timeout: float | None = 30.0
+    idle_timeout: float | None = None
+    max_retries: int = 3
+    retry_delay: float = 1.0
+    retry_on: tuple[type[BaseException], ...] = ()
+    idempotent: bool = False
+    read_only: bool = False
+    recovery: Recovery = "auto"
+    isolation: Isolation = "auto"
+    cache: float | bool | None = None
+    real_time: bool = False
+    time_window: float | None = None
+    depends_on: Any = None
+    failure_threshold: int = 3
+    cooldown: float = 300.0
+    permissions: frozenset[str] = frozenset()
+    max_concurrency: int | None = None
+    max_result_size: int = 1024 * 1024
+    sensitive: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+
+    @property
+    def repeatable(self) -> bool:
+        """May an attempt whose outcome is unknown be made again without asking?"""
+        return self.read_only or self.idempotent
+
+
+def make_options(where: str, given: Mapping[str, Any]) -> Options:
+    """Check and normalise options as they were written; `where` names the tool in every complaint."""
+    known = Options.__struct_fields__
+    for key in given:
+        if key not in known:
+            raise UsageError(f"{where}: unknown option {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}.")
+    values = dict(given)
+    _positive(where, values, "timeout", "idle_timeout", "retry_delay", "time_window", "cooldown")
+    for key in ("max_retries", "failure_threshold", "max_concurrency", "max_result_size"):
+        least = 0 if key == "max_retries" else 1
+        value = values.get(key, least)
+        if value is None and key == "max_concurrency":
+            continue
+        if type(value) is not int or value < least:
+            raise UsageError(f"{where}: {key} must be a whole number of at least {least}, not {value!r}.")
+    if values.get("isolation", "auto") not in _ISOLATIONS:
+        raise UsageError(f"{where}: isolation must be one of {', '.join(_ISOLATIONS)}, not {values['isolation']!r}.")
+    if values.get("recovery") is None:
+        values.pop("recovery", None)
+    if values.get("recovery", "auto") not in _RECOVERIES:
+        raise UsageError(f"{where}: recovery must be one of {', '.join(_RECOVERIES)}, not {values['recovery']!r}.")
+    for key in ("permissions", "sensitive", "tags"):
+        if key in values:
+            values[key] = _names(where, key, values[key])
+    if "retry_on" in values:
+        values["retry_on"] = _exceptions(where, values["retry_on"])
+    if "version" in values:
+        values["version"] = str(values["version"])
+    return Options(**values)
+
+
+def _positive(where: str, values: Mapping[str, Any], *keys: str) -> None:
+    for key in keys:
+        value = values.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            zero_ok = key == "retry_delay" and value == 0 and not isinstance(value, bool)
+            if not zero_ok:
+                raise UsageError(f"{where}: {key} must be a number of seconds above 0, not {value!r}.")
+
+
+def _names(where: str, key: str, value: Any) -> frozenset[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(n, str) for n in names):
+        raise UsageError(f"{where}: {key} must be a name or a list of names, not {value!r}.")
+    return frozenset(cast("Sequence[str]", names))
+
+
+def _exceptions(where: str, value: Any) -> tuple[type[BaseException], ...]:
+    given = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+    for item in given:
+        if not (isinstance(item, type) and issubclass(item, BaseException)):
+            raise UsageError(f"{where}: retry_on takes exception classes, not {item!r}.")
+    return tuple(given)

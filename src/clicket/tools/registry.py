@@ -1,0 +1,74 @@
+"""The tools of a runtime by name. A name is taken once; what cannot be a tool is refused where it is registered."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from clicket.errors import ToolNotFound, UsageError, did_you_mean
+from clicket.tools.function import class_tool, tool
+from clicket.tools.native import NativeTool, SessionTool
+from clicket.tools.protocol import Tool
+from clicket.tools.schema import compile_schema
+
+__all__ = ["Registry", "as_tool"]
+
+Check = Callable[[Any], list[dict[str, str]]]
+
+
+class Registry:
+    """Tools and their compiled schemas."""
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._tools: dict[str, tuple[Tool, Check]] = {}
+        for each in tools:
+            self.add(each)
+
+    def add(self, given: Any) -> Tool:
+        added = as_tool(given)
+        known = self._tools.get(added.name)
+        if known is not None and known[0] is not added:
+            raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
+        self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
+        return added
+
+    def find(self, name: str) -> tuple[Tool, Check]:
+        try:
+            return self._tools[name]
+        except (KeyError, TypeError):
+            raise ToolNotFound(
+                f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), self._tools)} "
+                f"Registered: {', '.join(sorted(self._tools)) or 'none'}."
+            ) from None
+
+    def get(self, name: str) -> Tool | None:
+        found = self._tools.get(name)
+        return found[0] if found else None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return (each for each, _ in self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._tools)
+
+
+def as_tool(given: Any) -> Tool:
+    """A tool from whatever people register: a tool, a function, an object or class with run methods."""
+    if isinstance(given, NativeTool) or (isinstance(given, type) and issubclass(given, NativeTool)):
+        return SessionTool(given)
+    if isinstance(given, Tool) and not isinstance(given, type):
+        return given
+    if inspect.isroutine(given):
+        made: Tool = tool(given)
+        return made
+    instance = given() if isinstance(given, type) else given
+    if hasattr(instance, "run") or hasattr(instance, "run_sync"):
+        return class_tool(instance)
+    raise UsageError(
+        f"{given!r} is not a tool. Register a function, an object made by @tool, a RestTool or a NativeTool."
+    )

@@ -1,0 +1,259 @@
+"""An HTTP operation as a tool, from a small declaration. One pooled client for its life, reaching judged hosts only."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.tools.context import ToolContext
+from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
+from clicket.tools.openapi import read_operations
+from clicket.tools.options import Options, make_options
+from clicket.tools.request import BodyKind, Prepared, UrlTemplate, check_headers, declare, header_safe, prepare
+from clicket.tools.response import OutcomeUnknown, RestError
+
+if TYPE_CHECKING:
+    import httpcore2
+    import httpx2
+
+__all__ = ["Connection", "OutcomeUnknown", "RestError", "RestTool"]
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """A REST tool's client at a glance. `open` says whether there is one; it opens with the first request."""
+
+    open: bool
+    request_count: int
+    last_used_at: float | None
+
+
+class RestTool:
+    """One HTTP operation as a tool.
+
+    `parameters` maps each argument to its JSON Schema, which may also say `in` ("path", "query", "header" or "body"),
+    `name` (its name on the wire), `style` and `explode` (as OpenAPI means them) and `whole` (the argument is the body).
+    `{name}` in the url is a path argument; `"{url}"` alone lets the caller name the URL. `options` are as for `@tool`.
+    """
+
+    is_async = True
+
+    def __init__(
+        self,
+        name: str,
+        method: str,
+        url: str,
+        *,
+        description: str = "",
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        required: Collection[str] = (),
+        headers: Mapping[str, str] | None = None,
+        body: BodyKind = "json",
+        allow_private: bool = False,
+        allow_hosts: Iterable[str] = (),
+        max_redirects: int = 3,
+        max_response_size: int = 16 * 1024 * 1024,
+        definitions: Mapping[str, Any] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        resolve: Resolve | None = None,
+        network: httpcore2.AsyncNetworkBackend | None = None,
+        **options: Any,
+    ) -> None:
+        where = f"REST tool {name!r}"
+        self.name = name
+        self.description = description
+        self._method = _checked_method(where, method)
+        self._template = UrlTemplate(where, url)
+        self._headers = check_headers(where, headers or {})
+        self._body = body
+        self._parameters, properties = declare(where, self._method, self._template, parameters or {}, body)
+        self._required = self._checked_required(where, required)
+        self._guard = _make_guard(where, allow_private, allow_hosts, resolve)
+        self._max_redirects = _whole_number(where, "max_redirects", max_redirects, 0)
+        self._max_response_size = _whole_number(where, "max_response_size", max_response_size, 1)
+        self._ssl_context = ssl_context
+        self._network = network
+        self.options: Options = make_options(where, {"read_only": self._method in _READING, **options})
+        if self.options.isolation not in ("auto", "inline"):
+            raise UsageError(f"{where}: a REST tool runs on the event loop; leave isolation out.")
+        self.input_schema: Mapping[str, Any] = {
+            "type": "object",
+            "properties": properties,
+            "required": self._required,
+            "additionalProperties": False,
+            **({"$defs": dict(definitions)} if definitions else {}),
+        }
+        # A client lives and dies with the loop whose sockets it holds, so there is one for each loop.
+        self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
+        self._request_count = 0
+        self._last_used_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"RestTool({self.name!r}, {self._method} {self._template.shown})"
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Mapping[str, Any] | str,
+        *,
+        base_url: str | None = None,
+        operations: Iterable[str] | None = None,
+        **options: Any,
+    ) -> list[Self]:
+        """One tool for each operation of an OpenAPI 3 document (mapping or JSON text), or for those in `operations`.
+
+        `options` go to every tool: what `RestTool` takes (`headers`, `allow_hosts`, …) and the options of `@tool`.
+        """
+        return [
+            cls(
+                operation.name,
+                operation.method,
+                operation.url,
+                description=operation.description,
+                parameters=operation.parameters,
+                required=operation.required,
+                body=operation.body,
+                definitions=operation.definitions,
+                **options,
+            )
+            for operation in read_operations(document, base_url=base_url, only=operations)
+        ]
+
+    @property
+    def connection(self) -> Connection:
+        is_open = any(not loop.is_closed() for loop in list(self._clients))
+        return Connection(open=is_open, request_count=self._request_count, last_used_at=self._last_used_at)
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Refuse now what must not be sent: values that would leave their place, hosts that are forbidden addresses."""
+        prepared = self._prepare(arguments)
+        if self._template.host_arguments:
+            host = urlsplit(prepared.url).hostname or ""
+            try:
+                self._guard.check_literal(host)
+            except AddressRefused as error:
+                raise InvalidInput([{"path": f"/{self._host_argument}", "message": error.message}]) from error
+        return arguments
+
+    async def run(self, bound: Mapping[str, Any], ctx: ToolContext) -> Any:
+        """Send the request and read its answer. Cancelling closes what was under way; nothing is left behind."""
+        prepared = self._prepare(bound)
+        if self._method not in _READING:
+            prepared.headers.setdefault("idempotency-key", _header_key(ctx.idempotency_key))
+        client = await self._client()
+        from clicket.tools.exchange import Exchange, Rules  # here, because it imports httpx2
+
+        rules = Rules(
+            shown=self._shown(prepared.url),
+            max_redirects=self._max_redirects,
+            max_response_size=self._max_response_size,
+            repeatable=self.options.repeatable,
+            host_argument=self._host_argument,
+        )
+        self._request_count += 1
+        self._last_used_at = time.time()
+        return await Exchange(client, prepared, rules).output(ctx.heartbeat)
+
+    async def close(self) -> None:
+        """Close this loop's client; that of another loop is for its own users to close. A later `run` opens a new one."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    @property
+    def _host_argument(self) -> str | None:
+        return min(self._template.host_arguments, default=None)
+
+    def _shown(self, url: str) -> str:
+        """The request in messages: never its query, which may hold a key."""
+        if self._template.whole is None:
+            return self._template.shown
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.hostname}"
+
+    def _prepare(self, arguments: Mapping[str, Any]) -> Prepared:
+        return prepare(self._method, self._template, self._parameters, self._headers, self._body, arguments)
+
+    async def _client(self) -> httpx2.AsyncClient:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is not None:
+            return client
+        # The first request pays for importing httpx2 and reading certificates, a fifth of a second: not on the loop.
+        worker = Workers(1, "clicket-rest")
+        try:
+            context = await worker.run(lambda: _load(self._ssl_context))
+        finally:
+            worker.close(patience=0)
+        from clicket.tools.transport import open_client
+
+        # Nothing waits between here and the end, and no other thread touches this loop's entry.
+        for other in [known for known in list(self._clients) if known.is_closed()]:
+            self._clients.pop(other, None)
+        if loop not in self._clients:
+            self._clients[loop] = open_client(self._guard, context, self._network)
+        return self._clients[loop]
+
+    def _checked_required(self, where: str, required: Collection[str]) -> list[str]:
+        if isinstance(required, str):
+            raise UsageError(f"{where}: required takes a list of names, not one string.")
+        known = {p.argument: p for p in self._parameters}
+        for name in required:
+            if name not in known:
+                raise UsageError(f"{where}: required names {name!r}, which is no parameter.{did_you_mean(name, known)}")
+        return [
+            name for name, p in known.items() if name in required or (p.place == "path" and p.default is msgspec.UNSET)
+        ]
+
+
+def _load(ssl_context: ssl.SSLContext | None) -> ssl.SSLContext:
+    from clicket.tools import exchange as _  # noqa: F401  the import is the point
+    from clicket.tools.transport import make_ssl_context
+
+    return ssl_context or make_ssl_context()
+
+
+def _checked_method(where: str, method: str) -> str:
+    upper = method.upper() if isinstance(method, str) else ""
+    if upper not in _METHODS:
+        raise UsageError(
+            f"{where}: unknown method {method!r}.{did_you_mean(upper, _METHODS)} Known: {', '.join(_METHODS)}."
+        )
+    return upper
+
+
+def _whole_number(where: str, key: str, value: Any, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise UsageError(f"{where}: {key} must be a whole number of at least {least}, not {value!r}.")
+    return value
+
+
+def _make_guard(where: str, allow_private: bool, allow_hosts: Iterable[str], resolve: Resolve | None) -> AddressGuard:
+    if isinstance(allow_hosts, str):
+        raise UsageError(f"{where}: allow_hosts takes a list of host names, not one string.")
+    try:
+        return AddressGuard(allow_private=allow_private, allow_hosts=allow_hosts, resolve=resolve)
+    except AddressRefused as error:
+        raise UsageError(
+            f"{where}: allow_hosts takes host names or addresses, without port or scheme. {error}"
+        ) from error
+
+
+def _header_key(key: str) -> str:
+    """Keys come from callers' ids, which may be any text; a header may not."""
+    return (
+        key
+        if key.isascii() and header_safe(key) and key == key.strip()
+        else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    )

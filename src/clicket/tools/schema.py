@@ -1,0 +1,171 @@
+"""JSON Schema from type hints, and the compiled check of any schema. No reference is ever fetched."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union
+
+import jsonschema_rs
+from pydantic import ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from clicket.errors import InvalidInput, UsageError
+from clicket.model.codec import json_pointer
+from clicket.tools.context import ToolContext
+
+__all__ = ["Binding", "bind_signature", "compile_schema", "docstring_of"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_COMPOSED = (
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+)
+_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null")
+
+
+class Binding:
+    """What a function's signature says: the schema of its arguments, and how to turn arguments into keywords."""
+
+    __slots__ = ("_fields", "_validate", "context", "schema")
+
+    def __init__(
+        self, schema: dict[str, Any], validate: Callable[[Any], Any], fields: dict[str, str], context: str | None
+    ) -> None:
+        self.schema = schema
+        self.context = context
+        self._validate = validate
+        self._fields = fields
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Keywords for the function, converted to the types that its hints name. Defaults stay the function's own."""
+        try:
+            values = self._validate(arguments).__dict__
+        except ValidationError as error:
+            raise InvalidInput(
+                {"path": json_pointer(e["loc"]), "message": e["msg"]} for e in error.errors(include_url=False)
+            ) from None
+        fields = self._fields
+        return {name: values[fields[name]] for name in arguments}
+
+
+def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[str, Any] | None = None) -> Binding:
+    """Read a signature. `names` are the names in sight where the function was written, for hints that are local."""
+    try:
+        hints = typing.get_type_hints(function, localns=dict(names or {}), include_extras=True)
+    except NameError as error:
+        raise UsageError(
+            f"{where}: a type hint cannot be resolved: {error}. Define it before the tool, at module level."
+        ) from None
+    texts = docstring_of(function)[1]
+    definitions: dict[str, Any] = {}
+    fields: dict[str, str] = {}
+    context: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if _is_context(hint) or (parameter.name == "ctx" and parameter.name not in hints):
+            context = parameter.name
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise UsageError(
+                f"{where}: parameter {parameter.name!r} cannot be described by a schema. "
+                "Give every argument a name: no *args, **kwargs or positional-only parameters."
+            )
+        # Fields get neutral names and the parameter's name as alias, so no name can clash with pydantic's own.
+        fields[parameter.name] = field = f"p{len(fields)}"
+        definitions[field] = (hint, _field(parameter, hint, texts.get(parameter.name)))
+    try:
+        model = create_model("Arguments", __config__=_CONFIG, **definitions)
+        schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
+    except (PydanticUserError, TypeError, ValueError) as error:
+        first = str(error).split("\n", 1)[0]
+        raise UsageError(f"{where}: a parameter cannot be described by a JSON Schema: {first}") from None
+    schema.pop("title", None)
+    schema.setdefault("properties", {})
+    return Binding(schema, model.__pydantic_validator__.validate_python, fields, context)
+
+
+class _Schema(GenerateJsonSchema):
+    schema_dialect = DIALECT
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Generated titles repeat the name and cost the model tokens."""
+        return False
+
+
+def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> Any:
+    given: dict[str, Any] = {"alias": parameter.name}
+    if parameter.default is not parameter.empty:
+        given["default"] = parameter.default
+    metadata = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+    if not any(isinstance(m, FieldInfo) and m.description for m in metadata):
+        description = next((m for m in metadata if isinstance(m, str)), text)
+        if description is not None:
+            given["description"] = description
+    return Field(**given)
+
+
+def _is_context(hint: Any) -> bool:
+    if typing.get_origin(hint) in (Union, UnionType):
+        return ToolContext in typing.get_args(hint)
+    return hint is ToolContext
+
+
+@cache
+def _parse_docstring() -> Callable[[str], Any]:
+    from docstring_parser import parse
+
+    return parse
+
+
+def docstring_of(function: Any) -> tuple[str, dict[str, str]]:
+    """The description and the arguments' texts; Google, NumPy, Sphinx and epydoc styles are read."""
+    text = inspect.getdoc(function) or ""
+    if "\n" not in text:
+        return text, {}
+    parsed = _parse_docstring()(text)
+    description = "\n\n".join(part for part in (parsed.short_description, parsed.long_description) if part)
+    return description or text, {p.arg_name: p.description for p in parsed.params if p.description}
+
+
+def _refuse_remote(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside the schema, and remote references are never fetched")
+
+
+def compile_schema(schema: Mapping[str, Any], where: str) -> Callable[[Any], list[dict[str, str]]]:
+    """A check that returns every complaint with its path; an empty list means that the arguments fit."""
+    try:
+        validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = getattr(error, "message", None) or str(error)
+        raise UsageError(f"{where}: its input schema cannot be used: {str(reason).splitlines()[0]}") from None
+    is_valid, iter_errors = validator.is_valid, validator.iter_errors
+
+    def check(arguments: Any) -> list[dict[str, str]]:
+        if is_valid(arguments):
+            return []
+        return [{"path": json_pointer(e.instance_path), "message": _shorter(e.message)} for e in iter_errors(arguments)]
+
+    return check
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with unknown fields refused, unless its author said something about them."""
+    if "properties" in schema and not any(word in schema for word in _COMPOSED):
+        return {**schema, "additionalProperties": False}
+    return dict(schema)
+
+
+def _shorter(message: str) -> str:
+    return message if len(message) <= 300 else f"{message[:200]} … {message[-80:]}"

@@ -1,0 +1,90 @@
+"""What every test may rely on: seeded random runs, and nothing left behind: no thread, no child process, no task."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Short runs repeat exactly; long runs look further each time and print how to repeat a failure.
+_untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # two busy cores make any timing a lie
+settings.register_profile("short", _untimed, derandomize=True, max_examples=50, stateful_step_count=30, database=None)
+settings.register_profile("long", _untimed, max_examples=1000, stateful_step_count=60, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+_LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
+
+
+def _children() -> dict[int, str]:
+    """Direct children of this process by pid, with their command; empty where there is no /proc. Zombies count."""
+    found: dict[int, str] = {}
+    for listed in Path("/proc/self/task").glob("*/children"):
+        try:
+            pids = listed.read_text().split()
+        except OSError:  # the thread ended while we looked
+            continue
+        for pid in pids:
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            found[int(pid)] = command.strip() or "(zombie)"
+    return found
+
+
+def _threads() -> dict[int, str]:
+    """Threads that the library started: they all carry its name."""
+    return {t.ident or 0: t.name for t in threading.enumerate() if t.name.startswith("clicket") and t.is_alive()}
+
+
+def _left_behind(before: tuple[dict[int, str], dict[int, str]]) -> list[str]:
+    threads = [f"thread {name}" for ident, name in _threads().items() if ident not in before[0]]
+    children = [f"process {pid}: {command}" for pid, command in _children().items() if pid not in before[1]]
+    return threads + children
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that leaves a thread, a child process or (if it is async) a task behind."""
+    before = (_threads(), _children())
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("_no_leaked_tasks")
+    yield
+    give_up_at = time.monotonic() + _LEAVE
+    while left := _left_behind(before):
+        if time.monotonic() > give_up_at:
+            pytest.fail("left behind: " + "; ".join(left), pytrace=False)
+        time.sleep(0.01)
+
+
+@pytest.fixture
+async def _no_leaked_tasks() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    # The last steps of tasks that are ending, e.g. of a group that has just been closed.
+    for _ in range(5):
+        await asyncio.sleep(0)
+    own = asyncio.current_task()
+    left = [task for task in asyncio.all_tasks() - before if task is not own and not task.done()]
+    if left:
+        pytest.fail("tasks left behind: " + "; ".join(repr(task) for task in left), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def clean_env(tmp_path: Path) -> dict[str, str]:
+    """The environment for a subprocess that stands for a user's: none of clicket's settings, a home of its own."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "PYTHONPATH"))}
+    return env | {"HOME": str(tmp_path), "NO_COLOR": "1"}

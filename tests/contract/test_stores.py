@@ -1,0 +1,274 @@
+"""Every store keeps the laws of `ports.store`: the public contract, run on each, and what only files and processes have."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clicket.errors import StoreUnavailable
+from clicket.kernel import State
+from clicket.model import Event
+from clicket.ports import Append, Owner, Store
+from clicket.stores.liveness import is_dead, this_process
+from clicket.stores.memory import MemoryStore
+from clicket.stores.sqlite import SqliteStore
+from clicket.testing import Check, shared_store_contract, store_contract
+from clicket.testing.stores import ALIVE, _append, _created, _ended, _news, _opened
+
+LEASE = 3600.0
+SQLITE = ["process", "power"]
+
+
+@pytest.fixture(params=["memory", *SQLITE])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    if request.param == "memory":
+        return MemoryStore
+    return partial(SqliteStore, tmp_path / "calls.db", durability=request.param)
+
+
+@pytest.fixture(params=SQLITE)
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    return partial(SqliteStore, tmp_path / "calls.db", durability=request.param)
+
+
+@pytest.mark.parametrize("check", store_contract, ids=lambda check: check.__name__)
+async def test_store(check: Check, make: Callable[[], Store]) -> None:
+    await check(make)
+
+
+@pytest.mark.parametrize("check", shared_store_contract, ids=lambda check: check.__name__)
+async def test_shared_store(check: Check, shared: Callable[[], Store]) -> None:
+    await check(shared)
+
+
+# The contract itself: it must be able to say no.
+
+
+class _Forgetful(MemoryStore):
+    """Takes every append that names a known call, whatever its number and fence."""
+
+    def _apply(self, change: Append) -> Any:
+        found = self._calls.get(change.key)
+        if change.expect and found is not None:
+            change.expect, change.fence = found.events[-1].seq, found.fence
+        return super()._apply(change)
+
+
+class _Chatty(MemoryStore):
+    """Answers twice."""
+
+    def append(self, change: Append, done: Any) -> None:
+        super().append(change, done)
+        asyncio.get_running_loop().call_soon(done, change, None)
+
+
+class _Backwards(MemoryStore):
+    """Lists the oldest first."""
+
+    async def history(self, query: Any) -> Any:
+        return (await super().history(query))[::-1]
+
+
+class _Sloppy(MemoryStore):
+    """Opens whatever it is asked for."""
+
+    async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
+        return self._artifacts.get(name, b"root:x:0:0")[start:end]
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (_Forgetful, "an_append_needs_the_right_number_and_fence"),
+        (_Forgetful, "of_two_writers_one_wins"),
+        (_Chatty, "answers_come_once_on_the_loop"),
+        (_Backwards, "history_is_filtered_newest_first"),
+        (_Sloppy, "artifacts_are_kept_by_content"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+async def test_the_contract_refuses_a_broken_store(broken: type[MemoryStore], law: str) -> None:
+    check = next(check for check in store_contract if check.__name__ == law)
+    with pytest.raises(AssertionError):
+        await check(broken)
+
+
+# What only a file has.
+
+
+async def test_two_stores_in_memory_are_two_places() -> None:
+    async with _opened(MemoryStore) as one, _opened(MemoryStore) as two:
+        await _created(one, "a")
+        assert await two.load("a") == []
+        assert await two.claim_orphans(frozenset({"tool"}), 10) == []
+
+
+async def test_memory_keeps_the_newest_ended_calls() -> None:
+    async with _opened(partial(MemoryStore, max_ended=3)) as store:
+        await _created(store, "active")
+        for n in range(5):
+            await _ended(store, f"c{n}")
+        assert [bool(await store.load(f"c{n}")) for n in range(5)] == [False, False, True, True, True]
+        assert await store.load("active")
+
+
+@pytest.mark.parametrize("keep", ["memory", "sqlite"])
+async def test_artifacts_go_with_the_last_call_that_names_them(keep: str, tmp_path: Path) -> None:
+    make: Callable[[], Store] = MemoryStore if keep == "memory" else partial(SqliteStore, tmp_path / "calls.db")
+    names = {}
+    async with _opened(make) as store:
+        for text in ("shared", "own"):
+            names[text] = f"sha256-{sha256(text.encode()).hexdigest()}"
+            await store.put_artifact(names[text], [text.encode()])
+        await _ended(store, "old", at=100.0, artifacts=(names["shared"], names["own"]))
+        late = await _ended(store, "new", at=300.0, artifacts=(names["shared"],))
+        # A late result names no artifact; what the outcome named stays named.
+        assert await _append(store, _news(late, state=State.COMPLETED, fence=-1)) == [None]
+        for path in tmp_path.glob("*.artifacts/??/*"):  # young files are spared: their call may be about to be written
+            os.utime(path, (time.time() - 7200,) * 2)
+        swept = await store.sweep(200.0, 10)
+        assert (swept.calls, swept.artifacts) == (1, 1)
+        assert await store.read_artifact(names["shared"], 0, None) == b"shared"
+        with pytest.raises(LookupError):
+            await store.read_artifact(names["own"], 0, None)
+        swept = await store.sweep(400.0, 10)
+        assert (swept.calls, swept.artifacts) == (1, 1)
+        with pytest.raises(LookupError):
+            await store.read_artifact(names["shared"], 0, None)
+        assert await store.size() >= 0
+
+
+async def test_a_young_artifact_outlives_a_sweep(tmp_path: Path) -> None:
+    async with _opened(partial(SqliteStore, tmp_path / "calls.db")) as store:
+        name = f"sha256-{sha256(b'x').hexdigest()}"
+        await store.put_artifact(name, [b"x"])
+        await store.sweep(1e12, 10)
+        assert await store.read_artifact(name, 0, None) == b"x"
+
+
+def _gone() -> int:
+    """The pid of a process that has ended and been reaped."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def _changed(owner: Owner, **changes: Any) -> Owner:
+    values = {name: getattr(owner, name) for name in Owner.__struct_fields__}
+    return Owner(**{**values, **changes})
+
+
+async def test_a_process_that_is_gone_is_dead_at_once(shared: Callable[[], Store]) -> None:
+    async with _opened(shared, _changed(this_process(LEASE), pid=_gone())) as dead, _opened(shared) as store:
+        await _created(dead, "a")
+        (claimed,) = await store.claim_orphans(frozenset({"tool"}), 10)
+        assert (claimed.fence, claimed.claims) == (2, 2)
+        assert await store.claim_orphans(frozenset({"tool"}), 10) == []
+
+
+async def test_claims_grow_with_every_death(shared: Callable[[], Store]) -> None:
+    dead = _changed(this_process(LEASE), pid=_gone())
+    async with _opened(shared, dead) as first:
+        await _created(first, "a")
+        for claims in range(2, 6):
+            store = shared()
+            await store.open(dead)
+            (claimed,) = await store.claim_orphans(frozenset({"tool"}), 10)
+            assert (claimed.fence, claimed.claims) == (claims, claims)
+            await _kill(store)
+
+
+async def _kill(store: Any) -> None:
+    """Close the connections without a goodbye, as the end of a process does."""
+    writer, store._writer = store._writer, None
+    await writer.drain()
+    store._reader.close()
+    writer.connection.close()
+    store._close_threads()
+
+
+def test_who_is_dead() -> None:
+    me = this_process(LEASE)
+    now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    assert not is_dead(me, now)
+    assert is_dead(_changed(me, pid=_gone()), now)
+    assert is_dead(_changed(me, started="1"), now), "the pid is in use again"
+    assert is_dead(_changed(me, boot="another"), now), "the machine was started anew"
+    assert not is_dead(_changed(me, host="elsewhere", pid=_gone()), now), "nobody can look: the lease decides"
+    assert is_dead(_changed(me, host="elsewhere"), now - LEASE - 1)
+
+
+def test_a_zombie_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        started = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        owner = _changed(this_process(LEASE), pid=child.pid, started=started)
+        now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+        assert not is_dead(owner, now)
+        assert child.stdin is not None
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has asked for it yet
+        assert is_dead(owner, now)
+    finally:
+        child.wait()
+
+
+async def test_renewing_holds_off_the_end_of_the_lease(tmp_path: Path) -> None:
+    make = partial(SqliteStore, tmp_path / "calls.db")
+    short = _changed(ALIVE, host="elsewhere.invalid", lease=0.5)
+    async with _opened(make, short) as owner, _opened(make) as other:
+        await _created(owner, "a")
+        owner._writer.connection.execute("UPDATE owners SET renewed = renewed - 1000")  # type: ignore[attr-defined]
+        await owner.renew()
+        assert await other.claim_orphans(frozenset({"tool"}), 10) == []
+        owner._writer.connection.execute("UPDATE owners SET renewed = renewed - 1000")  # type: ignore[attr-defined]
+        assert len(await other.claim_orphans(frozenset({"tool"}), 10)) == 1
+
+
+async def test_what_is_stored_survives_the_process(shared: Callable[[], Store]) -> None:
+    """No goodbye: what was answered is in the file."""
+    store = shared()
+    await store.open(ALIVE)
+    await _ended(store, "a")
+    await _kill(store)
+    async with _opened(shared) as again:
+        (stored,) = await again.load("a")
+        assert [event.seq for event in stored.events] == [1, 2]
+
+
+async def test_a_row_that_is_not_ours_is_refused_by_name(tmp_path: Path) -> None:
+    make = partial(SqliteStore, tmp_path / "calls.db")
+    async with _opened(make) as store:
+        await _created(store, "a")
+        store._writer.connection.execute("UPDATE events SET body = CAST('[[1]]' AS BLOB)")  # type: ignore[attr-defined]
+        with pytest.raises(StoreUnavailable, match="calls.db"):
+            await store.load("a")
+
+
+async def test_a_failing_follow_up_harms_no_other(make: Callable[[], Store]) -> None:
+    """An answer that raises is the writer's own trouble; appends after it are answered all the same."""
+    async with _opened(make) as store:
+        if isinstance(store, MemoryStore):
+            pytest.skip("memory answers inside `append`: the caller gets its own exception")
+        change = Append(
+            "bad", "t", "", "tool", 0, 1,
+            [Event(call_id="bad", seq=1, at=1.0, type="created", state=State.PENDING, data={"tool": "tool", "thread": "t"})],
+            State.PENDING, 1.0,
+        )  # fmt: skip
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError("a follow-up that fails")
+
+        store.append(change, fail)
+        await _created(store, "good")
+        assert await store.load("bad")

@@ -1,0 +1,100 @@
+"""What the scenarios share: a runtime over a given store, a look at the loop's lag, and the laws that every record keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from clicket import Event, Policy, Record, Runtime, Settings
+from clicket.kernel import CALL
+from clicket.model import fold
+
+GRACE = 0.1  # seconds a cancelled body gets in these tests
+
+
+def make(tools: Iterable[Any] = (), store: str = "memory://", *, policy: Policy | None = None, **settings: Any) -> Runtime:
+    """A runtime with short graces; `settings` are those of `Settings`."""
+    given = {"cancel_grace": GRACE, "close_timeout": 5.0, **settings}
+    return Runtime(tools, policy=policy, settings=Settings(store=store, **given))
+
+
+def sqlite_url(folder: Path, name: str = "calls.db") -> str:
+    return f"sqlite:///{folder / name}"
+
+
+def assert_sound(record: Record) -> None:
+    """No gap, one end at most, every step in the table, and the record is the fold of its events."""
+    events = record.events
+    assert [e.seq for e in events] == list(range(1, len(events) + 1))
+    assert all(e.call_id == record.id for e in events)
+    assert events[0].type == "created"
+    ends = [e for e in events if e.is_terminal]
+    assert len(ends) <= 1
+    state = events[0].state
+    for event in events[1:]:
+        if event.type == "state_changed":
+            assert event.data["from"] == state.value
+            assert event.data["to"] == event.state.value
+            assert event.state in CALL.edges[state]
+        else:
+            assert event.state is state
+        state = event.state
+    assert record.state is state
+    if ends:
+        assert record.ended_at == ends[0].at
+        assert record.ended_at >= record.created_at
+        assert all(e.type == "late_result" for e in events[ends[0].seq :])
+    assert fold(events) == record
+
+
+def types(record: Record) -> list[str]:
+    return [event.type for event in record.events]
+
+
+def states(events: Iterable[Event]) -> list[str]:
+    """The states that the events went through, each once per entry."""
+    return [event.state.value for event in events if event.type in ("created", "state_changed")]
+
+
+async def eventually(look: Callable[[], Any], *, within: float = 10.0) -> Any:
+    """The first true answer of `look` (which may be async), for what nobody can be awaited for."""
+    give_up_at = time.monotonic() + within
+    while True:
+        answer = look()
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if answer:
+            return answer
+        assert time.monotonic() < give_up_at, f"not true within {within} s"
+        await asyncio.sleep(0.005)
+
+
+class Lag:
+    """`worst`: the longest time that the loop did not come round."""
+
+    worst = 0.0
+
+
+@asynccontextmanager
+async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
+    """Tick on the running loop, and remember the longest gap beyond the tick."""
+    lag = Lag()
+
+    async def tick() -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(every)
+            lag.worst = max(lag.worst, time.perf_counter() - before - every)
+
+    task = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    try:
+        yield lag
+    finally:
+        await asyncio.sleep(every)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,174 @@
+"""The shape of the code, as tests: what may import what, who may touch threads, how big a file grows."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "clicket"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+MAX_LINES = 450  # about 400 is where to stop and split
+
+# Where sync meets threads. Everything else is single-threaded asyncio, and reads like it.
+THREADS = {
+    "bridge.py": "the one crossing between sync and async",
+    "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
+    "execution/processes": "the child's lifeline, and the writer of its frames",
+    "stores/sqlite": "one writer thread owns the database",
+}
+THREAD_MODULES = {"threading", "_thread", "concurrent"}
+THREAD_CALLS = {"run_coroutine_threadsafe", "to_thread", "run_in_executor"}
+
+# Encodings that run code when they are read.
+NEVER = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+# Loaded by the command line or by the tools that need them, never by `import clicket`.
+LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.client", "uvloop")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def allowed(path: Path, places: dict[str, str]) -> bool:
+    name = name_of(path)
+    return any(name == place or name.startswith((f"{place}/", f"{place}.py")) for place in places)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every imported module with its line, wherever in the file it is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or "."
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The import contract of pyproject.toml, judged over the package in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package and its contract, to be spoiled."""
+    shutil.copytree(PACKAGE, tmp_path / "src" / "clicket", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_import_contract_is_kept() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("utils.py", "", "utils"),
+        ("errors.py", "\nimport clicket.runtime\n", "clicket.errors -> clicket.runtime"),
+        ("runtime.py", "\nimport clicket.sync\n", "clicket.runtime -> clicket.sync"),
+        ("settings.py", "\nimport clicket.stores\n", "clicket.settings -> clicket.stores"),
+        (
+            "journal/journal.py",
+            "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import clicket.engine\n",
+            "clicket.journal.journal -> clicket.engine",
+        ),
+    ],
+    ids=["stray module", "upward", "sideways", "store outside compose", "upward for typing"],
+)
+def test_import_contract_bites(copy: Path, file: str, text: str, complaint: str) -> None:
+    with (copy / "src" / "clicket" / file).open("a") as spoiled:
+        spoiled.write(text)
+    done = lint_imports(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert complaint in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module(path: Path) -> None:
+    """Each module: no code-carrying encoding, threads only where they are allowed, a law on top, a readable size."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    imported = list(imports(tree))
+
+    assert [found for found in imported if found[1].split(".")[0] in NEVER] == []
+
+    if not allowed(path, THREADS):
+        crossings = [found for found in imported if found[1].split(".")[0] in THREAD_MODULES]
+        crossings += [
+            (node.lineno, node.attr)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and node.attr in THREAD_CALLS
+        ]
+        assert crossings == [], f"threads belong to {', '.join(THREADS)}"
+
+    # A module that imports the package itself would reach every floor at once, unseen by the contract.
+    if not name_of(path).startswith(("cli/", "__main__")):
+        assert [found for found in imported if found[1] == "clicket"] == []
+
+    assert len(text.splitlines()) <= MAX_LINES
+    if text.strip():
+        assert ast.get_docstring(tree), "a module opens with its law"
+
+
+def test_every_folder_is_a_package() -> None:
+    folders = {path.parent for path in MODULES}
+    assert [name_of(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
+def import_clicket(code: str) -> str:
+    """Run `code` in a fresh interpreter, not measured by coverage, which would slow it down and import for itself."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def test_import_loads_nothing_that_can_wait() -> None:
+    loaded = json.loads(import_clicket("import sys, json, clicket; print(json.dumps(sorted(sys.modules)))"))
+    assert [name for name in LAZY if name in loaded] == []
+
+
+def test_import_is_quick() -> None:
+    # The processor's time, not the clock's: what else the machine does at this moment is not ours.
+    code = "import time; t = time.process_time(); import clicket; print(time.process_time() - t)"
+    assert min(float(import_clicket(code)) for _ in range(5)) < 0.3
+
+
+def test_public_names_are_few_and_real() -> None:
+    import clicket
+
+    assert len(clicket.__all__) <= 40
+    assert [name for name in clicket.__all__ if not hasattr(clicket, name)] == []
+    assert len(set(clicket.__all__)) == len(clicket.__all__)
+
+
+def test_diagrams_are_drawn_from_the_tables() -> None:
+    spec = importlib.util.spec_from_file_location("diagrams", ROOT / "scripts" / "diagrams.py")
+    assert spec is not None
+    assert spec.loader is not None
+    diagrams = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(diagrams)
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    assert diagrams.redraw(page) == page, "run make docs"
+    spoiled = page.replace("pending --> running", "").replace("pending --> initializing", "pending --> completed", 1)
+    assert diagrams.redraw(spoiled) == page

@@ -1,0 +1,90 @@
+"""Every Python block of the README and the docs runs, and every example: what we show works, today.
+
+The blocks of one page share a namespace and run in order in an empty folder; top-level `await` is allowed, as in the
+asyncio shell. A block below `<!-- no-run -->` is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"^(?P<skip><!-- no-run[^\n]*-->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
+
+# Runs the blocks it is given as (line, code) pairs; tracebacks show the page's own lines.
+DRIVER = """
+import ast, asyncio, inspect, json, linecache, sys
+page, blocks = json.load(sys.stdin)
+namespace = sys.modules["__main__"].__dict__
+lines = []
+for start, code in blocks:
+    lines += [""] * (start - len(lines)) + code.splitlines()
+linecache.cache[page] = (0, None, [line + "\\n" for line in lines], page)
+with asyncio.Runner() as runner:
+    for start, code in blocks:
+        compiled = compile("\\n" * start + code, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            async def block():
+                await eval(compiled, namespace)
+            runner.run(block())
+        else:
+            exec(compiled, namespace)
+"""
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """The blocks to run, each with the number of lines above it."""
+    text = page.read_text()
+    return [
+        (text.count("\n", 0, match.start("code")), match["code"]) for match in BLOCK.finditer(text) if not match["skip"]
+    ]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = "") -> None:
+    done = subprocess.run(
+        command, input=given, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.exists() and blocks(page)], ids=name_of)
+def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
+    run([sys.executable, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_example_runs(example: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
+    assert len(example.read_text().splitlines()) < 80
+    run([sys.executable, str(example)], tmp_path, clean_env)
+
+
+def test_there_is_something_to_run() -> None:
+    assert blocks(ROOT / "README.md")
+    assert EXAMPLES
+
+
+def test_driver_runs_blocks_in_order_with_await_and_shows_the_page_in_errors(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A\n\n```python\nimport asyncio\nx = 1\n```\n\n<!-- no-run -->\n```python\nnonsense!\n```\n\n"
+        "```python\nawait asyncio.sleep(0)\nx += 1\n```\n\n```sh\nexit 1\n```\n\n```python\nassert x == 3, x\n```\n"
+    )
+    given = json.dumps(["page.md", blocks(page)])
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], input=given, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "AssertionError: 2" in done.stderr
+    assert 'File "page.md", line 23' in done.stderr

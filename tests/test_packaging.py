@@ -1,0 +1,198 @@
+"""The wheel stands alone: built here, installed into an empty environment, used from an empty folder."""
+
+from __future__ import annotations
+
+import email
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_PACKAGES = 35  # a core install, pip and clicket included
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of a clean environment with the wheel and its locked dependencies."""
+    folder = tmp_path_factory.mktemp("installed")
+    # The lock's versions, without its hashes: pip takes no hashes together with a local wheel.
+    pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(pins))
+    venv.create(folder / "env", with_pip=True)
+    python = folder / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "-c", constraints, f"clicket[all] @ {wheel.as_uri()}", cwd=folder)
+    return python.parent
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        info = next(name.split("/")[0] for name in names if name.endswith("/METADATA"))
+        metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+    assert "clicket/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"clicket", info}
+    assert any(name.startswith(f"{info}/licenses/") for name in names)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("Provides-Extra") is not None
+    assert "all" in metadata.get_all("Provides-Extra", [])
+    uncapped = [need for need in metadata.get_all("Requires-Dist", []) if "extra ==" not in need and "<" not in need]
+    assert uncapped == []
+
+
+@pytest.mark.timeout(600)  # the first user of `installed` waits for the registry
+def test_installed_command_line(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
+    import clicket
+
+    assert clicket.__version__ in run(installed / "clicket", "--version", cwd=empty, env=clean_env)
+    run(installed / "clicket", "doctor", cwd=empty, env=clean_env)
+    where = run(installed / "python", "-c", "import clicket; print(clicket.__file__)", cwd=empty, env=clean_env)
+    assert Path(where.strip()).is_relative_to(installed.parent)
+
+
+@pytest.mark.timeout(600)
+def test_installed_demo(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
+    run(installed / "python", "-m", "clicket", "demo", cwd=empty, env=clean_env)
+
+
+@pytest.mark.timeout(600)
+def test_installed_packages_are_few_and_agree(installed: Path, empty: Path) -> None:
+    listed = run(installed / "python", "-m", "pip", "list", "--format=freeze", cwd=empty).split()
+    assert len(listed) <= MAX_PACKAGES, listed
+    run(installed / "python", "-m", "pip", "check", cwd=empty)
+
+
+def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:
+    locks = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
+    assert set(locks) == {"run", "dev"}
+    for text in locks.values():
+        assert "://" not in text
+        entries = re.findall(r"^[a-z0-9].*", text, re.MULTILINE)
+        assert all("==" in entry and entry.endswith("\\") for entry in entries)
+        assert text.count("--hash=sha256:") >= len(entries)
+    pins = {name: set(re.findall(r"^([a-z0-9][^ \\]*==[^ \\]*)", text, re.MULTILINE)) for name, text in locks.items()}
+    assert pins["run"] <= pins["dev"], "make demo and make test run the same versions"
+
+
+class TestSetup:
+    """scripts/setup in a folder of its own, with stand-ins for the commands that would change the machine."""
+
+    @pytest.fixture
+    def checkout(self, tmp_path: Path) -> Path:
+        for name in ("scripts/setup", "scripts/system-packages", "pyproject.toml", "requirements/dev.lock"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "table").write_text(
+            "# level program package why\n"
+            "run clicket-no-such-server no-such-server the store's tests\n"
+            "dev clicket-no-such-tool no-such-tool the lint\n"
+            "dev sh dash always there\n"
+        )
+        return tmp_path
+
+    def stand_in(self, checkout: Path, name: str, body: str) -> Path:
+        path = checkout / "bin" / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    def setup(self, checkout: Path, level: str = "dev", **env: str) -> subprocess.CompletedProcess[str]:
+        path = f"{checkout / 'bin'}:{os.environ['PATH']}"
+        command = ["sh", str(checkout / "scripts" / "setup"), level]
+        return subprocess.run(
+            command, env=os.environ | {"PATH": path} | env, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    def test_user_is_told_every_missing_package_before_anything_is_made(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 1000")
+        done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"))
+        assert done.returncode == 1
+        assert "sudo apt-get install -y no-such-server" in done.stderr
+        assert "sudo apt-get install -y no-such-tool" in done.stderr
+        assert "dash" not in done.stderr
+        assert not (checkout / ".venv").exists()
+
+    def test_demo_does_not_ask_for_development_packages(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 1000")
+        done = self.setup(checkout, "run", CLICKET_SYSTEM_PACKAGES=str(checkout / "table"))
+        assert "no-such-server" in done.stderr
+        assert "no-such-tool" not in done.stderr
+
+    def test_root_gets_the_missing_packages(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 0")
+        self.stand_in(checkout, "apt-get", f'echo "$@" >> {checkout}/asked')
+        false = shutil.which("false") or "/bin/false"  # stops the set-up right after its system packages
+        done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"), PYTHON=false)
+        assert done.returncode == 1
+        assert "is not a Python 3.11 or newer" in done.stderr
+        (asked,) = (checkout / "asked").read_text().splitlines()
+        assert asked.endswith("no-such-server no-such-tool")
+
+    def test_package_that_cannot_be_installed_stops_the_run(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 0")
+        self.stand_in(checkout, "apt-get", f'echo "$1" >> {checkout}/asked; [ "$1" = update ]')
+        done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"))
+        assert done.returncode == 1
+        assert "could not install: no-such-server no-such-tool" in done.stderr
+        assert (checkout / "asked").read_text().split() == ["install", "update", "install"]
+        assert not (checkout / ".venv").exists()
+
+    def test_python_without_venv_is_named(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 1000")
+        python = self.stand_in(
+            checkout,
+            "crippled",
+            f'case "$2" in *ensurepip*) exit 1 ;; esac\nexec {sys.executable} "$@"',
+        )
+        done = self.setup(checkout, PYTHON=str(python))
+        assert done.returncode == 1
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        assert f"sudo apt-get install -y python{version}-venv" in done.stderr
+        assert not (checkout / ".venv").exists()
+
+    def test_root_gets_the_venv_module(self, checkout: Path) -> None:
+        self.stand_in(checkout, "id", "echo 0")
+        self.stand_in(checkout, "apt-get", f'echo "$@" >> {checkout}/asked')
+        python = self.stand_in(
+            checkout,
+            "crippled",
+            f'case "$2" in *ensurepip*) [ -e {checkout}/asked ] || exit 1 ;; esac\nexec {sys.executable} "$@"',
+        )
+        done = self.setup(checkout, "python", PYTHON=str(python))
+        assert done.returncode == 0, done.stderr
+        assert (checkout / "asked").read_text().split()[-1] == f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        assert Path(done.stdout.strip()).samefile(sys.executable)
+
+    def test_wrong_level_is_refused(self, checkout: Path) -> None:
+        done = self.setup(checkout, "everything")
+        assert done.returncode == 2
+        assert "usage" in done.stderr

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from clicket.errors import UsageError
 
-__all__ = ["LoopThread", "Workers", "fulfil", "on_loop_thread", "refuse_running_loop"]
+__all__ = ["LoopThread", "Workers", "fulfil", "on_loop", "on_loop_thread", "refuse_running_loop"]
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
@@ -98,6 +98,14 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
+    async def _finish(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=1.0)
+        await self.loop.shutdown_asyncgens()
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its value. Ctrl-C cancels it there."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -125,6 +133,8 @@ class LoopThread:
                 self.call(close())
 
     def close(self) -> None:
+        """End what still runs on the loop, then the loop and its thread."""
+        self.call(self._finish())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
@@ -149,6 +159,13 @@ def refuse_running_loop(what: str) -> None:
         f"{what} would block the event loop that is running in this thread. "
         "Use clicket.Runtime with await here, or call it from a thread of its own (asyncio.to_thread)."
     )
+
+
+async def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function on another loop, and wait for it on this one."""
+    if on_loop_thread(loop):
+        return await function()
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(), loop))
 
 
 def on_loop_thread(loop: asyncio.AbstractEventLoop) -> bool:

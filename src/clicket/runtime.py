@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 import msgspec
 
-from clicket.bridge import fulfil
 from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored, wait_for
 from clicket.errors import ClicketError, UsageError
-from clicket.journal import LiveCall
+from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold
 from clicket.model.request import checked
@@ -92,6 +91,7 @@ class Runtime:
             await self.close(patience=0)
             raise
         self._chores.start()
+        await self._engine.processes.start()
         return self
 
     async def close(self, *, patience: float | None = None) -> None:
@@ -134,8 +134,9 @@ class Runtime:
             return await CallHandle.result(call)
         try:
             return await wait_for(call)
-        except Duplicate:
-            return await (await self._known(request)).result()
+        except (Duplicate, Fenced):
+            known = msgspec.structs.replace(request, id=call.id)
+            return await (await self._known(known)).result()
         except asyncio.CancelledError:
             await self._cancel_with_caller(call)
             raise
@@ -205,7 +206,8 @@ class Runtime:
             live = engine.find_live(request.id, request.thread, "")
             if live is not None:
                 if not live.events:  # its first commit is under way: what it is called with is not on record yet
-                    await asyncio.wait([asyncio.ensure_future(_accepted(live))])
+                    with suppress(ClicketError):
+                        await engine.journal.flush(live)
                 if live.events:
                     engine.same_or_conflict(request, live.events[0])
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
@@ -320,12 +322,6 @@ def _as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCa
         return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
     except TypeError as error:
         raise UsageError(f"{given!r} is not a call: {error}. Use ToolCall(tool, arguments, ...).") from None
-
-
-async def _accepted(call: LiveCall) -> None:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    call.thens.append(lambda _, error: fulfil(future))
-    await future
 
 
 def _info(tool: Tool) -> ToolInfo:

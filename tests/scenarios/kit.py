@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -98,3 +98,15 @@ async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
         await asyncio.sleep(every)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def assert_loop_is_free(work: Callable[[], Awaitable[Any]], *, limit: float = 0.05, tries: int = 3) -> None:
+    """`work` holds the loop up for less than `limit`. A busy machine may need another try; code that blocks fails them all."""
+    worst = []
+    for _ in range(tries):
+        async with measured_lag() as lag:
+            await work()
+        worst.append(lag.worst)
+        if lag.worst < limit:
+            return
+    raise AssertionError(f"the loop was held up for {min(worst):.3f} s")

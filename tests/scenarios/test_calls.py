@@ -404,10 +404,11 @@ async def test_a_tool_call_value_says_the_same_as_keywords(store: str) -> None:
 
 
 async def test_leaving_with_an_error_stops_what_runs(store: str) -> None:
-    stopped = asyncio.Event()
+    started, stopped = asyncio.Event(), asyncio.Event()
 
     @tool
     async def endless() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -416,6 +417,7 @@ async def test_leaving_with_an_error_stops_what_runs(store: str) -> None:
     with pytest.raises(ZeroDivisionError):
         async with make([endless], store, close_timeout=60) as rt:
             await rt.submit("endless")
+            await started.wait()
             raise ZeroDivisionError
     assert stopped.is_set()
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.terminal import clean
-from clicket.cli.words import STYLES, ago, as_state, at, duration, short, what_happened
+from clicket.cli.words import STYLES, ago, as_state, at, duration, short, what_happened, with_type
 from clicket.kernel import State
 from clicket.model import Event, Record
 
@@ -45,7 +45,27 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 def bars_of(record: Record, now: float) -> list[Bar]:
     """What to draw, in the order in which it began."""
-    return [*_admission(record), *_waits_and_attempts(record, now), *_completion(record)]
+    parts = list(_waits_and_attempts(record, now))
+    begun = next((at for at, bar in enumerate(parts) if bar.label not in ("queue", "approval")), len(parts))
+    before, inner = parts[:begun], parts[begun:]
+    execution = [_execution(record, inner)] if any(bar.kind == "work" for bar in inner) else []
+    inner = [msgspec.structs.replace(bar, label=f"  {bar.label}") for bar in inner]
+    return [*_admission(record), *before, *execution, *inner, *_completion(record)]
+
+
+def _execution(record: Record, inner: list[Bar]) -> Bar:
+    """The stage that the attempts and the waits between them are parts of."""
+    stage = record.stages.get("execute")
+    outcome = stage.outcome if stage is not None else "unknown" if record.state.is_terminal else "ok"
+    running = stage is None and not record.state.is_terminal
+    return Bar(
+        label="execute",
+        begin=inner[0].begin,
+        end=max(bar.end for bar in inner),
+        style=STYLES[State.RUNNING] if running else "green" if outcome == "ok" else STYLES[record.state],
+        note="" if outcome == "ok" else outcome,
+        open=running,
+    )
 
 
 def _admission(record: Record) -> Iterator[Bar]:
@@ -82,7 +102,7 @@ def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
         s.duration for n, s in record.stages.items() if n in ("find", "authorize", "validate")
     )
     attempts = {attempt.started_at: attempt for attempt in record.attempts}
-    if record.refused is None and (record.state.is_terminal is False or record.attempts or len(record.events) > 5):
+    if record.refused is None:
         waiting = ("queue", mark, "waiting for a slot")
     for event in record.events:
         if event.type == "approval_requested":
@@ -137,11 +157,11 @@ def draw_bars(record: Record, width: int, *, plain: bool) -> Table:
     last = max([record.ended_at or now, *(bar.end for bar in bars)])
     span = max(last - first, 1e-6)
     cells = max(min(width - 46, 72), 20)
-    table = Table(box=None, padding=(0, 1), show_header=True, header_style=_WAITS, pad_edge=False)
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style=_WAITS, pad_edge=False, expand=True)
     table.add_column("", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True)
     table.add_column(_axis(span, cells), no_wrap=True, width=cells)
-    table.add_column("", overflow="ellipsis", no_wrap=True)
+    table.add_column("", overflow="ellipsis", no_wrap=True, ratio=1)
     for bar in bars:
         label = Text(bar.label, style=_WAITS if bar.kind == "wait" else "")
         took = bar.end - bar.begin if bar.length is None else bar.length
@@ -247,10 +267,10 @@ def _error(record: Record) -> RenderableType:
     error = record.error
     assert error is not None
     parts: list[RenderableType] = [
-        Text(error.code, style="bold red").append(f"  {clean(error.message)}", style="not bold red")
+        Text(error.code, style="bold red").append(f"  {clean(with_type(error))}", style="not bold red")
     ]
     problems = error.details.get("problems")
-    if isinstance(problems, list):
+    if isinstance(problems, list) and len(problems) > 1:
         parts += [
             Text(f"{p.get('path') or '(arguments)'}  ", style="cyan").append(clean(p["message"])) for p in problems
         ]

@@ -20,7 +20,7 @@ from clicket.model import Record
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 
-__all__ = ["Session"]
+__all__ = ["Session", "find_call", "summary_of"]
 
 _PAGE = 500
 _MOST_SCANNED = 20_000

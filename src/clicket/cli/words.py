@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,9 +13,20 @@ from rich.text import Text
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
-from clicket.model import Event
+from clicket.model import Event, ToolError
 
-__all__ = ["ago", "as_state", "at", "duration", "parse_duration", "short", "size", "what_happened"]
+__all__ = [
+    "ago",
+    "as_state",
+    "at",
+    "duration",
+    "parse_duration",
+    "short",
+    "shortened",
+    "size",
+    "what_happened",
+    "with_type",
+]
 
 STYLES = {
     State.PENDING: "bright_black",
@@ -38,6 +50,7 @@ MARKS = {
     State.TIMEOUT: "⧖",
     State.CANCELLED: "⊘",
 }
+_SHORTEST = 14
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 
@@ -105,6 +118,20 @@ def short(value: Any, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def shortened(ids: list[str]) -> dict[str, str]:
+    """Ids of ours as prefixes that are unique in the list; ids that people gave stay whole."""
+    length = _SHORTEST
+    while length < 32 and len({id[:length] for id in ids}) < len(set(ids)):
+        length += 2
+    return {id: id[:length] if len(id) == 32 else id for id in ids}
+
+
+def with_type(error: ToolError) -> str:
+    """The message, with the exception's name where the tool's own words alone would be a riddle (`KeyError: 'id'`)."""
+    foreign = error.code == "tool_error" and error.type not in ("RetryableError", "RestError")
+    return f"{error.type}: {error.message}" if foreign and error.type not in error.message else error.message
+
+
 def what_happened(event: Event, width: int = 100) -> Text:
     """An event as a sentence."""
     data = event.data
@@ -166,7 +193,7 @@ def _late_result(data: dict[str, Any], width: int) -> Text:
     return Text(f"came too late: {short(data.get('output'), width)}")
 
 
-_SENTENCES = {
+_SENTENCES: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "created": _created,
     "state_changed": _state_changed,
     "stage_ended": _stage_ended,

@@ -21,7 +21,7 @@ from clicket.execution import RUNTIME, Limiter, ProcessPool, Runner, describe, l
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
-from clicket.model.codec import canonical, fingerprint, parse_arguments, plain_output
+from clicket.model.codec import canonical, fingerprint, parse_arguments
 from clicket.model.ids import new_id
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Clock, Store
@@ -69,7 +69,10 @@ class LocalEngine:
         self.journal.on_unsaved = self.answer
         self.workers = Workers(limits.worker_threads, "clicket-worker")
         self.processes = ProcessPool(
-            size=limits.worker_processes, memory=limits.worker_memory, grace=limits.cancel_grace
+            size=limits.worker_processes,
+            memory=limits.worker_memory,
+            grace=limits.cancel_grace,
+            warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
         self.runner = Runner(
             self.journal, self.workers, self.processes,
@@ -86,9 +89,7 @@ class LocalEngine:
             ),
             self.journal,
         )
-        self.limiter = Limiter(total=limits.max_concurrency, max_queue=limits.max_queue, start=self.begin)
-        self.limiter.limit("threads", limits.worker_threads)
-        self.limiter.limit("processes", limits.worker_processes)
+        self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
         self.tasks: set[asyncio.Task[None]] = set()
         self._needs: dict[tuple[Tool, str], tuple[Any, ...]] = {}
         self._loop = asyncio.get_running_loop()
@@ -138,8 +139,7 @@ class LocalEngine:
     def queue(self, call: LiveCall) -> None:
         """Take a slot now or stand in line. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
         taken = self.limiter.take(call, force=bool(call.events))
-        if call.seq == len(call.staged):
-            self.remember(call)
+        self.remember(call)
         if taken:
             self.begin(call)
         else:
@@ -184,15 +184,16 @@ class LocalEngine:
     def _needs_of(self, call: LiveCall, tool: Tool) -> tuple[Any, ...]:
         needs = self._needs.get((tool, call.lane))
         if needs is None:
-            lanes = {"thread": ("threads",), "process": ("processes",)}
-            needs = (RUNTIME, *lanes.get(call.lane, ()))
+            lanes = {"thread": self.limits.worker_threads, "process": self.limits.worker_processes}
+            needs = ((RUNTIME, self.limits.max_concurrency),)
+            needs += tuple(("lane", lane, size) for lane, size in lanes.items() if lane == call.lane)
             if tool.options.max_concurrency is not None:
-                needs = (*needs, self.limiter.limit(("tool", tool.name), tool.options.max_concurrency))
+                needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
             self._needs[tool, call.lane] = needs
         if self.limits.max_thread_concurrency is not None:
-            needs = (*needs, self.limiter.limit(("thread", call.thread), self.limits.max_thread_concurrency))
+            needs = (*needs, ("thread", call.thread, self.limits.max_thread_concurrency))
         if getattr(tool, "exclusive", False):
-            needs = (*needs, self.limiter.limit(("session", tool.name, call.thread), 1))
+            needs = (*needs, ("session", tool.name, call.thread, 1))
         return needs
 
     # Running and settling.
@@ -246,8 +247,6 @@ class LocalEngine:
             self._accepted(call, None)
             self.forget(call)
             self.answer(call, None)
-            if call.late is not None and not call.abandoned:
-                self._record_late(call, call.late)
         if call.abandoned:
             self.lingering.add(call)
         else:
@@ -270,19 +269,8 @@ class LocalEngine:
         call.abandoned = False
         self.limiter.release(call)
         if late is not None:
-            self._record_late(call, late)
-
-    def _record_late(self, call: LiveCall, late: tuple[Any, BaseException | None]) -> None:
-        value, error = late
-        if error is not None:
-            data: dict[str, Any] = {"error": msgspec.to_builtins(describe(error, retryable=False))}
-        else:
-            try:
-                data = {"output": plain_output(value)[0]}
-            except ClicketError as refused:
-                data = {"error": msgspec.to_builtins(describe(refused, retryable=False))}
-        self.journal.record(call, "late_result", data)
-        self.journal.commit(call)
+            self.pipeline.keep_late(call, late)
+            self.journal.commit(call)
 
     async def _report_fenced(self, call: LiveCall, error: Fenced) -> None:
         """Another owner took the call: what we know is kept as a late result, and our callers get the other's outcome."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from clicket.engine.local import LocalEngine
 from clicket.errors import NotFound, UsageError
-from clicket.journal import LiveCall
+from clicket.journal import Fenced, LiveCall
 from clicket.model import Event, Record, ToolResult, fold, result_of
 from clicket.model.codec import decode
 from clicket.ports import Stored, sleep
@@ -67,9 +67,10 @@ async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: i
         if any(event.is_terminal for event in events):
             return
         if not events:
-            if not await engine.store.events(key, id, 0):
+            known = await engine.store.events(key, id, max(at - 1, 0)) or await engine.store.events(key, id, 0)
+            if not known:
                 raise NotFound(f"call {id!r} was swept while it was being read.")
-            if at and (await engine.store.events(key, id, at - 1))[0].state.is_terminal:
+            if known[-1].state.is_terminal:
                 return
             await sleep(engine.clock, delay)
             delay = min(delay * 2, POLL_MOST)
@@ -131,7 +132,10 @@ class CallHandle:
     async def result(self) -> ToolResult:
         """Wait for the outcome."""
         if isinstance(self._call, LiveCall):
-            return await wait_for(self._call)
+            try:
+                return await wait_for(self._call)
+            except Fenced:  # another owner has the call now: its outcome is the outcome
+                self._call = await find_stored(self._engine, self.id, self.thread, self.caller)
         return await result_of_stored(self._engine, self._call, self.id)
 
     async def cancel(self, reason: str = "") -> bool:

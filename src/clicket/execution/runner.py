@@ -29,6 +29,8 @@ from clicket.tools import STREAMED, Options, Tool
 __all__ = ["Runner", "lane_of"]
 
 Lane = Callable[[LiveCall, Tool], Awaitable[Any]]
+_START_LIMIT = 120.0
+"""Seconds that a child may take to import a tool's module; the attempt's own time counts from the body's start."""
 _RETRYABLE_STOPS = ("attempt", "idle")
 
 
@@ -253,9 +255,10 @@ class Runner:
         assert task is not None
         call.stopper = task.cancel
         sink: CallSink = call.sink
-        timers: list[Timer] = []
+        timers: list[Timer] = [self.clock.call_later(_START_LIMIT, self.stop, call, "attempt")]
 
         def started() -> None:
+            timers.pop().cancel()
             timers.extend(self._limits(call, tool)[1])
 
         def message(kind: str, data: Any) -> None:

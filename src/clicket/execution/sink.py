@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from clicket.bridge import on_loop_thread
+from clicket.bridge import on_loop, on_loop_thread
 from clicket.execution.spool import Spool
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
@@ -176,7 +176,8 @@ class ThreadSink:
         self._hand_over(self._sink.note, text, decode(encode_output(dict(data))))
 
     async def drain(self) -> None:
-        await self._sink.drain()
+        """For async bodies that run in a thread, on a loop of their own."""
+        await on_loop(self._loop, self._sink.drain)
 
 
 def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from clicket.bridge import fulfil
@@ -84,7 +84,7 @@ class Journal:
         """Append what is staged; `then` is called once it is durable, or could not be made so."""
         if then is not None:
             call.thens.append(then)
-        if call.inflight is None:
+        if call.inflight is None and (call.staged or call.thens):
             self._send(call)
 
     async def flush(self, call: LiveCall) -> None:
@@ -133,12 +133,16 @@ class Journal:
         elif isinstance(error, Stale):
             self._spawn(self._rebase(call, change, thens))
         elif isinstance(error, Duplicate | Unstorable) or change.expect == 0:
-            call.inflight = None
-            thens, call.thens, call.staged = thens + call.thens, [], []
-            for then in thens:
-                then(call, error)
+            self._give_up(call, thens, error)
         else:
             self._spawn(self._persevere(call, change, thens, error))
+
+    def _give_up(self, call: LiveCall, thens: list[Then], error: ClicketError) -> None:
+        """Nothing of this unit, nor of what was staged behind it, will ever be written."""
+        call.inflight = None
+        thens, call.thens, call.staged = thens + call.thens, [], []
+        for then in thens:
+            then(call, error)
 
     async def append(self, change: Append) -> ClicketError | None:
         """Append past the staging, and wait: for retries, and for requests into calls that others own."""
@@ -170,21 +174,26 @@ class Journal:
             await self._persevere(call, change, thens, unavailable)
             return
         if stored is None or stored.fence != call.fence:
-            call.inflight = None
             call.fenced = True
-            error = Fenced(f"call {call.id} was taken over by another owner", events=change.events)
-            for then in thens:
-                then(call, error)
+            said = [*change.events, *call.staged]
+            self._give_up(call, thens, Fenced(f"call {call.id} was taken over by another owner", events=said))
             return
         foreign = [event for event in stored.events if event.seq > change.expect]
+        written = _where(foreign, change.events)
+        if written is not None:
+            # Our own unit is there: it was written, and only the answer was lost. Written again it would be a second outcome.
+            foreign = foreign[:written] + foreign[written + len(change.events) :]
         by = len(foreign)
-        change.events = [_renumbered(event, by) for event in change.events]
         call.staged = [_renumbered(event, by) for event in call.staged]
         call.seq += by
-        change.expect += by
-        self.publish(call, foreign)
-        call.inflight = (change, thens)
-        self._append(change, self._appended)
+        if written is None:
+            change.events = [_renumbered(event, by) for event in change.events]
+            change.expect += by
+            self.publish(call, foreign)
+            self._append(change, self._appended)
+        else:
+            change.events = [event for event in stored.events if event.seq > change.expect]
+            self._appended(change, None)
         if foreign and self.on_request is not None:
             self.on_request(call, foreign)
 
@@ -206,6 +215,16 @@ class Journal:
                 self._appended(change, failure)
                 return
             error = failure
+
+
+def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
+    """At which place a unit stands among events, its numbers aside; None if it does not."""
+    if not unit:
+        return None
+    wanted = [(event.at, event.type, event.data) for event in unit]
+    found = [(event.at, event.type, event.data) for event in events]
+    places = range(len(found) - len(wanted) + 1)
+    return next((at for at in places if found[at : at + len(wanted)] == wanted), None)
 
 
 def _renumbered(event: Event, by: int) -> Event:

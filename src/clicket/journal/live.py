@@ -69,6 +69,7 @@ class LiveCall:
         "settling",
         "sink",
         "slot",
+        "stage_at",
         "staged",
         "stages",
         "started_at",
@@ -146,6 +147,7 @@ class LiveCall:
         self.error: ToolError | None = None
         self.outcome: State = State.FAILED
         self.duration = 0.0
+        self.stage_at = 0.0
 
         # Who holds it, stops it, waits for it.
         self.slot = False

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
+_MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
 
 _encoder = msgspec.json.Encoder()
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
@@ -60,27 +61,32 @@ def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) ->
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidInput(
-            f"arguments must be an object, not {_kind(given)}",
-            "Pass a mapping of parameter names to values, or JSON text.",
-        )
+        hint = "Pass a mapping of parameter names to values, or JSON text."
+        raise InvalidInput(f"arguments must be an object, not {_kind(given)}", hint)
+    try:
+        return _parse_mapping(given, max_size, max_depth)
+    except InvalidInput:
+        raise
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except Exception as error:  # a mapping is foreign code, and may do anything while it is read
+        raise InvalidInput(f"the arguments could not be read: {type(error).__name__}: {error}") from None
+
+
+def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> dict[str, Any]:
     for value in given.values():
         if isinstance(value, str | bytes) and len(value) > max_size:
             raise _too_large(len(value), max_size)
     try:
         text = encode(given if type(given) is dict else dict(given))
-        if len(text) > max_size:
-            raise _too_large(len(text), max_size)
-        plain: dict[str, Any] = decode(text)
-    except RecursionError:
-        raise _too_deep(max_depth) from None
-    except (TypeError, ValueError):
-        # Something JSON does not know (a surrogate, an object, an odd key): the walk finds it and says where.
+        plain: dict[str, Any] | None = decode(text)
+    except (TypeError, ValueError):  # something JSON does not know: the walk below finds it and says where
+        text, plain = b"", None
+    if plain is None or plain != given:
         plain = _refuse_or_copy(given, max_depth)
         text = encode(plain)
-    if plain != given:
-        plain = _refuse_or_copy(given, max_depth)
-        text = encode(plain)
+    if len(text) > max_size:
+        raise _too_large(len(text), max_size)
     if (text.count(b"{") + text.count(b"[") > max_depth and _depth(text) > max_depth) or b"\\u0000" in text:
         return _refuse_or_copy(plain, max_depth)
     return plain
@@ -93,35 +99,50 @@ def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -
         text = given if isinstance(given, str) else bytes(given).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text: byte {error.start} cannot be read") from None
-    if _depth(text.encode("utf-8", "replace")) > max_depth:
+    raw = text.encode("utf-8", "replace")
+    if len(raw) > max_size:
+        raise _too_large(len(raw), max_size)
+    if _depth(raw) > max_depth:
         raise _too_deep(max_depth)
-    duplicates: list[str] = []
+    duplicated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal duplicated
         found = dict(items)
-        if len(found) < len(items):
-            counts = Counter(key for key, _ in items)
-            duplicates.extend(key for key, count in counts.items() if count > 1)
+        duplicated = duplicated or len(found) < len(items)
         return found
 
     try:
         value = json.loads(text or "{}", object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite)
+        if duplicated:
+            raise InvalidInput(_duplicates(json.loads(text, object_pairs_hook=_Pairs), ()))
     except InvalidInput:
         raise
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not valid JSON: {error}", "Send one JSON object.") from None
-    if duplicates:
-        raise InvalidInput(
-            [{"path": json_pointer([key]), "message": "the key appears more than once"} for key in duplicates]
-        )
     if not isinstance(value, dict):
-        hint = (
-            "It looks like JSON inside a JSON string: decode it once."
-            if isinstance(value, str)
-            else "Send one JSON object."
-        )
+        inside = "It looks like JSON inside a JSON string: decode it once."
+        hint = inside if isinstance(value, str) else "Send one JSON object."
         raise InvalidInput(f"arguments must be an object, not {_kind(value)}", hint)
     return value
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it was written, with every key that it had."""
+
+
+def _duplicates(value: Any, path: tuple[str | int, ...]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    if isinstance(value, _Pairs):
+        counts = Counter(key for key, _ in value)
+        message = "the key appears more than once"
+        found += [{"path": json_pointer((*path, k)), "message": message} for k, n in counts.items() if n > 1]
+        for key, item in value:
+            found += _duplicates(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            found += _duplicates(item, (*path, index))
+    return found
 
 
 def _refuse_constant(name: str) -> Any:
@@ -146,43 +167,45 @@ def _refuse_or_copy(given: Mapping[str, Any], max_depth: int) -> dict[str, Any]:
 
 def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]], depth: int) -> Any:
     """A plain copy of `value`, every complaint collected with its path. Arguments convert nothing but tuples."""
-
-    def complain(message: str) -> None:
-        problems.append({"path": json_pointer(path), "message": message})
-
     if depth < 0:
-        complain("nested too deeply")
+        problems.append({"path": json_pointer(path), "message": "nested too deeply"})
         return None
-    kind = type(value)
-    if value is None or kind is bool or kind is int:
-        return value
-    if kind is float:
-        if not math.isfinite(value):
-            complain(f"{value} is not a JSON number")
-        return value
-    if isinstance(value, str):
-        text = str(value.value) if isinstance(value, Enum) else value
-        if "\x00" in text:
-            complain("text with a NUL character is refused")
-        elif _has_surrogate(text):
-            complain("text with a lone surrogate is refused")
-        return text
     if isinstance(value, Mapping):
         copy: dict[str, Any] = {}
         for key, item in value.items():
-            if type(key) is not str:
-                complain(f"keys must be text, not {_kind(key)}")
-            elif "\x00" in key or _has_surrogate(key):
-                complain("a key with a NUL character or a lone surrogate is refused")
+            bad = f"keys must be text, not {_kind(key)}" if type(key) is not str else _bad_text(key)
+            if bad:
+                problems.append({"path": json_pointer(path), "message": f"a key: {bad}"})
             else:
                 copy[key] = _walk(item, (*path, key), problems, depth - 1)
         return copy
     if isinstance(value, list | tuple):
         return [_walk(item, (*path, index), problems, depth - 1) for index, item in enumerate(value)]
-    if isinstance(value, int | float):
-        return _walk(value.real, path, problems, depth)
-    complain(f"{_kind(value)} is not JSON")
-    return None
+    plain, complaint = _scalar(value)
+    if complaint:
+        problems.append({"path": json_pointer(path), "message": complaint})
+    return plain
+
+
+def _scalar(value: Any) -> tuple[Any, str]:
+    """The plain value, and what is wrong with it."""
+    if value is None or value is True or value is False:
+        return value, ""
+    if isinstance(value, str):
+        text = str.__str__(value.value if isinstance(value, Enum) else value)
+        return text, _bad_text(text)
+    if isinstance(value, int):
+        plain = int(value)
+        return plain, "a number of more than 4,300 digits is refused" if plain.bit_length() > _MAX_BITS else ""
+    if isinstance(value, float):
+        return float(value), "" if math.isfinite(value) else f"{float(value)} is not a JSON number"
+    return None, f"{_kind(value)} is not JSON"
+
+
+def _bad_text(text: str) -> str:
+    if "\x00" in text:
+        return "text with a NUL character is refused"
+    return "text with a lone surrogate is refused" if _has_surrogate(text) else ""
 
 
 def _has_surrogate(text: str) -> bool:
@@ -259,19 +282,26 @@ def plain_output(value: Any) -> tuple[Any, bytes]:
         plain = decode(text)
         if plain == value:
             return plain, text
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass  # the walk says what is wrong with it, or converts it
+    try:
+        plain = _plain(value, (), set())
+        return plain, encode(plain)
+    except ResultUnserializable:
+        raise
     except RecursionError:
-        raise ResultUnserializable(
-            "the result is cyclic or nested too deeply; return a plain, finite structure."
-        ) from None
-    except (TypeError, ValueError, OverflowError):
-        pass
-    plain = _plain(value, (), set())
-    return plain, encode(plain)
+        raise _unserializable((), "it is cyclic or nested too deeply; return a plain, finite structure") from None
+    except Exception as error:  # an object of the tool's own may do anything while it is read
+        raise _unserializable((), f"{type(error).__name__}: {error}") from error
 
 
 def _plain(value: Any, path: tuple[str | int, ...], above: set[int]) -> Any:
     kind = type(value)
-    if value is None or kind is bool or kind is int:
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        if value.bit_length() > _MAX_BITS:
+            raise _unserializable(path, "a number of more than 4,300 digits; return it as text")
         return value
     if kind is float:
         if not math.isfinite(value):
@@ -307,7 +337,10 @@ def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int]) -
                 name = json.dumps(name)
             if not isinstance(name, str):
                 raise _unserializable(path, f"a key of type {type(name).__name__} is not JSON")
-            copy[_plain(str(name), path, above)] = _plain(item, (*path, str(name)), above)
+            name = _plain(str.__str__(name), path, above)
+            if name in copy:
+                raise _unserializable(path, f"two keys are {name!r} as text")
+            copy[name] = _plain(item, (*path, name), above)
         return copy
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, (*path, index), above) for index, item in enumerate(value)]
@@ -319,7 +352,7 @@ def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int]) -
     if callable(dump) and not isinstance(value, type):
         return _plain(dump(), path, above)
     if isinstance(value, str):
-        return _plain(str(value), path, above)
+        return _plain(str.__str__(value), path, above)
     if isinstance(value, int | float):
         return _plain(value.real, path, above)
     advice = (

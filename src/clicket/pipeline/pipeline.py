@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from msgspec import to_builtins
+
 from clicket.errors import ClicketError
 from clicket.execution import Stopped, describe, state_of, stop_error, transient
 from clicket.journal import Journal, LiveCall, Then
 from clicket.kernel import State
 from clicket.model import ToolError
-from clicket.model.codec import fingerprint
+from clicket.model.codec import fingerprint, plain_output
 from clicket.pipeline.stage import Stage, record_stage
 
 __all__ = ["Pipeline"]
@@ -40,10 +42,10 @@ class Pipeline:
             outcome = "ok"
             try:
                 stage(call)
-            except ClicketError as error:
-                outcome = error.code
+            except Exception as error:
                 call.error = refusal(error)
                 call.outcome = State.FAILED
+                outcome = call.error.code
                 admitted = False
             now = perf_counter()
             ended.append((stage.name, outcome, now - mark))
@@ -79,7 +81,7 @@ class Pipeline:
     async def perform(self, call: LiveCall) -> None:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
         for stage in self._work:
-            mark = perf_counter()
+            mark = call.stage_at = perf_counter()
             outcome = "ok"
             try:
                 waiting = stage(call)
@@ -111,7 +113,7 @@ class Pipeline:
         """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            record_stage(self._journal, call, "execute", str(call.outcome), perf_counter() - call.submitted_at)
+            record_stage(self._journal, call, "execute", str(call.outcome), perf_counter() - call.stage_at)
         self.finish(call, then)
 
     def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:
@@ -124,9 +126,25 @@ class Pipeline:
         assert not call.settling, "a call ends once"
         call.settling = True
         self._persist(call)
+        if call.late is not None and not call.abandoned:
+            self.keep_late(call, call.late)
         self._journal.commit(call, then)
 
+    def keep_late(self, call: LiveCall, late: tuple[Any, BaseException | None]) -> None:
+        """What a body brought after it was told to stop: on record, but never the outcome."""
+        value, error = late
+        try:
+            if error is not None:
+                raise error
+            data: dict[str, Any] = {"output": plain_output(value)[0]}
+        except BaseException as raised:
+            data = {"error": to_builtins(describe(raised, retryable=False))}
+        self._journal.record(call, "late_result", data)
 
-def refusal(error: ClicketError) -> ToolError:
+
+def refusal(error: Exception) -> ToolError:
+    """Why a call was not admitted. A stage that breaks refuses, too: what it could not judge must not run."""
+    if not isinstance(error, ClicketError):
+        return describe(error, retryable=False)
     details = {"problems": error.details["problems"]} if "problems" in error.details else {}
     return ToolError(code=error.code, message=error.message, type=type(error).__name__, details=details)

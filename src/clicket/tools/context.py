@@ -52,8 +52,8 @@ class ToolContext:
 
     def progress(self, step: float, total: float | None = None, text: str = "") -> None:
         """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""
-        for value in (step, total):
-            if value is not None and (not isinstance(value, int | float) or not isfinite(value)):
+        for value in (step,) if total is None else (step, total):
+            if not isinstance(value, int | float) or not isfinite(value):
                 raise UsageError(f"ctx.progress takes finite numbers as step and total, not {value!r}.")
         self._sink.progress(step, total, text)
 

@@ -200,9 +200,9 @@ class Writer:
                 alone = [self._write([member]) for member in group]
                 return [outcome[0] if outcome else unavailable(self.path, error) for outcome in alone]
             return [unavailable(self.path, error)] * len(group)
-        except BaseException:
+        except Exception as error:
             _rollback(connection)
-            raise
+            return [StoreUnavailable(f"{self.path}: the write failed: {error!r}.")] * len(group)
         return outcomes
 
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:

@@ -1,0 +1,487 @@
+"""Rewrites docs/reference/*.md and docs/llms.txt from the code and the pages, which are the only truth. `--check` changes nothing.
+
+What the code cannot say (what an option is for) stands here in tables; one that misses a name, or has one too many, stops
+the script, so that the reference is complete or not there.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MADE = "<!-- made by scripts/docs.py from the code; do not edit -->"
+
+# name: (what it is for, whether it has an effect in this version)
+OPTIONS = {
+    "name": ("The tool's name; the function's unless given. Letters, digits, `_`, `-`, `.`, up to 128.", True),
+    "description": ("What the model reads; from the docstring unless given.", True),
+    "version": ("Kept with every call of the tool.", True),
+    "timeout": ("Seconds for one attempt, from the body's start. None: no limit.", True),
+    "idle_timeout": ("Seconds without output, progress or heartbeat before the attempt ends as `timeout`.", True),
+    "max_retries": ("How often a transient failure is tried again; 3 means up to four attempts.", True),
+    "retry_delay": ("Seconds before the first retry; doubled each time, jittered, at most 60.", True),
+    "retry_on": ("Exception classes that count as transient beside those that say so themselves.", True),
+    "idempotent": (
+        "Twice under the same idempotency key is like once: may be repeated after a crash or timeout.",
+        True,
+    ),
+    "read_only": ("There is no effect: may be repeated after a crash or a timeout.", True),
+    "recovery": (
+        "After a crash in mid-attempt: `auto` (by the two above), `rerun`, `fail` (`outcome_unknown`) or `ask`.",
+        True,
+    ),
+    "isolation": ("Where the body runs: `auto`, `inline`, `thread` or `process`.", True),
+    "cache": ("Seconds that a result may be served again.", False),
+    "real_time": ("Never served from a cache.", False),
+    "time_window": ("Seconds within which results of a time-sensitive tool count as equal.", False),
+    "depends_on": ("Tools that must have completed in the thread before.", False),
+    "failure_threshold": ("Failures in a row before the tool is hidden.", False),
+    "cooldown": ("Seconds before a hidden tool is tried again.", False),
+    "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
+    "max_concurrency": ("How many calls of this tool run at once. None: as many as the runtime allows.", True),
+    "max_result_size": (
+        "Bytes of the text that the model reads; what is larger is cut and kept whole as an artifact.",
+        True,
+    ),
+    "sensitive": ("Names of fields to be redacted. Nothing is redacted yet.", False),
+    "tags": ("Labels; a policy matches them as `tag:NAME`.", True),
+}
+
+SETTINGS = {
+    "store": "Where calls are kept: `sqlite:///relative`, `sqlite:////absolute` or `memory://`.",
+    "durability": "`process` survives the end of the process, `power` also the end of the machine.",
+    "tools": "Tools that the command line loads: `module` or `module:name`; in the environment, separated by commas.",
+    "max_concurrency": "Calls that run at once.",
+    "max_thread_concurrency": "Calls of one thread (conversation) that run at once.",
+    "max_queue": "Calls that may wait; one more raises `QueueFull`.",
+    "queue_timeout": "Seconds that a call may wait for a slot.",
+    "worker_threads": "Threads for sync tools.",
+    "worker_processes": 'Child processes for tools with `isolation="process"`.',
+    "worker_memory": "Bytes of data that each child process may have; half of the machine's memory unless given.",
+    "cancel_grace": "Seconds that a body gets to stop before it is abandoned or killed.",
+    "close_timeout": "Seconds that running calls get to finish when the runtime is closed; may be 0.",
+    "lease": "Seconds after which an owner that shows no sign of life is taken for dead.",
+    "max_arguments_size": "Bytes of a call's arguments.",
+    "max_claims": "How often a call may be taken over from a dead owner before it is given up.",
+    "retention": "Seconds that ended calls are kept.",
+}
+
+CALL_OPTIONS = {
+    "id": "Your own id: in one thread, the same id and arguments are the same call. A new one is made unless given.",
+    "thread": "The conversation that the call belongs to; `default` unless given.",
+    "timeout": "Seconds for each attempt, in place of the tool's own.",
+    "deadline": "Seconds for the whole call, waiting and retries included.",
+    "priority": "Higher leaves the queue first; 0 unless given.",
+    "request_id": "Kept with the call, for your own tracing.",
+    "metadata": "A mapping of JSON values: the tool sees it as `ctx.metadata`, the result has it, too.",
+}
+
+# Codes of `ToolResult.error`, in the order in which a call can meet them.
+CODES = {
+    "tool_not_found": "There is no such tool; the message names near misses.",
+    "permission_denied": "The policy says no, or failed, which counts as no.",
+    "invalid_input": 'The arguments do not fit. `details["problems"]` lists every complaint with its path; the tool was not run.',
+    "approval_denied": "A person said no.",
+    "tool_unavailable": "The tool cannot be used now, or no longer takes the arguments of a call that was taken over.",
+    "tool_error": "The tool failed; `type` and `message` are its exception's.",
+    "timeout": 'Time ran out; `metadata["phase"]` says which clock.',
+    "cancelled": "Somebody cancelled the call, or the runtime was closed.",
+    "result_unserializable": "The tool ran, but its result is not JSON.",
+    "outcome_unknown": "The attempt was begun and its end is not known: the effect may or may not have happened.",
+    "conflict": "Raised: the id is taken by a call with other arguments. No call was made.",
+    "queue_full": "Raised: the waiting line is full. No call was made.",
+    "store_unavailable": "Raised: the store cannot be written or read. Nothing is half-written.",
+    "not_found": "Raised: no call or artifact has this name.",
+    "usage": "Raised: the library was used in a way that cannot work.",
+    "invalid_transition": "Raised: an edge that is not in a state table. Nothing was changed.",
+    "clicket_error": "The root of the tree; not raised itself.",
+}
+
+EVENTS = {
+    "created": "The call was accepted: tool, thread, arguments (or why they were refused), idempotency key, options.",
+    "state_changed": "`from`, `to`; with an error, a delay before the next attempt, or the outcome.",
+    "stage_ended": "`stage`, `outcome` (`ok` or an error code), `duration` in seconds.",
+    "attempt_started": "`attempt`: its number. Durable before the body runs.",
+    "output": "`content`: a piece of output; `offset`: its first byte in the whole.",
+    "progress": "`step`, `total_steps`, `percentage`, `status`, `estimated_time_remaining`.",
+    "heartbeat": "The tool is alive.",
+    "cancel_requested": "`reason`. By this process or another.",
+    "approval_requested": "`timeout`; `purpose`: `run` or `recovery`.",
+    "approval_given": "`approved`, `by`, `reason`.",
+    "late_result": "`output` or `error` that came after the outcome; it changes nothing.",
+    "note": "`text`, and more: a remark of the tool, a take-over, where journaled output ends.",
+}
+
+# Values that methods give, beside those that are exported.
+GIVEN = {
+    "clicket.engine.watch": ["CallHandle"],
+    "clicket.model": ["Page", "Attempt", "Stage"],
+    "clicket.runtime": ["ToolInfo"],
+    "clicket.engine": ["Recovered"],
+    "clicket.pipeline": ["Request"],
+    "clicket.tools.rest": ["Connection"],
+    "clicket.tools": ["Session"],
+}
+
+# Made by the runtime, never by its users; their constructors say nothing to them.
+HANDED_OUT = ("ToolContext", "CallHandle")
+# Public for the floors above, of no use to anybody else.
+INNER = ("Runtime.engine", "Settings.limits", "RestTool.bind", "RestTool.run", "ToolContext.sink", "CallHandle.caller")
+
+
+def complete(what: str, described: Iterable[str], existing: Iterable[str]) -> None:
+    """Refuse a table that does not match the code."""
+    described, existing = set(described), set(existing)
+    if described != existing:
+        missing, extra = sorted(existing - described), sorted(described - existing)
+        raise SystemExit(f"scripts/docs.py: {what}: not described: {missing}, described but not there: {extra}")
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def code(text: object) -> str:
+    return f"`{text}`"
+
+
+def doc_of(thing: Any) -> str:
+    """Its own docstring, not one that was inherited from somewhere else."""
+    own = thing.__dict__.get("__doc__") if isinstance(thing, type) else getattr(thing, "__doc__", None)
+    return inspect.cleandoc(own) if own else ""
+
+
+def signature(name: str, function: Callable[..., Any], *, bound: bool = False) -> str:
+    """`name(parameters) -> result` as the source has it, one line or one parameter a line."""
+    parts: list[str] = []
+    starred = False
+    parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0 :]
+    for position, each in enumerate(parameters):
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        mark = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+        hint = "" if each.annotation is each.empty else f": {each.annotation}"
+        value = "" if each.default is each.empty else f"{' = ' if hint else '='}{_shown(each.default)}"
+        parts.append(f"{mark}{each.name}{hint}{value}")
+        following = parameters[position + 1].kind if position + 1 < len(parameters) else None
+        if each.kind is each.POSITIONAL_ONLY and following is not each.POSITIONAL_ONLY:
+            parts.append("/")
+    result = inspect.signature(function).return_annotation
+    tail = "" if result is inspect.Signature.empty else f" -> {result}"
+    prefix = "async " if inspect.iscoroutinefunction(function) else ""
+    line = f"{prefix}{name}({', '.join(parts)}){tail}"
+    if len(line) <= 110:
+        return line
+    return f"{prefix}{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){tail}"
+
+
+def _shown(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
+
+
+def fields_of(struct: type[msgspec.Struct]) -> str:
+    hints: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        hints.update(inspect.get_annotations(base))
+    rows = []
+    for field in msgspec.structs.fields(struct):
+        if field.default is not msgspec.NODEFAULT:
+            default = code(_shown(field.default))
+        elif field.default_factory is not msgspec.NODEFAULT:
+            default = code(repr(field.default_factory()))
+        else:
+            default = ""
+        rows.append((code(field.name), code(hints[field.name]), default))
+    return table(("field", "type", "default"), rows)
+
+
+def members_of(kind: type) -> list[str]:
+    """Methods and properties that the class itself has, in the order of its source."""
+    found = []
+    for name, member in kind.__dict__.items():
+        if name.startswith("_") or f"{kind.__name__}.{name}" in INNER:
+            continue
+        if isinstance(member, property):
+            assert member.fget is not None
+            hint = member.fget.__annotations__.get("return", "")
+            found.append(f"#### `{kind.__name__}.{name}: {hint}`\n\n{doc_of(member)}".rstrip())
+            continue
+        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if inspect.isfunction(function):
+            bound = not isinstance(member, staticmethod)
+            text = signature(f"{kind.__name__}.{name}", function, bound=bound)
+            found.append(f"#### `{kind.__name__}.{name}`\n\n```py\n{text}\n```\n\n{doc_of(function)}".rstrip())
+    return found
+
+
+def describe(name: str, thing: Any) -> str:
+    parts = [f"### `{name}`"]
+    if isinstance(thing, type) and issubclass(thing, BaseException):
+        parts.append(
+            f"An exception, kind of `{thing.__bases__[0].__name__}`; `code` is `{getattr(thing, 'code', '')}`."
+        )
+        parts.append(doc_of(thing))
+    elif isinstance(thing, type) and issubclass(thing, enum.Enum):
+        parts.append(doc_of(thing))
+        parts.append(table(("member", "value"), [(code(f"{name}.{m.name}"), code(m.value)) for m in thing]))
+        parts += members_of(thing)
+    elif isinstance(thing, type):
+        parts.append(doc_of(thing))
+        if issubclass(thing, msgspec.Struct):
+            parts.append(fields_of(thing))
+        elif name in HANDED_OUT:
+            given = [code(n) for n in sorted(thing.__slots__) if not n.startswith("_") and f"{name}.{n}" not in INNER]
+            parts.append(f"You are given one. Its attributes: {', '.join(given)}.")
+        elif "__init__" in thing.__dict__:
+            parts.append(f"```py\n{signature(name, thing.__init__, bound=True).removesuffix(' -> None')}\n```")
+        parts += members_of(thing)
+    elif inspect.isfunction(thing):
+        parts += [f"```py\n{signature(name, thing)}\n```", doc_of(thing)]
+    elif isinstance(thing, list | tuple):
+        listed = "\n".join(
+            f"- `{each.__name__}`: {doc_of(each).splitlines()[0] if doc_of(each) else 'a law'}" for each in thing
+        )
+        parts.append(listed.replace(": a law", ""))
+    else:
+        parts.append(code(str(thing).replace("typing.", "").replace("collections.abc.", "")))
+    return "\n\n".join(part for part in parts if part)
+
+
+def page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", MADE, *(part for part in parts if part)]) + "\n"
+
+
+def face(name: str) -> list[str]:
+    module = importlib.import_module(name)
+    return [describe(each, getattr(module, each)) for each in module.__all__]
+
+
+def api() -> str:
+    from clicket.model import CallOptions
+
+    complete("keywords of a call", CALL_OPTIONS, CallOptions.__annotations__)
+    hints = {name: getattr(hint, "__forward_arg__", hint) for name, hint in CallOptions.__annotations__.items()}
+    keywords = [(code(name), code(hints[name]), text) for name, text in CALL_OPTIONS.items()]
+    given = [
+        describe(each, getattr(importlib.import_module(home), each)) for home, names in GIVEN.items() for each in names
+    ]
+    return page(
+        "Python",
+        "Everything that `import clicket` gives. Durations are seconds, sizes are bytes, instants are seconds since the epoch.",
+        "## Keywords of a call\n\n`call`, `submit`, `stream` and `ToolCall` take the same ones.",
+        table(("keyword", "type", "meaning"), keywords),
+        "## Names",
+        *face("clicket"),
+        "## Values that methods give",
+        *given,
+    )
+
+
+def tool_options() -> str:
+    from clicket.tools import Options
+
+    complete("options of @tool", OPTIONS, ["name", "description", *Options.__struct_fields__])
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Options)}
+    rows = []
+    for name, (text, works) in OPTIONS.items():
+        default = defaults.get(name)
+        shown = repr(sorted(default)) if isinstance(default, frozenset) else repr(default)
+        rows.append((code(name), code(shown), text if works else f"{text} *No effect in this version.*"))
+    return page(
+        "Options of `@tool`",
+        "`@tool` works bare and with options; `RestTool` takes them as keywords, `NativeTool` as class keywords or attributes, "
+        "classes with `run` as attributes. An unknown or impossible one is refused where the tool is declared.",
+        table(("option", "default", "meaning"), rows),
+    )
+
+
+def settings() -> str:
+    from clicket.settings import NAMES, Settings
+
+    complete("settings", SETTINGS, NAMES)
+    values = Settings()
+    rows = [
+        (code(n), code(f"CLICKET_{n.upper()}"), code(_shown(getattr(values, n))), text) for n, text in SETTINGS.items()
+    ]
+    return page(
+        "Settings",
+        "Arguments win over the environment, the environment over `clicket.toml` (or the file that `CLICKET_CONFIG` names), that over "
+        "the defaults. `clicket config` shows each value and where it came from. An empty variable means None where None is possible.",
+        table(("setting", "variable", "default", "meaning"), rows),
+    )
+
+
+def errors() -> str:
+    from clicket import errors as module
+
+    classes = [
+        thing for thing in vars(module).values() if isinstance(thing, type) and issubclass(thing, module.ClicketError)
+    ]
+    not_classes = ("timeout", "cancelled", "outcome_unknown")  # states of a call, made without an exception
+    complete("error codes", CODES, {*(kind.code for kind in classes), *not_classes})
+    by_code = {text: [k.__name__ for k in classes if k.code == text] for text in CODES}
+    rows = [(code(name), ", ".join(map(code, by_code[name])), text) for name, text in CODES.items()]
+    return page(
+        "Errors",
+        "A call that failed is returned: its `error` has a code. What is raised makes no call. Every message says what to do next.",
+        table(("code", "class in `clicket.errors`", "meaning"), rows),
+    )
+
+
+def events() -> str:
+    from clicket.kernel import CALL
+    from clicket.model import EventType
+
+    complete("event types", EVENTS, get_args(EventType))
+    states = [
+        (code(s), ", ".join(code(t) for t in CALL.states if t in CALL.edges[s]) or "nothing, ever") for s in CALL.states
+    ]
+    return page(
+        "Events and states",
+        "An event has `call_id seq at type state data`. `seq` counts from 1 without gaps, `state` is the call's state after the event, "
+        "`at` is in seconds since the epoch.",
+        "## Types",
+        table(("type", "data"), [(code(name), text) for name, text in EVENTS.items()]),
+        "## States of a call",
+        table(("from", "to"), states),
+    )
+
+
+def cli() -> str:
+    """The commands; an empty text where the command line cannot be loaded."""
+    try:
+        import typer.main
+
+        from clicket.cli.app import app
+    except ImportError as error:
+        print(f"scripts/docs.py: docs/reference/cli.md is left as it is: {error}", file=sys.stderr)
+        return ""
+    group: Any = typer.main.get_command(app)
+    shared = [p for p in group.params if getattr(p, "rich_help_panel", None) == "Everywhere"]
+    names = {p.name for p in shared}
+    parts = ["Options that every command takes, before or after its name:", _parameters(shared)]
+    for name, command in group.commands.items():
+        own = [
+            p for p in command.params if p.name not in names and p.name != "help" and not getattr(p, "hidden", False)
+        ]
+        arguments = " ".join(p.metavar or p.name.upper() for p in own if not p.opts[0].startswith("-"))
+        title = f"clicket {name} {arguments}".strip()
+        parts.append(f"## `{title}`")
+        parts.append(inspect.cleandoc(command.help or ""))
+        parts.append(_parameters(own))
+    codes = importlib.import_module("clicket.cli.errors")
+    meanings = {
+        codes.DONE: "done",
+        codes.FAILED: "the call failed",
+        codes.WRONG_USE: "wrong use, or something that is not there",
+        codes.UNREACHABLE: "the store cannot be reached",
+        codes.INTERRUPTED: "interrupted",
+    }
+    parts += ["## Exit codes", table(("code", "meaning"), [(code(c), text) for c, text in meanings.items()])]
+    return page("Command line", *parts)
+
+
+def _parameters(parameters: list[Any]) -> str:
+    rows = []
+    for p in parameters:
+        is_option = p.opts[0].startswith("-")
+        names = (
+            ", ".join(code(o) for o in [*p.opts, *p.secondary_opts]) if is_option else code(p.metavar or p.name.upper())
+        )
+        if is_option and p.metavar:
+            names += f" {code(p.metavar)}"
+        silent = p.default is None or p.default is False or p.default in ("", (), []) or callable(p.default)
+        default = "" if silent else code(p.default)
+        rows.append((names, default, (p.help or "").replace("\n", " ")))
+    return table(("", "default", ""), rows) if rows else ""
+
+
+def index(pages: Mapping[str, str]) -> str:
+    lines = [f"- [{_title(text)}]({name})" for name, text in pages.items()]
+    return page("Reference", "Made from the code by `make docs`.", "\n".join(lines))
+
+
+def _title(text: str) -> str:
+    return text.split("\n", 1)[0].removeprefix("# ")
+
+
+def llms() -> str:
+    """The map of the docs for machines that read: https://llmstxt.org."""
+    parts = {
+        "Docs": [DOCS / "why.md", DOCS / "tutorial.md", DOCS.parent / "ARCHITECTURE.md"],
+        "Guides": sorted((DOCS / "guides").glob("*.md")),
+        "Reference": sorted(p for p in (DOCS / "reference").glob("*.md") if p.name != "index.md"),
+        "Design": sorted((DOCS / "design").glob("*.md")),
+        "Optional": sorted((DOCS / "zh-CN").rglob("*.md")),
+    }
+    import clicket
+
+    lines = ["# clicket", "", f"> {doc_of(clicket)}", "", _lead(DOCS / "index.md")]
+    for name, files in parts.items():
+        lines += ["", f"## {name}", ""]
+        for file in files:
+            where = file.relative_to(DOCS).as_posix() if file.is_relative_to(DOCS) else f"../{file.name}"
+            lead = _lead(file)
+            lines.append(f"- [{_title(file.read_text('utf-8'))}]({where}){': ' + lead if lead else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def _lead(file: Path) -> str:
+    """The first sentence below the title."""
+    text = re.sub(r"^```.*?^```$", "", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for block in re.split(r"\n{2,}", text)[1:]:
+        if not block.startswith(("<", "|", "#", "- ", "[")):
+            sentence = " ".join(block.split()).replace("**Decision.** ", "")
+            return re.split(r"(?<=[.])(?= [A-Z`*])|(?<=。)", sentence)[0]
+    return ""
+
+
+def write(path: Path, text: str, *, check: bool) -> bool:
+    """Whether the file was right already."""
+    if path.is_file() and path.read_text("utf-8") == text:
+        return True
+    if check:
+        print(f"{path.relative_to(DOCS.parent)}: differs from the code; run make docs", file=sys.stderr)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return False
+
+
+def main() -> int:
+    check = "--check" in sys.argv
+    made = {
+        "api.md": api(),
+        "sync.md": page(
+            "clicket.sync", "The same names, blocking, for programs without an event loop.", *face("clicket.sync")
+        ),
+        "testing.md": page(
+            "clicket.testing", doc_of(importlib.import_module("clicket.testing")), *face("clicket.testing")
+        ),
+        "tool-options.md": tool_options(),
+        "settings.md": settings(),
+        "errors.md": errors(),
+        "events.md": events(),
+        "cli.md": cli(),
+    }
+    pages = {name: text for name, text in made.items() if text}
+    pages["index.md"] = index(pages)
+    right = [write(DOCS / "reference" / name, text.rstrip() + "\n", check=check) for name, text in pages.items()]
+    right.append(write(DOCS / "llms.txt", llms(), check=check))
+    return 1 if check and not all(right) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

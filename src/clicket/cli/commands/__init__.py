@@ -1,0 +1,35 @@
+"""One file per command. A command is a function of a `Session` and its own options; it prints, or raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clicket.cli.commands.bench import bench
+from clicket.cli.commands.call import call
+from clicket.cli.commands.cancel import cancel
+from clicket.cli.commands.config import config
+from clicket.cli.commands.demo import demo
+from clicket.cli.commands.doctor import doctor
+from clicket.cli.commands.gc import gc
+from clicket.cli.commands.ps import ps
+from clicket.cli.commands.show import show
+from clicket.cli.commands.tail import tail
+from clicket.cli.commands.tools import tools
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "call": call,
+    "ps": ps,
+    "show": show,
+    "tail": tail,
+    "cancel": cancel,
+    "tools": tools,
+    "gc": gc,
+    "config": config,
+    "bench": bench,
+    "doctor": doctor,
+}
+"""In the order in which `clicket --help` lists them."""

@@ -1,0 +1,133 @@
+"""`clicket bench`: what a call costs on this machine, in a few seconds. No peers here: `make bench` compares with them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from clicket.cli.session import Session
+from clicket.cli.terminal import Terminal
+from clicket.cli.words import duration
+from clicket.runtime import Runtime
+from clicket.settings import Settings
+from clicket.tools import tool
+
+__all__ = ["bench"]
+
+_TOGETHER = 100
+_WARM_UP = 50
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: seconds for one call after the other, and calls per second when 100 are under way."""
+
+    store: str
+    durability: str
+    calls: int
+    p50: float
+    p99: float
+    per_second: float
+
+
+@tool
+async def nothing(number: int) -> int:
+    """Gives back what it gets: what is measured is everything around it."""
+    return number
+
+
+async def bench(
+    session: Session, seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure each row.")] = 1.0
+) -> None:
+    """Measure what a call costs here: in memory, on SQLite, and on SQLite with a disk that must have it."""
+    terminal = session.terminal
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="clicket-bench-") as folder, _bar(terminal) as bar:
+        rows = [
+            ("memory", "memory://", "process"),
+            ("sqlite", f"sqlite:///{folder}/process.db", "process"),
+            ("sqlite", f"sqlite:///{folder}/power.db", "power"),
+        ]
+        task = bar.add_task("", total=len(rows))
+        for name, url, durability in rows:
+            bar.update(task, description=f"{name}, {durability}")
+            figures.append(await _measure(name, url, durability, seconds))
+            bar.advance(task)
+    if terminal.json:
+        terminal.print_json({"figures": figures, "cores": os.cpu_count()})
+    else:
+        _print(terminal, figures)
+
+
+async def _measure(name: str, url: str, durability: str, seconds: float) -> Figure:
+    settings = Settings(
+        store=url, durability="power" if durability == "power" else "process", max_concurrency=_TOGETHER
+    )
+    async with Runtime([nothing], settings=settings) as runtime:
+        for number in range(_WARM_UP):
+            await runtime.call("nothing", {"number": number})
+        times: list[float] = []
+        stop_at = time.perf_counter() + seconds / 2
+        while (began := time.perf_counter()) < stop_at or len(times) < 20:
+            await runtime.call("nothing", {"number": len(times)})
+            times.append(time.perf_counter() - began)
+        per_second, together = await _together(runtime, seconds / 2)
+    return Figure(
+        store=name,
+        durability="none" if name == "memory" else durability,
+        calls=len(times) + together,
+        p50=statistics.median(times),
+        p99=sorted(times)[int(len(times) * 0.99)],
+        per_second=per_second,
+    )
+
+
+async def _together(runtime: Runtime, seconds: float) -> tuple[float, int]:
+    """100 callers, each calling as soon as its last call has ended."""
+    began = time.perf_counter()
+    done = 0
+
+    async def caller() -> None:
+        nonlocal done
+        while True:
+            await runtime.call("nothing", {"number": done})
+            done += 1
+            if time.perf_counter() - began > seconds:
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_TOGETHER):
+            group.create_task(caller())
+    return done / (time.perf_counter() - began), done
+
+
+def _bar(terminal: Terminal) -> Progress:
+    return Progress(
+        TextColumn("measuring"), BarColumn(), TextColumn("{task.description}"), console=terminal.err, transient=True,
+        disable=not terminal.interactive,
+    )  # fmt: skip
+
+
+def _print(terminal: Terminal, figures: list[Figure]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
+    table.add_column("STORE", no_wrap=True)
+    table.add_column("SURVIVES", no_wrap=True)
+    for column in ("ONE CALL, P50", "P99", f"{_TOGETHER} AT ONCE"):
+        table.add_column(column, justify="right", no_wrap=True)
+    survives = {"none": "nothing", "process": "kill -9", "power": "a power cut"}
+    for figure in figures:
+        rate = f"{figure.per_second:,.0f} calls/s"
+        table.add_row(figure.store, survives[figure.durability], duration(figure.p50), duration(figure.p99), rate)
+    terminal.out.print(table)
+    terminal.say(
+        "a no-op async tool through all six stages; `make bench` in a checkout compares with peers.",
+        style="bright_black",
+    )

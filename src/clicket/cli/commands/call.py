@@ -1,0 +1,197 @@
+"""`clicket call`: run one tool here, watch it live, print its output. Ctrl-C cancels the call and waits until it has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from clicket.cli.errors import CallFailed
+from clicket.cli.live import LiveLine
+from clicket.cli.session import Session
+from clicket.cli.terminal import Terminal
+from clicket.cli.words import as_state, duration, parse_duration, with_type
+from clicket.errors import UsageError
+from clicket.model import ToolResult, result_of
+from clicket.runtime import Runtime
+
+__all__ = ["call", "read_arguments"]
+
+_READ = 1024 * 1024
+
+
+async def call(
+    session: Session,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JSON | KEY=VALUE … | -]", help="One JSON object, pairs, or - for stdin."),
+    ] = None,
+    thread: Annotated[str, typer.Option(help="The conversation that the call belongs to.")] = "default",
+    id: Annotated[
+        str | None, typer.Option("--id", help="The call's id; the same id again gives the same result.")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="For each attempt: 10, 500ms, 2m.")] = None,
+    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="For the whole call.")] = None,
+    priority: Annotated[int, typer.Option(help="Higher leaves the queue first.")] = 0,
+    stream: Annotated[
+        bool, typer.Option("--stream", "--follow", help="Print output as it comes, also into a pipe.")
+    ] = False,
+) -> None:
+    """Run a tool and print its output."""
+    if not session.tools:
+        raise UsageError(
+            "no tools were found. Name some with --tools module:name, list them in clicket.toml "
+            '(tools = ["module"]), or install a package that offers them.'
+        )
+    schema: Mapping[str, Any] = next((t.input_schema for t in session.tools if t.name == tool), {})
+    given = read_arguments(arguments or [], schema)
+    for_attempt = None if timeout is None else parse_duration(timeout)
+    for_all = None if deadline is None else parse_duration(deadline)
+    terminal = session.terminal
+    async with session.runtime() as runtime:
+        handle = await runtime.submit(
+            tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority
+        )
+        watch = _Watch(terminal, tool, stream=stream)
+        try:
+            with watch.line:
+                async for event in handle.events():
+                    watch.take(event)
+                result = await handle.result()
+        except asyncio.CancelledError:
+            await _cancel(runtime, terminal, handle.id, handle.thread)
+            raise
+        await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
+    if not result.success:
+        raise CallFailed
+
+
+class _Watch:
+    """Shows a call's events as they come: output to stdout, everything else to the live line."""
+
+    def __init__(self, terminal: Terminal, tool: str, *, stream: bool) -> None:
+        self.terminal = terminal
+        self.line = LiveLine(terminal, tool)
+        self.streamed = False
+        self._shows = stream or (terminal.out.is_terminal and not terminal.json)
+        self._events = stream and terminal.json
+
+    def take(self, event: Any) -> None:
+        if self._events:
+            self.terminal.print_json_line(event)
+        elif event.type == "output" and self._shows:
+            self._write(event.data["content"])
+        else:
+            if event.type == "attempt_started" and self.streamed:
+                self._restarted()
+            self.line.take(event)
+
+    def _write(self, chunk: Any) -> None:
+        self.line.stop()  # a stream and a moving line cannot share a terminal
+        self.streamed = True
+        text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode() + "\n"
+        self.terminal.write_text(text)
+
+    def _restarted(self) -> None:
+        self.terminal.write("\n")
+        self.terminal.say("the attempt failed; the output starts anew", style="yellow")
+
+
+async def _cancel(runtime: Runtime, terminal: Terminal, id: str, thread: str) -> None:
+    """Interrupted: our own call ends with us. One that another process runs is left alone: we only watched it."""
+    if runtime.engine.find_live(id, thread, None) is None:
+        return
+    await runtime.cancel(id, thread=thread, reason="interrupted at the terminal")
+    record = await runtime.get(id, thread=thread)
+    if terminal.json:
+        result = result_of(record)
+        terminal.print_json({**msgspec.to_builtins(result), "success": result.success})
+    else:
+        terminal.say(as_state(record.state).append(f"  clicket show {id}", style="bright_black"))
+
+
+async def _print(runtime: Runtime, terminal: Terminal, result: ToolResult, *, streamed: bool, stream: bool) -> None:
+    if terminal.json:
+        whole = {**msgspec.to_builtins(result), "success": result.success}
+        (terminal.print_json_line if stream else terminal.print_json)(whole)
+        return
+    if result.success:
+        if streamed:
+            terminal.write("\n")
+        elif not result.truncated:
+            terminal.print_output(result.output)
+        elif terminal.out.is_terminal or result.artifact is None:
+            terminal.print_output(result.content)
+        else:
+            await _print_whole(runtime, terminal, result.artifact)
+    elif streamed:
+        terminal.write("\n")
+    _tell(terminal, result)
+
+
+async def _print_whole(runtime: Runtime, terminal: Terminal, artifact: str) -> None:
+    """A pipe gets the whole result, piece by piece."""
+    sys.stdout.flush()
+    start = 0
+    while piece := await runtime.artifact(artifact, start, start + _READ):
+        sys.stdout.buffer.write(piece)
+        start += len(piece)
+    sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _tell(terminal: Terminal, result: ToolResult) -> None:
+    """The last line: how it ended, how long it took, where to look."""
+    if result.error is not None:
+        terminal.complain(result.error.code, with_type(result.error))
+    facts = [duration(result.duration)]
+    if result.attempts > 1:
+        facts.insert(0, f"{result.attempts} attempts")
+    if result.metadata.get("abandoned"):
+        facts.append("its thread could not be stopped and was abandoned")
+    if result.truncated:
+        facts.append(f"cut for the model; the whole is {result.artifact}")
+    line = (
+        as_state(result.state)
+        .append(f"  {' · '.join(facts)}")
+        .append(f"  clicket show {result.call_id}", style="bright_black")
+    )
+    terminal.say(line)
+
+
+def read_arguments(words: list[str], schema: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Arguments as they were typed. JSON text is handed on as it is, so that it is judged as a whole."""
+    if not words:
+        return {}
+    if words == ["-"]:
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    if len(words) == 1 and words[0].lstrip().startswith(("{", "[", '"')):
+        return words[0]
+    properties = schema.get("properties", {})
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            pair = f"{word if word in properties else next(iter(properties), 'name')}=VALUE"
+            raise UsageError(
+                f"{word!r} is neither JSON nor KEY=VALUE. Write one JSON object, pairs like {pair}, or - for stdin."
+            )
+        if name in given:
+            raise UsageError(f"{name!r} is given twice.")
+        given[name] = _value(text, properties.get(name, {}))
+    return given
+
+
+def _value(text: str, schema: Any) -> Any:
+    """What `KEY=VALUE` means: text where the schema wants text, else JSON if it is JSON, else text."""
+    if isinstance(schema, Mapping) and schema.get("type") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text

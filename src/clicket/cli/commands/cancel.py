@@ -1,0 +1,64 @@
+"""`clicket cancel`: end a call wherever it runs. The store carries the request; its process hears it within a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+import typer
+
+from clicket.cli.errors import CallFailed
+from clicket.cli.session import Session, find_call
+from clicket.cli.words import as_state, parse_duration
+from clicket.kernel import State
+
+__all__ = ["cancel"]
+
+_LOOK_EVERY = 0.05
+
+
+async def cancel(
+    session: Session,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.")],
+    thread: Annotated[str | None, typer.Option(help="When two threads used one id.")] = None,
+    reason: Annotated[str, typer.Option(help="Kept in the journal.")] = "",
+    wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",
+) -> None:
+    """End a call, also one that another process runs."""
+    terminal = session.terminal
+    patience = parse_duration(wait)
+    async with session.watcher() as runtime:
+        record = await find_call(runtime, id, thread)
+        asked = await runtime.cancel(record.id, thread=record.thread, reason=reason)
+        state = await runtime.state(record.id, thread=record.thread)
+        give_up_at = time.monotonic() + patience
+        while asked and not state.is_terminal and time.monotonic() < give_up_at:
+            await asyncio.sleep(_LOOK_EVERY)
+            state = await runtime.state(record.id, thread=record.thread)
+    cancelled = state is State.CANCELLED
+    if terminal.json:
+        terminal.print_json(
+            {
+                "id": record.id,
+                "thread": record.thread,
+                "requested": asked,
+                "cancelled": cancelled and asked,
+                "state": str(state),
+            }
+        )
+    elif not asked:
+        terminal.say(as_state(state).append(f"  {record.id} had ended already"))
+    elif cancelled:
+        terminal.say(as_state(state).append(f"  {record.id}"))
+    elif state.is_terminal:
+        terminal.say(as_state(state).append(f"  {record.id} ended before the request reached it"))
+    else:
+        terminal.say(
+            as_state(state).append(
+                f"  {record.id}: the request is on record, the call has not ended yet. If its process is gone, the next "
+                "runtime that has its tool takes it over."
+            )
+        )
+    if not asked or (state.is_terminal and not cancelled):
+        raise CallFailed

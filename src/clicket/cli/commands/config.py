@@ -1,0 +1,40 @@
+"""`clicket config`: each setting, and where its value came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.session import Session
+
+__all__ = ["config"]
+
+
+def config(session: Session) -> None:
+    """Show each setting and where its value came from."""
+    terminal, settings = session.terminal, session.settings
+    values: dict[str, Any] = msgspec.to_builtins(settings)
+    del values["origins"]
+    if terminal.json:
+        terminal.print_json(
+            {name: {"value": value, "origin": settings.origins.get(name, "default")} for name, value in values.items()}
+        )
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
+    table.add_column("SETTING", no_wrap=True)
+    table.add_column("VALUE", overflow="fold")
+    table.add_column("FROM", no_wrap=True)
+    for name, value in values.items():
+        origin = settings.origins.get(name)
+        shown = Text(
+            "none"
+            if value is None or value in ([], ())
+            else ", ".join(value)
+            if isinstance(value, list | tuple)
+            else str(value)
+        )
+        table.add_row(name, shown, Text(origin or "default", style="cyan" if origin else "bright_black"))
+    terminal.out.print(table)

@@ -1,0 +1,258 @@
+"""`clicket doctor`: does everything work here? Each line says what was looked at, what was found, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Literal
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.errors import CallFailed
+from clicket.cli.session import Session
+from clicket.cli.words import duration, short, size
+from clicket.errors import ClicketError
+from clicket.runtime import Runtime
+from clicket.settings import Settings
+from clicket.tools import tool
+
+__all__ = ["doctor"]
+
+_FIXED_WAL = (3, 51, 3)
+_SLOW_COMMIT = 0.05
+_SLOW_LOOP = 0.05
+_MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Literal["ok", "warn", "fail"] = "ok"
+    found: str
+    advice: str = ""
+
+
+@tool(isolation="process", timeout=20)
+def where_am_i() -> int:
+    """The process that this runs in."""
+    return os.getpid()
+
+
+@tool
+async def echo(text: str) -> str:
+    """Gives back what it gets."""
+    return text
+
+
+async def doctor(session: Session) -> None:
+    """Check this machine and this configuration, and say what to do about what is wrong."""
+    terminal = session.terminal
+    checks: list[Check] = []
+    async for check in _checks(session):
+        checks.append(check)
+        if not terminal.json:
+            mark, style = _MARKS[check.verdict]
+            line = Table.grid(padding=(0, 1))
+            line.add_column(width=4 if terminal.plain else 1)
+            line.add_column(width=18)
+            line.add_column(overflow="fold")
+            text = Text(check.found)
+            if check.advice:
+                text.append(f"\n{check.advice}", style=style)
+            line.add_row(
+                Text(check.verdict if terminal.plain else mark, style=style), Text(check.name, style="bold"), text
+            )
+            terminal.out.print(line)
+    healthy = all(check.verdict != "fail" for check in checks)
+    if terminal.json:
+        terminal.print_json({"ok": healthy, "checks": checks})
+    elif healthy:
+        terminal.say(
+            "all is well" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings", style="green"
+        )
+    if not healthy:
+        raise CallFailed
+
+
+async def _checks(session: Session) -> AsyncIterator[Check]:
+    yield _python()
+    yield _clicket()
+    yield _sqlite()
+    yield _settings(session)
+    yield _tools(session)
+    yield await _guarded("store", lambda: _store(session))
+    yield await _guarded("write and read", _probe)
+    yield await _guarded("process isolation", _isolation)
+    yield await _event_loop()
+    yield _extras()
+    yield _terminal(session)
+
+
+async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
+    """A check that cannot be made has failed, and the others go on."""
+    try:
+        return await check()
+    except ClicketError as error:
+        return Check(name=name, verdict="fail", found=error.message)
+    except Exception as error:
+        return Check(name=name, verdict="fail", found=f"{type(error).__name__}: {error}")
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    if os.name != "posix":
+        return Check(name="python", verdict="fail", found=found, advice="clicket runs on Linux and macOS.")
+    return Check(name="python", found=found)
+
+
+def _clicket() -> Check:
+    from clicket import __file__, __version__
+
+    return Check(name="clicket", found=f"{__version__} ({os.path.dirname(__file__)})")
+
+
+def _sqlite() -> Check:
+    import apsw
+
+    library = apsw.sqlite_lib_version()
+    numbers = tuple(int(part) for part in library.split("."))
+    found = f"{library} (apsw {apsw.apsw_version()})"
+    if numbers < _FIXED_WAL:
+        advice = "This SQLite can corrupt a database in WAL mode. Upgrade: pip install --upgrade 'apsw>=3.51.3'."
+        return Check(name="SQLite", verdict="fail", found=found, advice=advice)
+    return Check(name="SQLite", found=f"{found}, has the WAL-reset fix")
+
+
+def _settings(session: Session) -> Check:
+    given = session.settings.origins
+    sources = sorted(set(given.values()))
+    found = f"{len(given)} set, by {', '.join(sources)}" if given else "all defaults"
+    return Check(name="settings", found=f"{found}; `clicket config` shows each")
+
+
+def _tools(session: Session) -> Check:
+    try:
+        names = [each.name for each in session.tools]
+    except ClicketError as error:
+        return Check(name="tools", verdict="fail", found=error.message)
+    if not names:
+        return Check(
+            name="tools", found="none configured; name some with --tools, in clicket.toml, or by an entry point"
+        )
+    return Check(name="tools", found=short(", ".join(names), 120))
+
+
+async def _store(session: Session) -> Check:
+    url = session.settings.store
+    if session.store_path is not None and not session.store_exists:
+        return Check(name="store", found=f"{url}: not there yet, made by the first call")
+    async with Runtime((), settings=session.settings) as runtime:
+        taken = await runtime.engine.store.size()
+        active = await runtime.history(active=True, limit=1_000)
+    count = f"{len(active.items)}{'+' if active.cursor else ''}"
+    return Check(
+        name="store", found=f"{url}: {size(taken)}, {count} active calls, durability {session.settings.durability}"
+    )
+
+
+async def _probe() -> Check:
+    """Writes and reads a call in a store of its own, where the temporary files are."""
+    with tempfile.TemporaryDirectory(prefix="clicket-doctor-") as folder:
+        times: dict[str, float] = {}
+        for durability in ("process", "power"):
+            settings = Settings(store=f"sqlite:///{folder}/{durability}.db", durability=durability)
+            async with Runtime([echo], settings=settings) as runtime:
+                await runtime.call("echo", {"text": "first"})
+                began = time.perf_counter()
+                result = await runtime.call("echo", {"text": "probe"})
+                times[durability] = time.perf_counter() - began
+                record = await runtime.get(result.call_id)
+            if record.output != "probe":
+                return Check(name="write and read", verdict="fail", found=f"wrote 'probe', read {record.output!r}")
+    found = f"a call in {duration(times['process'])}; {duration(times['power'])} with durability power"
+    if times["power"] > _SLOW_COMMIT:
+        return Check(
+            name="write and read",
+            verdict="warn",
+            found=found,
+            advice="The disk is slow to sync; durability power will be, too.",
+        )
+    return Check(name="write and read", found=found)
+
+
+async def _isolation() -> Check:
+    name = "process isolation"
+    began = time.perf_counter()
+    async with Runtime([where_am_i], settings=Settings(store="memory://")) as runtime:
+        result = await runtime.call("where_am_i")
+        first = time.perf_counter() - began
+        began = time.perf_counter()
+        await runtime.call("where_am_i")
+        warm = time.perf_counter() - began
+    if result.error is not None:
+        return Check(
+            name=name, verdict="fail", found=str(result.error), advice="Tools with isolation='process' will not run."
+        )
+    if result.output == os.getpid():
+        return Check(name=name, verdict="fail", found="the tool ran in this very process")
+    return Check(name=name, found=f"works: first call {duration(first)}, then {duration(warm)}")
+
+
+async def _event_loop() -> Check:
+    """How late timers fire when nothing else happens: the floor of every latency."""
+    late = []
+    for _ in range(30):
+        began = time.perf_counter()
+        await asyncio.sleep(0.005)
+        late.append(time.perf_counter() - began - 0.005)
+    late.sort()
+    found = f"timers {duration(max(late[15], 1e-6))} late (median), {duration(max(late[-1], 1e-6))} at worst"
+    if late[-1] > _SLOW_LOOP:
+        return Check(
+            name="event loop", verdict="warn", found=found, advice="The machine is busy; measured times will be long."
+        )
+    return Check(name="event loop", found=found)
+
+
+def _extras() -> Check:
+    """Packages that extras bring, and which of them are here."""
+    try:
+        wanted = requires("clicket") or []
+    except PackageNotFoundError:
+        return Check(name="optional packages", found="not installed as a package; run from its source")
+    names = sorted({re.split(r"[\s<>=!~;\[(]", line, maxsplit=1)[0] for line in wanted if "extra ==" in line})
+    if not names:
+        return Check(name="optional packages", found="none needed")
+    return Check(name="optional packages", found=", ".join(f"{name} {_version(name)}" for name in names))
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _terminal(session: Session) -> Check:
+    out = session.terminal.out
+    colours = out.color_system or "no colours"
+    kind = f"{out.width} × {out.height}, {colours}" if out.is_terminal else "output is not a terminal"
+    found = f"{kind}, {sys.stdout.encoding}"
+    if session.terminal.plain and out.is_terminal:
+        return Check(
+            name="terminal",
+            verdict="warn",
+            found=found,
+            advice="Set LANG to a UTF-8 locale to see the pictures properly.",
+        )
+    return Check(name="terminal", found=found)

@@ -1,0 +1,31 @@
+"""`clicket show`: everything known about one call, as a picture of its time and in words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from clicket.cli.render import draw_record
+from clicket.cli.session import Session, find_call
+
+__all__ = ["show"]
+
+
+async def show(
+    session: Session,
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; the newest call if left out.")
+    ] = None,
+    thread: Annotated[str | None, typer.Option(help="When two threads used one id.")] = None,
+    events: Annotated[bool, typer.Option("--events", "-e", help="Every event, too.")] = False,
+) -> None:
+    """Show a call: its timeline, arguments, result, error."""
+    terminal = session.terminal
+    async with session.watcher() as runtime:
+        record = await find_call(runtime, id, thread)
+    if terminal.json:
+        terminal.print_json({**msgspec.to_builtins(record), "success": record.success})
+        return
+    terminal.out.print(draw_record(record, terminal.out.width, plain=terminal.plain, events=events))

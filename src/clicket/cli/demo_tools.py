@@ -1,0 +1,88 @@
+"""The tools of the tour. They stand for real ones: each is as good, as slow or as treacherous as the scene needs, every time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+from clicket.errors import RetryableError
+from clicket.tools import ToolContext, tool
+
+__all__ = ["CHILD_TOOLS", "TOUR_TOOLS"]
+
+_STORY = (
+    "Every call is written down before it runs and before anyone hears of it, so whoever pulls the plug, "
+    "the next one who opens the journal knows what was done, what was not, and what nobody can know."
+)
+
+
+@tool(read_only=True)
+async def weather(city: str, unit: Literal["c", "f"] = "c") -> dict[str, Any]:
+    """Current weather of a city."""
+    await asyncio.sleep(0.25)
+    return {"city": city, "temperature": 21 if unit == "c" else 70, "unit": unit}
+
+
+@tool
+async def tell_story() -> AsyncIterator[str]:
+    """A story, word by word."""
+    for word in _STORY.split(" "):
+        await asyncio.sleep(0.035)
+        yield word + " "
+
+
+@tool(max_retries=3, retry_delay=0.4)
+async def exchange_rate(pair: str, ctx: ToolContext) -> float:
+    """A rate from a service that is busy at first."""
+    await asyncio.sleep(0.1)
+    if ctx.attempt < 3:
+        raise RetryableError("the rate service answered 503")
+    return 1.0834
+
+
+@tool(isolation="process", timeout=1.0)
+def read_scan(file: str, ctx: ToolContext) -> str:
+    """Never comes back, and has started a program of its own. No thread could be stopped here."""
+    helper = subprocess.Popen(["sleep", "3600"])  # noqa: S607  # whichever `sleep` is there
+    ctx.note("stuck", pid=os.getpid(), child=helper.pid)
+    while True:
+        time.sleep(60)
+
+
+@tool
+async def crawl(pages: int, ctx: ToolContext) -> int:
+    """Visits pages, and says how far it is."""
+    for page in range(1, pages + 1):
+        await asyncio.sleep(0.12)
+        ctx.progress(page, pages, f"page {page}")
+    return pages
+
+
+@tool(max_result_size=600)
+async def read_log(lines: int) -> str:
+    """A log that no model should have to read whole."""
+    return "".join(f"{number:06d} GET /orders/{number} 200\n" for number in range(lines))
+
+
+@tool(idempotent=True)
+async def index_site(pages: int, ctx: ToolContext) -> dict[str, Any]:
+    """Indexes pages: doing it twice does no harm. The first time the pages come slowly, later from a cache."""
+    for page in range(1, pages + 1):
+        await asyncio.sleep(0.5 if ctx.attempt == 1 else 0.03)
+        ctx.progress(page, pages, f"page {page}")
+    return {"indexed": pages, "idempotency_key": ctx.idempotency_key}
+
+
+@tool
+async def send_payment(amount: float, to: str) -> str:
+    """Pays. Doing it twice would pay twice, so nobody may do it again without asking."""
+    await asyncio.sleep(15)
+    return f"paid {amount} to {to}"
+
+
+TOUR_TOOLS = [weather, tell_story, exchange_rate, read_scan, crawl, read_log]
+CHILD_TOOLS = [index_site, send_payment]

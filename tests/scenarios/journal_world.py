@@ -1,0 +1,530 @@
+"""A small world for the property test: processes that share a store, bodies that do what they are told, disks that fail.
+
+Every process is a real engine over a real store; only its door to the store is ours, so that it can be held, broken or cut.
+A process that is cut has died: nothing it says arrives any more, and nothing is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from clicket import Policy, RetryableError, Settings, ToolCall, ToolContext, tool
+from clicket.compose import compose
+from clicket.engine import Housekeeping, LocalEngine, close, recover
+from clicket.engine.watch import cancel, wait_for
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.journal import Fenced, LiveCall
+from clicket.kernel import CALL, State
+from clicket.model import Event, fold, result_of
+from clicket.ports import Append, Done, Owner, Query, Stale, Stored
+from clicket.stores.liveness import this_process
+from clicket.stores.memory import MemoryStore
+from clicket.stores.sqlite import SqliteStore
+from clicket.testing import StepClock
+
+GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
+NAMES = ("once", "again", "asked")
+
+
+def _pid_of_the_dead() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+_DEAD_PID = _pid_of_the_dead()
+
+
+class SharedMemory(MemoryStore):
+    """Memory that several processes share, as a file is shared: it knows who owns what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durability = "process"
+        self.owners: dict[int, int] = {}
+        self.claims: Counter[int] = Counter()
+        self.cancels: set[int] = set()
+
+    def take(self, change: Append, owner: int) -> ClicketError | None:
+        creates = change.expect == 0
+        error = self._apply(change)
+        if error is None and creates:
+            self.owners[change.key], self.claims[change.key] = owner, 1
+        if error is None and change.cancel:
+            self.cancels.add(change.key)
+        return error
+
+    def claim(self, mine: int, tools: frozenset[str]) -> list[Stored]:
+        found = []
+        for call in self._calls.values():
+            if call.ended_at is None and call.tool in tools and self.owners[call.key] != mine:
+                call.fence += 1
+                self.owners[call.key] = mine
+                self.claims[call.key] += 1
+                self.cancels.discard(call.key)
+                found.append(
+                    Stored(key=call.key, fence=call.fence, claims=self.claims[call.key], owner=mine, events=list(call.events))
+                )
+        return found
+
+
+class Door:
+    """One process's way to the store."""
+
+    def __init__(self, place: SharedMemory | Path, number: int) -> None:
+        self.number = number
+        self.memory = place if isinstance(place, SharedMemory) else None
+        self.inner: Any = self.memory or SqliteStore(place)  # type: ignore[arg-type]
+        self.url, self.durability = self.inner.url, self.inner.durability
+        self.is_cut = self.holding = False
+        self.held: list[tuple[Append, Done]] = []
+        self.failing = self.losing = 0
+        self.asked = 0
+        self.durable_attempts: set[tuple[str, int]] = set()
+
+    async def open(self, owner: Owner) -> None:
+        values = {name: getattr(owner, name) for name in Owner.__struct_fields__}
+        await self.inner.open(Owner(**{**values, "pid": _DEAD_PID}))
+
+    async def close(self) -> None:
+        if self.memory is None:
+            await self.inner.close()
+        else:
+            for key, owner in self.memory.owners.items():
+                if owner == self.number:
+                    self.memory.owners[key] = 0
+
+    def append(self, change: Append, done: Done) -> None:
+        self.asked += 1
+        if self.is_cut:
+            return
+        if self.failing:
+            self.failing -= 1
+            done(change, StoreUnavailable("the disk is full"))
+        elif self.holding:
+            self.held.append((change, done))
+        else:
+            self._write(change, done)
+
+    def _write(self, change: Append, done: Done) -> None:
+        lost = self.losing > 0 and change.expect > 0
+        self.losing -= lost
+
+        def answered(change: Append, error: ClicketError | None) -> None:
+            if error is None:
+                self.durable_attempts |= {
+                    (change.id, e.data["attempt"]) for e in change.events if e.type == "attempt_started"
+                }
+            if not self.is_cut:
+                done(change, StoreUnavailable("the answer was lost") if lost and error is None else error)
+
+        if self.memory is not None:
+            answered(change, self.memory.take(change, self.number))
+        else:
+            self.inner.append(change, answered)
+
+    def release(self, number: int | None = None) -> None:
+        """Let held appends through, in order."""
+        now, self.held = self.held[:number], self.held[len(self.held) if number is None else number :]
+        self.holding = bool(self.held)
+        for change, done in now:
+            self._write(change, done)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is passed on, unless this process is dead."""
+        method = getattr(self.inner, name)
+
+        async def passed(*given: Any, **named: Any) -> Any:
+            self.asked += 1
+            if self.is_cut:
+                await asyncio.get_running_loop().create_future()
+            value = await method(*given, **named)
+            if self.is_cut:
+                await asyncio.get_running_loop().create_future()
+            return value
+
+        return passed
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        self.asked += 1
+        if self.memory is not None:
+            return self.memory.claim(self.number, tools)
+        claimed: list[Stored] = await self.inner.claim_orphans(tools, limit)
+        return claimed
+
+    async def requests(self) -> list[int]:
+        if self.memory is not None:
+            return [key for key in self.memory.cancels if self.memory.owners[key] == self.number]
+        keys: list[int] = await self.inner.requests()
+        return keys
+
+    async def barrier(self) -> None:
+        """Everything handed to the store's threads so far is done."""
+        if self.memory is None and not self.is_cut:
+            await self.inner.load("nothing")
+            await self.inner.renew()
+
+    async def cut(self) -> None:
+        self.is_cut = True
+        self.held.clear()
+        if self.memory is None:
+            writer, self.inner._writer = self.inner._writer, None
+            await writer.drain()
+            self.inner._reader.close()
+            writer.connection.close()
+            self.inner._close_threads()
+
+
+class Body:
+    """One attempt that waits to be told what to do."""
+
+    def __init__(self, world: World, process: Process, ctx: ToolContext, stubborn: bool) -> None:
+        self.world, self.process, self.ctx, self.stubborn = world, process, ctx, stubborn
+        self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> Any:
+        world, name = self.world, (self.ctx.call_id, self.ctx.attempt)
+        world.started[name] += 1
+        if name not in self.process.door.durable_attempts:
+            world.complaints.append(f"attempt {name} began before its start was durable")
+        world.bodies.append(self)
+        try:
+            while True:
+                word = await self._listen()
+                if word == "return":
+                    return self.ctx.attempt
+                if word == "retry":
+                    raise RetryableError("again", retry_after=1.0)
+                if word == "fail":
+                    raise ValueError("no")
+                if word == "emit":
+                    self.ctx.emit("x")
+                else:
+                    self.ctx.progress(1, 2, "half")
+        finally:
+            world.bodies.remove(self)
+
+    async def _listen(self) -> str:
+        while True:
+            try:
+                word = await self.told
+            except asyncio.CancelledError:
+                if not self.stubborn or self.process.door.is_cut:
+                    raise
+            else:
+                self.told = asyncio.get_running_loop().create_future()
+                return word
+            self.told = asyncio.get_running_loop().create_future()
+
+
+class Process:
+    """A runtime's insides: engine, clock, door."""
+
+    engine: LocalEngine
+    clock: StepClock
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.door = Door(world.place, number)
+        self.waiters: dict[str, asyncio.Future[Any]] = {}
+        self.calls: dict[str, LiveCall] = {}
+
+    async def open(self, tools: bool = True) -> None:
+        def body(ctx: ToolContext, stubborn: bool) -> Any:
+            return Body(self.world, self, ctx, stubborn).run()
+
+        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": 2, "retry_delay": 1.0}
+
+        @tool(**options)
+        async def once(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, stubborn)
+
+        @tool(idempotent=True, **options)
+        async def again(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, stubborn)
+
+        @tool(recovery="ask", **options)
+        async def asked(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, stubborn)
+
+        self.clock = StepClock(self.world.now)
+        settings = Settings(
+            store="memory://", max_concurrency=2, queue_timeout=QUEUE, cancel_grace=GRACE, lease=1e9, max_claims=4
+        )
+        self.engine = await compose(
+            [once, again, asked] if tools else [],
+            settings,
+            store=self.door,
+            policy=Policy(ask=["asked"], approval_timeout=APPROVAL),
+            clock=self.clock,
+            chance=random.Random(0),
+        )
+        self.chores = Housekeeping(self.engine)
+
+    def submit(self, id: str, name: str, stubborn: bool, deadline: float | None) -> None:
+        call = self.engine.accept(ToolCall(name, {"stubborn": stubborn}, id=id, deadline=deadline))
+        self.calls[id] = call
+        self.waiters[id] = asyncio.ensure_future(wait_for(call))
+
+    async def die(self) -> None:
+        await self.door.cut()
+        for waiter in self.waiters.values():
+            waiter.cancel()
+        for _ in range(3):  # stubborn bodies and grace: nothing may be left, whatever it does on its way out
+            for task in list(self.engine.tasks):
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(*self.engine.tasks, return_exceptions=True)
+        self.engine.workers.close()
+        await self.engine.processes.close()
+
+
+class World:
+    """Processes over one store, and what must be true of it at every moment."""
+
+    def __init__(self, kind: str) -> None:
+        self.folder: Path | None = None
+        if kind == "memory":
+            self.place: SharedMemory | Path = SharedMemory()
+        else:
+            shm = Path("/dev/shm")  # a disk that is not one: thousands of runs should not wear out yours
+            parent = str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else None
+            self.folder = Path(tempfile.mkdtemp(prefix="clicket-test-", dir=parent))
+            self.place = self.folder / "calls.db"
+        self.now = 1_700_000_000.0
+        self.numbers = itertools.count(1)
+        self.ids: list[str] = []
+        self.bodies: list[Body] = []
+        self.started: Counter[tuple[str, int]] = Counter()
+        self.seen: dict[str, list[Event]] = {}
+        self.complaints: list[str] = []
+        self.processes: list[Process] = []
+        self.log = _Errors(self.complaints)
+
+    # What can be done to it.
+
+    async def start(self) -> None:
+        logging.getLogger("clicket").addHandler(self.log)
+        if isinstance(self.place, SharedMemory):
+            await self.place.open(this_process(60.0))
+        self.observer = await self._process(tools=False)
+        await self.reopen()
+
+    async def _process(self, tools: bool = True) -> Process:
+        process = Process(self, next(self.numbers))
+        await process.open(tools)
+        return process
+
+    async def reopen(self) -> None:
+        """A new process takes over what it finds. One that still runs is thought dead: it becomes a stale owner."""
+        process = await self._process()
+        self.processes.append(process)
+        await recover(process.engine)
+        await self.settle()
+
+    @property
+    def current(self) -> Process | None:
+        return self.processes[-1] if self.processes else None
+
+    async def submit(self, name: str, stubborn: bool, deadline: float | None) -> None:
+        assert self.current is not None
+        id = f"c{len(self.ids)}"
+        self.ids.append(id)
+        self.current.submit(id, name, stubborn, deadline)
+        await self.settle()
+
+    async def tell(self, body: Body, word: str) -> None:
+        if not body.told.done():
+            body.told.set_result(word)
+        await self.settle()
+
+    async def advance(self, seconds: float) -> None:
+        self.now += seconds
+        for process in [*self.processes, self.observer]:
+            process.clock.advance(seconds)
+        await self.settle()
+
+    def cancel(self, process: Process, id: str) -> None:
+        """From inside the process that runs it."""
+        call = process.engine.find_live(id, None, None)
+        if call is not None:
+            process.engine.cancel(call, "asked to")
+
+    async def cancel_from_outside(self, id: str) -> None:
+        if await self.observer.door.load(id):
+            await cancel(self.observer.engine, id, None, None, "from outside")
+        await self.settle()
+
+    async def listen(self) -> None:
+        for process in self.processes:
+            if not process.door.holding and not process.door.failing:
+                await process.chores._listen()
+        await self.settle()
+
+    async def decide(self, approved: bool) -> None:
+        assert self.current is not None
+        for calls in list(self.current.engine.live.values()):
+            for call in list(calls):
+                if call.waiting_for == "approval" and not call.settling:
+                    self.current.engine.decide(call, approved=approved, by="me", reason="")
+        await self.settle()
+
+    async def crash(self, process: Process) -> None:
+        self.processes.remove(process)
+        await process.die()
+        await self.settle()
+
+    async def leave(self, process: Process) -> None:
+        """An orderly end."""
+        process.door.failing = process.door.losing = 0
+        process.door.release()
+        await self.settle()
+        self.processes.remove(process)
+        process.chores.stop()
+        await close(process.engine, patience=0)
+        for waiter in process.waiters.values():
+            if not waiter.done():
+                self.complaints.append("a caller was left waiting by a runtime that closed")
+                waiter.cancel()
+        await asyncio.gather(*process.waiters.values(), *process.engine.tasks, return_exceptions=True)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until nobody has anything left to do: on the loop, or in a store's threads."""
+        doors = [process.door for process in [*self.processes, self.observer]]
+        while True:
+            asked = [door.asked for door in doors]
+            for door in doors:
+                await door.barrier()
+            await self.observer.clock.settle()
+            if asked == [door.asked for door in doors]:
+                return
+
+    # What must be true of it.
+
+    async def check(self) -> None:
+        for id in self.ids:
+            found = await self.observer.door.inner.load(id)
+            assert len(found) <= 1
+            events = found[0].events if found else []
+            self._check_events(id, events)
+            for process in self.processes:
+                call = process.calls.get(id)
+                if call is not None:
+                    assert call.events == events[: len(call.events)], f"{id}: shown before, or other than, it was stored"
+        for name, times in self.started.items():
+            assert times == 1, f"attempt {name} was begun {times} times"
+        assert self.complaints == [], self.complaints
+
+    def _check_events(self, id: str, events: list[Event]) -> None:
+        before = self.seen.get(id, [])
+        assert events[: len(before)] == before, f"{id}: what was written has changed"
+        self.seen[id] = events
+        if not events:
+            return
+        assert [event.seq for event in events] == list(range(1, len(events) + 1)), f"{id}: a gap"
+        assert events[0].type == "created"
+        state, ends, attempts = State.PENDING, 0, 0
+        for event in events:
+            if event.type == "state_changed":
+                assert event.data["from"] == state.value, f"{id}: starts elsewhere than it was"
+                assert event.state in CALL.edges[state], f"{id}: {state} -> {event.state} is not in the table"
+                state = event.state
+                ends += event.state.is_terminal
+            elif event.type == "attempt_started":
+                attempts += 1
+                assert event.data["attempt"] == attempts, f"{id}: attempts are counted 1, 2, 3"
+                assert state is State.RUNNING
+            assert event.state is state, f"{id}: the state changed without saying so"
+            assert ends == 0 or event.is_terminal or event.type in ("late_result", "cancel_requested", "note")
+        assert ends == state.is_terminal, f"{id}: one outcome"
+        record = fold(events)
+        assert (record.state, len(record.attempts)) == (state, attempts)
+        assert (record.ended_at is not None) == state.is_terminal
+        if state.is_terminal and state is not State.COMPLETED:
+            assert record.error is not None
+
+    async def finish(self) -> None:
+        """Everything comes to its end by itself: bodies return or run out of time, lines move on, orphans are taken up."""
+        try:
+            for process in self.processes:
+                process.door.failing = process.door.losing = 0
+                process.door.release()
+            await self.settle()
+            for stale in self.processes[:-1]:
+                await self.crash(stale)
+            if self.current is None:
+                await self.reopen()
+            else:
+                await recover(self.current.engine)
+            for _ in range(60):
+                while self.bodies:
+                    await self.tell(self.bodies[0], "return")
+                await self.advance(20.0)
+                if not any(events and not events[-1].state.is_terminal for events in await self._all()):
+                    break
+            await self.check()
+            await self._check_end()
+        finally:
+            await self.end()
+
+    async def _all(self) -> list[list[Event]]:
+        return [stored.events for id in self.ids for stored in await self.observer.door.inner.load(id)]
+
+    async def _check_end(self) -> None:
+        process = self.current
+        assert process is not None
+        for events in await self._all():
+            id, record = events[0].call_id, fold(events)
+            assert record.state.is_terminal, f"{id} was lost: {record.state}"
+            listed = await self.observer.door.inner.history(Query(state=record.state, limit=1_000))
+            assert id in {stored.events[0].call_id for stored in listed}, f"{id}: the index says something else"
+            waiter = process.waiters.get(id)
+            if waiter is not None and waiter.exception() is None:
+                result = waiter.result()
+                assert result == result_of(record), f"{id}: its caller was told something else"
+        for id, waiter in process.waiters.items():
+            assert waiter.done(), f"{id}: its caller waits for ever"
+            if waiter.exception() is not None:
+                assert isinstance(waiter.exception(), StoreUnavailable | Fenced)
+        engine = process.engine
+        assert engine.live == {}, "an ended call is still live"
+        assert not engine.lingering, "a body that came back still lingers"
+        assert not any(engine.limiter.used.values()), "a slot is still taken"
+        assert engine.limiter.queued == 0, "somebody still stands in line"
+        assert engine.journal.unsaved == set()
+
+    async def end(self) -> None:
+        logging.getLogger("clicket").removeHandler(self.log)
+        for process in list(self.processes):
+            await self.crash(process)
+        await self.observer.die()
+        if self.folder is not None:
+            shutil.rmtree(self.folder)
+
+
+class _Errors(logging.Handler):
+    """What the library logs as an error is one, except that a broken disk is meant."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._complaints = complaints
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "could not be stored" not in record.msg:
+            cause = record.exc_info[1] if record.exc_info else None
+            self._complaints.append(f"{record.getMessage()}: {cause!r}")
+
+
+__all__ = ["NAMES", "Stale", "World"]

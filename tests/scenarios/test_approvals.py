@@ -1,0 +1,207 @@
+"""Policy: allow, deny or ask. What is asked waits, across restarts, until a person or the clock decides."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from clicket import Policy, State, tool
+from tests.scenarios.kit import assert_sound, make, states, types
+
+
+@pytest.fixture
+def paid() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def pay(paid: list[int]) -> Any:
+    @tool(tags="money", permissions=["spend"])
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay
+
+
+ASK = Policy(ask=["pay"])
+
+
+async def test_asked_calls_wait_and_run_when_approved(store: str, pay: Any, paid: list[int]) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        handle = await rt.submit("pay", {"amount": 5}, id="p")
+        record = await rt.get("p")
+        assert (record.state, record.waiting_for) == (State.PENDING, "approval")
+        assert types(record)[-1] == "approval_requested"
+        assert not paid
+        assert await rt.approve("p", by="Ada", reason="fine")
+        result = await handle.result()
+        assert not await rt.approve("p")
+        assert not await rt.deny("p")
+        record = await rt.get("p")
+    assert result.output == "paid 5"
+    assert paid == [5]
+    assert record.waiting_for is None
+    [given] = [e.data for e in record.events if e.type == "approval_given"]
+    assert given == {"approved": True, "by": "Ada", "reason": "fine"}
+    assert states(record.events) == ["pending", "initializing", "running", "completed"]
+    assert_sound(record)
+
+
+async def test_denied_calls_never_run(store: str, pay: Any, paid: list[int]) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        handle = await rt.submit("pay", {"amount": 5})
+        assert await rt.deny(handle.id, by="Bob", reason="too dear")
+        result = await handle.result()
+        record = await rt.get(handle.id)
+    assert result.state is State.FAILED
+    assert result.error is not None
+    assert result.error.code == "approval_denied"
+    assert "Bob" in result.error.message
+    assert "too dear" in result.error.message
+    assert not paid
+    assert_sound(record)
+
+
+async def test_the_approval_deadline_ends_the_call(store: str, pay: Any, paid: list[int]) -> None:
+    async with make([pay], store, policy=Policy(ask=["pay"], approval_timeout=0.05)) as rt:
+        result = await rt.call("pay", {"amount": 5})
+        record = await rt.get(result.call_id)
+    assert result.state is State.TIMEOUT
+    assert result.metadata["phase"] == "approval"
+    assert not paid
+    assert record.waiting_for is None
+    assert_sound(record)
+
+
+async def test_cancel_and_deadline_reach_a_call_that_waits_for_approval(store: str, pay: Any, paid: list[int]) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        waiting = await rt.submit("pay", {"amount": 1})
+        assert await waiting.cancel()
+        assert (await waiting.result()).state is State.CANCELLED
+        assert not await rt.approve(waiting.id)
+        late = await rt.call("pay", {"amount": 2}, deadline=0.05)
+        assert (late.state, late.metadata["phase"]) == (State.TIMEOUT, "deadline")
+    assert not paid
+
+
+async def test_an_approval_survives_a_restart(sqlite: str, pay: Any, paid: list[int]) -> None:
+    async with make([pay], sqlite, policy=ASK) as rt:
+        for id in ("yes", "no"):
+            await rt.submit("pay", {"amount": 7}, id=id)
+    async with make([pay], sqlite, policy=ASK) as rt:
+        assert (await rt.get("yes")).waiting_for == "approval"
+        assert (await rt.get("yes")).state is State.PENDING
+        assert not paid
+        handle = await rt.handle("yes")
+        assert await rt.approve("yes")
+        assert (await asyncio.wait_for(handle.result(), 5)).output == "paid 7"
+        assert await rt.deny("no")
+        record = await rt.get("no")
+        assert record.error is not None
+        assert record.error.code == "approval_denied"
+        assert_sound(await rt.get("yes"))
+    assert paid == [7]
+
+
+async def test_the_approval_deadline_goes_on_across_a_restart(sqlite: str, pay: Any, paid: list[int]) -> None:
+    policy = Policy(ask=["pay"], approval_timeout=0.3)
+    asked = time.time()
+    async with make([pay], sqlite, policy=policy) as rt:
+        await rt.submit("pay", {"amount": 7}, id="p")
+    async with make([pay], sqlite, policy=policy) as rt:
+        result = await asyncio.wait_for((await rt.handle("p")).result(), 5)
+    assert result.state is State.TIMEOUT
+    assert 0.3 <= time.time() - asked < 3
+    assert not paid
+
+
+async def test_invalid_input_is_refused_before_anybody_is_asked(store: str, pay: Any) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        result = await rt.call("pay", {"amount": "much"})
+        record = await rt.get(result.call_id)
+    assert result.error is not None
+    assert result.error.code == "invalid_input"
+    assert "approval_requested" not in types(record)
+
+
+async def test_a_waiting_call_takes_no_slot(store: str, pay: Any) -> None:
+    @tool
+    async def quick() -> str:
+        return "quick"
+
+    async with make([pay, quick], store, policy=ASK, max_concurrency=1) as rt:
+        handles = [await rt.submit("pay", {"amount": i}) for i in range(3)]
+        assert (await rt.call("quick")).output == "quick"
+        for handle in handles:
+            assert await rt.approve(handle.id)
+        assert all([(await h.result()).success for h in handles])
+
+
+async def test_an_approved_call_is_not_refused_by_a_full_queue(store: str, pay: Any, paid: list[int]) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def hold() -> None:
+        await gate.wait()
+
+    async with make([pay, hold], store, policy=ASK, max_concurrency=1, max_queue=1) as rt:
+        waiting = await rt.submit("pay", {"amount": 1})
+        holders = [await rt.submit("hold") for _ in range(2)]
+        assert await rt.approve(waiting.id)
+        gate.set()
+        for holder in holders:
+            await holder.result()
+        assert (await asyncio.wait_for(waiting.result(), 5)).success
+        assert_sound(await rt.get(waiting.id))
+    assert paid == [1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        (Policy(deny=["pay"]), "permission_denied"),
+        (Policy(deny=["p*"], allow=["pay"]), "permission_denied"),
+        (Policy(deny=["tag:money"]), "permission_denied"),
+        (Policy(default="deny"), "permission_denied"),
+        (Policy(default="deny", allow=["pay"]), None),
+        (Policy(deny=["other"]), None),
+        (Policy(granted=[]), "permission_denied"),
+        (Policy(granted=["spend", "more"]), None),
+        (Policy(rule=lambda request: "deny"), "permission_denied"),
+        (Policy(rule=lambda request: "allow", deny=["pay"]), None),
+        (Policy(rule=lambda request: None, deny=["pay"]), "permission_denied"),
+        (Policy(rule=lambda request: 1 / 0), "permission_denied"),
+        (Policy(rule=lambda request: request.arguments["amount"] > 3 and "deny"), "permission_denied"),
+        (Policy(rule=lambda request: "perhaps"), "permission_denied"),
+        (Policy(rule=lambda request: True), "permission_denied"),
+    ],
+)
+async def test_what_the_policy_says(store: str, pay: Any, paid: list[int], policy: Policy, code: str | None) -> None:
+    async with make([pay], store, policy=policy) as rt:
+        result = await rt.call("pay", {"amount": 5})
+        record = await rt.get(result.call_id)
+    assert (result.error.code if result.error else None) == code
+    assert paid == ([5] if code is None else [])
+    if code:
+        assert result.stages["authorize"].outcome == code
+        assert record.arguments is None
+        assert record.refused is not None
+        assert record.refused["reason"] == code
+
+
+async def test_a_rule_sees_arguments_as_they_came_and_cannot_change_them(store: str, pay: Any, paid: list[int]) -> None:
+    seen = []
+
+    def rule(request: Any) -> Any:
+        seen.append(request.arguments)
+        return "allow"
+
+    async with make([pay], store, policy=Policy(rule=rule)) as rt:
+        assert (await rt.call("pay", '{"amount": 5}')).success
+        assert not (await rt.call("pay", {"amount": float("nan")})).success
+    assert seen[0] == '{"amount": 5}'
+    assert paid == [5]

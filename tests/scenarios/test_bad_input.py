@@ -1,0 +1,518 @@
+"""What a model may send by mistake or on purpose: refused with paths, the tool not run, nothing else disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import AfterValidator, BaseModel
+
+from clicket import NativeTool, Record, Runtime, State, ToolResult, tool
+from clicket.errors import UsageError
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, make
+
+NAN, INF = float("nan"), float("inf")
+
+
+@dataclass
+class Point:
+    x: float
+    y: float
+
+
+class Node(BaseModel):
+    value: int
+    children: list["Node"] = []
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("must be even")
+    return value
+
+
+ran: list[Any] = []
+
+
+@tool
+async def take(
+    x: int = 0,
+    f: float = 0.0,
+    s: str = "",
+    items: list[int] | None = None,
+    point: Point | None = None,
+    tree: Node | None = None,
+    mode: Literal["a", "b"] = "a",
+    pair: Annotated[int, AfterValidator(even)] = 0,
+    anything: Any = None,
+) -> str:
+    ran.append((x, f, s, items, point, tree, mode, pair, anything))
+    return "ran"
+
+
+@tool
+async def strict(a: int, b: str) -> str:
+    ran.append((a, b))
+    return "ran"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    ran.clear()
+
+
+async def refuse(rt: Runtime, arguments: Any, name: str = "take") -> tuple[ToolResult, Record]:
+    """The call must be refused, on record without its arguments, and leave the next one alone."""
+    result = await rt.call(name, arguments)
+    record = await rt.get(result.call_id)
+    assert result.state is State.FAILED, ran
+    assert result.error is not None
+    assert result.error.code == "invalid_input"
+    assert result.stages["validate"].outcome == "invalid_input"
+    assert not ran
+    assert record.arguments is None
+    assert record.refused is not None
+    assert record.refused["reason"] == "invalid_input"
+    assert type(record.refused["size"]) is int
+    assert len(record.refused["sha256"]) == 64
+    assert_sound(record)
+    assert (await rt.call("take")).output == "ran"
+    ran.clear()
+    return result, record
+
+
+def paths(result: ToolResult) -> set[str]:
+    assert result.error is not None
+    return {problem["path"] for problem in result.error.details["problems"]}
+
+
+DEEP = 100_000
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        # numbers that JSON does not have
+        ({"f": NAN}, "/f"),
+        ({"f": INF}, "/f"),
+        ({"items": [1, -INF]}, "/items/1"),
+        ({"anything": {"deep": [NAN]}}, "/anything/deep/0"),
+        ('{"f": NaN}', None),
+        ('{"f": Infinity}', None),
+        ('{"f": -Infinity}', None),
+        ('{"f": 1e400}', None),
+        ('{"f": -1e400}', None),
+        ('{"anything": [1e999]}', None),
+        # nesting
+        ("[" * DEEP, None),
+        ('{"anything": ' + "[" * DEEP + "]" * DEEP + "}", None),
+        ('{"a":' * DEEP + "1" + "}" * DEEP, None),
+        # duplicate keys
+        ('{"x": 1, "x": 2}', "/x"),
+        ('{"x": 1, "\\u0078": 1}', "/x"),
+        # text
+        ({"s": "\ud800"}, "/s"),
+        ({"\udfff": 1}, None),
+        ('{"s": "\\ud800"}', "/s"),
+        ({"s": "a\x00b"}, "/s"),
+        ('{"s": "\\u0000"}', "/s"),
+        ({"anything": {"a\x00": 1}}, None),
+        # not an object, not JSON
+        ("[1, 2]", None),
+        ('"{\\"x\\": 1}"', None),
+        ("null", None),
+        ("7", None),
+        ("{", None),
+        ('{"x": 1,}', None),
+        ('{"x": 1} trailing', None),
+        ("\ufeff{}", None),
+        (b"\xff\xfe{}", None),
+        (b'{"s": "\xff"}', None),
+        ("{'x': 1}", None),
+        ('{"x": 01}', None),
+        ([("x", 1)], None),
+        (7, None),
+        # objects that are not JSON
+        ({"anything": {1: 2}}, "/anything"),
+        ({"anything": b"bytes"}, "/anything"),
+        ({"anything": {1, 2}}, "/anything"),
+        ({"anything": object()}, "/anything"),
+        ({7: 1}, None),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+async def test_what_is_not_plain_json_is_refused(store: str, arguments: Any, path: str | None) -> None:
+    async with make([take], store) as rt:
+        result, _ = await refuse(rt, arguments)
+    if path is not None:
+        assert path in paths(result)
+    assert result.error is not None
+    assert "0x" not in result.error.message  # no bare repr
+
+
+async def test_an_object_100_000_deep_is_refused(store: str) -> None:
+    async with make([take], store) as rt:
+        result = await rt.call("take", {"anything": nested(DEEP)})
+        assert result.error is not None
+        assert result.error.code == "invalid_input"
+        assert not ran
+        assert (await rt.call("take", {"anything": nested(50)})).success
+
+
+async def test_an_object_that_contains_itself_is_refused(store: str) -> None:
+    loop: dict[str, Any] = {}
+    loop["anything"] = loop
+    async with make([take], store) as rt:
+        result = await rt.call("take", loop)
+    assert result.error is not None
+    assert result.error.code == "invalid_input"
+    assert not ran
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"x": "1"}, {"/x"}),
+        ({"x": 1.5}, {"/x"}),
+        ({"x": True}, {"/x"}),
+        ({"x": None}, {"/x"}),
+        ({"x": [1]}, {"/x"}),
+        ({"s": 1}, {"/s"}),
+        ({"f": "1.0"}, {"/f"}),
+        ({"mode": "c"}, {"/mode"}),
+        ({"items": [1, "2", 3.5]}, {"/items/1", "/items/2"}),
+        ({"point": {"x": 1}}, {"/point"}),
+        ({"tree": {"value": 1, "children": [{"value": 1, "children": [{"value": "x"}]}]}}, {"/tree"}),
+        ({"x": "1", "s": 2, "mode": 3}, {"/x", "/s", "/mode"}),
+    ],
+)
+async def test_wrong_types_are_refused_all_at_once_with_their_paths(store: str, arguments: Any, expected: set[str]) -> None:
+    async with make([take], store) as rt:
+        result, _ = await refuse(rt, arguments)
+    assert len(paths(result)) >= len(expected)
+    for path in expected:
+        assert any(found.startswith(path) for found in paths(result)), paths(result)
+
+
+async def test_unknown_and_missing_fields_are_named(store: str) -> None:
+    async with make([take, strict], store) as rt:
+        unknown, _ = await refuse(rt, {"x": 1, "colour": "red"})
+        missing, _ = await refuse(rt, {"a": 1}, "strict")
+        both, _ = await refuse(rt, {"b": 3, "c": 1}, "strict")
+        none, _ = await refuse(rt, {"whatever": 1}, "strict")
+    assert unknown.error is not None
+    assert "colour" in unknown.error.message
+    assert missing.error is not None
+    assert "b" in missing.error.message
+    assert both.error is not None
+    assert all(name in both.error.message for name in ("/b", "'c'", '"a"'))
+    assert none.error is not None
+
+
+async def test_a_tool_without_parameters_takes_none(store: str) -> None:
+    @tool
+    async def nothing() -> str:
+        return "nothing"
+
+    async with make([nothing, take], store) as rt:
+        for empty in (None, {}, "{}", b"{}", ""):
+            assert (await rt.call("nothing", empty)).output == "nothing"
+        await refuse(rt, {"x": 1}, "nothing")
+
+
+async def test_the_tools_own_check_is_part_of_validation(store: str) -> None:
+    async with make([take], store) as rt:
+        result, _ = await refuse(rt, {"pair": 3})
+        assert (await rt.call("take", {"pair": 4})).success
+    assert paths(result) == {"/pair"}
+    assert result.error is not None
+    assert "must be even" in result.error.message
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64, 2**64 + 1, -(2**64) - 1, 10**30, 10**300 + 7])
+@pytest.mark.parametrize("as_text", [False, True])
+async def test_big_integers_are_kept_exact(store: str, number: int, as_text: bool) -> None:
+    arguments = {"x": number, "anything": [number]}
+    async with make([take], store) as rt:
+        result = await rt.call("take", json.dumps(arguments) if as_text else arguments)
+        record = await rt.get(result.call_id)
+    assert result.success
+    assert ran[0][0] == number
+    assert type(ran[0][0]) is int
+    assert ran[0][-1] == [number]
+    assert type(ran[0][-1][0]) is int
+    assert record.arguments == arguments
+    assert type(record.arguments["anything"][0]) is int
+
+
+async def test_a_number_with_5_000_digits_is_kept_exact_or_refused(store: str) -> None:
+    digits = "9" * 5_000
+    async with make([take], store) as rt:
+        for given in (f'{{"anything": {digits}}}', {"anything": 10**5_000 - 1}):
+            result = await rt.call("take", given)
+            if result.success:
+                assert ran.pop()[-1] == 10**5_000 - 1
+            else:
+                assert result.error is not None
+                assert result.error.code == "invalid_input"
+                assert not ran
+
+
+async def test_100_mb_of_arguments_are_refused_quickly_and_not_kept(sqlite: str) -> None:
+    text = "x" * 100_000_000
+    async with make([take], sqlite) as rt:
+        for given in ({"s": text}, f'{{"s": "{text}"}}', {"anything": {"inside": [text]}}, {"items": [123_456_789] * 10_100_000}):
+            started = time.monotonic()
+            result, record = await refuse(rt, given)
+            assert time.monotonic() - started < 10
+            assert result.error is not None
+            assert len(result.error.message) < 1_000
+            assert record.refused is not None
+            assert record.refused["size"] > 100_000_000
+            assert len(json.dumps(record.refused)) < 500
+        assert await rt.engine.store.size() < 1_000_000
+
+
+async def test_big_text_that_is_refused_does_not_block_the_loop(store: str) -> None:
+    """1 MB is the limit; text just under it is read, text over it is refused: neither may stop the others."""
+    under = json.dumps({"s": "x" * 1_000_000})
+    brackets = json.dumps({"anything": [[] for _ in range(300_000)]})
+    async with make([take], store) as rt:
+        await rt.call("take")
+        for given in (under, brackets, json.dumps({"s": "x" * 20_000_000})):
+            await assert_loop_is_free(lambda given=given: rt.call("take", given))
+
+
+async def test_what_is_recorded_of_refused_arguments_is_their_size_and_hash(store: str) -> None:
+    secret = '{"x": "my password is swordfish"}'
+    async with make([take], store) as rt:
+        result, record = await refuse(rt, secret)
+    assert record.refused == {
+        "size": len(secret),
+        "sha256": hashlib.sha256(secret.encode()).hexdigest(),
+        "reason": "invalid_input",
+    }
+    created = json.dumps([e.data for e in record.events if e.type == "created"])
+    assert "swordfish" not in created
+
+
+async def test_the_callers_object_is_neither_kept_nor_changed(store: str) -> None:
+    given = {"anything": {"list": [1, (2, 3)]}}
+
+    @tool
+    async def greedy(anything: Any) -> Any:
+        anything["list"].append("mine")
+        return anything
+
+    async with make([greedy], store) as rt:
+        result = await rt.call("greedy", given)
+        record = await rt.get(result.call_id)
+    assert given == {"anything": {"list": [1, (2, 3)]}}
+    assert record.arguments == {"anything": {"list": [1, [2, 3]]}}
+    assert result.output == {"list": [1, [2, 3], "mine"]}
+
+
+async def test_defaults_belong_to_the_function(store: str) -> None:
+    @tool
+    async def collect(item: int, into: list[int] = []) -> list[int]:  # noqa: B006  # the point
+        into.append(item)
+        return into
+
+    async with make([collect], store) as rt:
+        assert (await rt.call("collect", {"item": 1})).success
+        record = await rt.get((await rt.call("collect", {"item": 2, "into": [5]})).call_id)
+    assert record.output == [5, 2]
+    assert record.arguments == {"item": 2, "into": [5]}
+
+
+# Schemas that are hostile or lie -------------------------------------------------------------------------------------
+
+
+class Raw(NativeTool, name="raw"):
+    def run(self, arguments: dict[str, Any], ctx: Any) -> str:
+        ran.append(arguments)
+        return "ran"
+
+
+def raw(schema: Any) -> Any:
+    return type("Raw", (Raw,), {"input_schema": schema}, name="raw")
+
+
+RECURSIVE = {
+    "type": "object",
+    "properties": {"tree": {"$ref": "#/$defs/node"}},
+    "required": ["tree"],
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
+            "required": ["v"],
+            "additionalProperties": False,
+        }
+    },
+}
+
+
+async def test_a_recursive_schema_works(store: str) -> None:
+    good: Any = {"v": 1}
+    for _ in range(40):
+        good = {"v": 1, "next": good}
+    bad: Any = {"v": "x"}
+    for _ in range(3):
+        bad = {"v": 1, "next": bad}
+    async with make([raw(RECURSIVE), take], store) as rt:
+        assert (await rt.call("raw", {"tree": good})).success
+        ran.clear()
+        result, _ = await refuse(rt, {"tree": bad}, "raw")
+    assert paths(result) == {"/tree/next/next/next/v"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},
+        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        {"$ref": "https://example.invalid/x"},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}},
+        {"type": "object", "properties": {"a": {"$dynamicRef": "http://127.0.0.1:9/s#meta"}}},
+        {"type": "nonsense"},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+        {"type": "object", "properties": []},
+        {"type": "object", "required": "a"},
+        {"type": "object", "minProperties": -1},
+        "not a schema",
+        [1],
+    ],
+    ids=repr,
+)
+def test_a_schema_that_cannot_be_used_is_refused_where_it_is_registered(schema: Any) -> None:
+    started = time.monotonic()
+    with pytest.raises(UsageError, match="raw"):
+        make([raw(schema)])
+    assert time.monotonic() - started < 1  # nothing was fetched
+
+
+async def test_a_schema_that_refers_to_itself_without_end_harms_nobody(store: str) -> None:
+    endless = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    try:
+        rt = make([raw(endless), take], store)
+    except UsageError:
+        return
+    async with rt:
+        await asyncio.wait_for(rt.call("raw", {"a": 1}), 5)
+        assert (await rt.call("take")).success
+
+
+async def test_a_pattern_that_explodes_is_bounded_in_time(store: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    async with make([raw(schema), take], store) as rt:
+        started = time.monotonic()
+        result = await rt.call("raw", {"a": "a" * 5_000 + "!"})
+        assert time.monotonic() - started < 5
+        assert result.error is not None
+        assert result.error.code == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "integer"}}},
+        {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}]},
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}]},
+        {"$ref": "#/$defs/in", "$defs": {"in": {"type": "object", "properties": {"a": {"type": "integer"}}}}},
+    ],
+    ids=["plain", "allOf", "anyOf", "ref"],
+)
+async def test_unknown_fields_are_refused_whatever_the_schema_is_made_of(store: str, schema: Any) -> None:
+    async with make([raw(schema), take], store) as rt:
+        assert (await rt.call("raw", {"a": 1})).success
+        ran.clear()
+        await refuse(rt, {"a": 1, "unknown": 2}, "raw")
+        await refuse(rt, {"a": "x"}, "raw")
+
+
+async def test_a_schema_that_allows_more_is_taken_at_its_word(store: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
+    async with make([raw(schema), take], store) as rt:
+        assert (await rt.call("raw", {"a": 1, "more": "text"})).success
+        ran.clear()
+        await refuse(rt, {"a": 1, "more": 2}, "raw")
+
+
+async def test_whole_object_rules_count(store: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+        "minProperties": 1,
+        "dependentRequired": {"b": ["a"]},
+    }
+    async with make([raw(schema), take], store) as rt:
+        assert (await rt.call("raw", {"a": 1})).success
+        ran.clear()
+        for bad in ({}, {"a": 1, "b": 1}, {"b": 1}):
+            await refuse(rt, bad, "raw")
+
+
+async def test_a_schema_that_lies_about_the_function_is_caught_before_the_body(store: str) -> None:
+    """The schema says yes, the type says no: the call is refused, not run with a wrong value."""
+
+    class Liar:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            from pydantic_core import core_schema
+
+            return core_schema.no_info_plain_validator_function(cls.check)
+
+        @classmethod
+        def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+            return {"type": "string"}
+
+        @classmethod
+        def check(cls, value: Any) -> Any:
+            raise ValueError("never good enough")
+
+    class Broken(Liar):
+        @classmethod
+        def check(cls, value: Any) -> Any:
+            raise RuntimeError("broken check")
+
+    @tool
+    async def lies(x: Liar) -> str:
+        ran.append(x)
+        return "ran"
+
+    @tool
+    async def broken(x: Broken) -> str:
+        ran.append(x)
+        return "ran"
+
+    async with make([lies, broken, take], store) as rt:
+        result, _ = await refuse(rt, {"x": "text"}, "lies")
+        assert result.error is not None
+        assert "never good enough" in result.error.message
+        result, _ = await refuse(rt, {"x": "text"}, "broken")
+        assert result.error is not None
+        assert "broken check" in result.error.message
+
+
+async def test_a_flood_of_bad_calls_disturbs_no_good_one(store: str) -> None:
+    async with make([take], store) as rt:
+        bad = [("take", given) for given in ({"x": "1"}, "{", {"f": NAN}, {"s": "\ud800"}, "[" * 1_000)] * 20
+        good = [("take", {"x": 1})] * 100
+        mixed = [call for pair in zip(bad, good, strict=True) for call in pair]
+        results = await rt.call_many(mixed, max_concurrency=20)
+    assert [r.success for r in results] == [False, True] * 100
+    assert len(ran) == 100

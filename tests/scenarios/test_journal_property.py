@@ -1,0 +1,156 @@
+"""Whatever happens in whatever order: one outcome, no gap, the record is the fold of the events, and nothing is lost.
+
+A random sequence of submit, complete, fail, retry, time out, cancel, crash, take-over and disk faults is played on real engines
+over one store; after every step all laws are checked from the store's own events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.scenarios.journal_world import NAMES, World
+
+PICK = st.integers(0, 20)
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """Each run has a loop of its own; each step runs it until nothing is left to do."""
+
+    kind = "memory"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.world = World(self.kind)
+        self.loop.set_exception_handler(lambda _, context: self.world.complaints.append(repr(context)))
+        self.do(self.world.start())
+
+    def do(self, step: Coroutine[Any, Any, None]) -> None:
+        self.loop.run_until_complete(step)
+
+    def teardown(self) -> None:
+        try:
+            self.do(self.world.finish())
+        finally:
+            self.do(self.loop.shutdown_asyncgens())
+            self.loop.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self.world.current is not None
+
+    def pick(self, number: int) -> Any:
+        return self.world.processes[number % len(self.world.processes)]
+
+    @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
+    @rule(name=st.sampled_from(NAMES), stubborn=st.booleans(), deadline=st.sampled_from([None, None, 5.0, 25.0]))
+    def submit(self, name: str, stubborn: bool, deadline: float | None) -> None:
+        self.do(self.world.submit(name, stubborn, deadline))
+
+    @precondition(lambda self: self.world.bodies)
+    @rule(number=PICK, word=st.sampled_from(["return", "return", "fail", "retry", "emit", "progress"]))
+    def tell(self, number: int, word: str) -> None:
+        self.do(self.world.tell(self.world.bodies[number % len(self.world.bodies)], word))
+
+    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]))
+    def advance(self, seconds: float) -> None:
+        self.do(self.world.advance(seconds))
+
+    @precondition(lambda self: self.is_open and self.world.ids)
+    @rule(number=PICK, process=PICK)
+    def cancel(self, number: int, process: int) -> None:
+        async def step() -> None:
+            self.world.cancel(self.pick(process), self.world.ids[number % len(self.world.ids)])
+            await self.world.settle()
+
+        self.do(step())
+
+    @precondition(lambda self: self.is_open and self.world.bodies)
+    @rule(number=PICK, word=st.sampled_from(["return", "fail", "retry"]), seconds=st.sampled_from([0.0, 10.0]))
+    def race(self, number: int, word: str, seconds: float) -> None:
+        """The body ends, its time runs out and it is cancelled, all in one turn of the loop."""
+
+        async def step() -> None:
+            body = self.world.bodies[number % len(self.world.bodies)]
+            if not body.told.done():
+                body.told.set_result(word)
+            self.world.cancel(body.process, body.ctx.call_id)
+            await self.world.advance(seconds)
+
+        self.do(step())
+
+    @precondition(lambda self: self.world.ids)
+    @rule(number=PICK)
+    def cancel_from_outside(self, number: int) -> None:
+        self.do(self.world.cancel_from_outside(self.world.ids[number % len(self.world.ids)]))
+
+    @precondition(lambda self: self.is_open)
+    @rule()
+    def listen(self) -> None:
+        self.do(self.world.listen())
+
+    @precondition(lambda self: self.is_open)
+    @rule(approved=st.booleans())
+    def decide(self, approved: bool) -> None:
+        self.do(self.world.decide(approved))
+
+    @precondition(lambda self: self.is_open)
+    @rule(number=PICK)
+    def hold_the_disk(self, number: int) -> None:
+        self.pick(number).door.holding = True
+
+    @precondition(lambda self: any(process.door.held for process in self.world.processes))
+    @rule(number=st.sampled_from([1, None]))
+    def release_the_disk(self, number: int | None) -> None:
+        async def step() -> None:
+            for process in self.world.processes:
+                process.door.release(number)
+            await self.world.settle()
+
+        self.do(step())
+
+    @precondition(lambda self: self.is_open)
+    @rule(number=PICK, times=st.integers(1, 4), lose=st.booleans())
+    def break_the_disk(self, number: int, times: int, lose: bool) -> None:
+        """The next writes fail; or they succeed, and their answers are lost."""
+        door = self.pick(number).door
+        if lose:
+            door.losing = times
+        else:
+            door.failing = times
+
+    @precondition(lambda self: self.is_open)
+    @rule(number=PICK)
+    def crash(self, number: int) -> None:
+        self.do(self.world.crash(self.pick(number)))
+
+    @precondition(lambda self: len(self.world.processes) < 3)
+    @rule()
+    def reopen(self) -> None:
+        """Also while another still runs: its lease is thought to have run out."""
+        self.do(self.world.reopen())
+
+    @precondition(lambda self: self.is_open and not any(body.stubborn for body in self.world.bodies))
+    @rule(number=PICK)
+    def leave(self, number: int) -> None:
+        self.do(self.world.leave(self.pick(number)))
+
+    @invariant()
+    def laws_hold(self) -> None:
+        self.do(self.world.check())
+
+
+class SqliteMachine(JournalMachine):
+    kind = "sqlite"
+
+
+TestMemory = JournalMachine.TestCase
+TestMemory.settings = settings(max_examples=settings().max_examples * 4)
+TestSqlite = SqliteMachine.TestCase
+TestSqlite.settings = settings(max_examples=settings().max_examples * 2)

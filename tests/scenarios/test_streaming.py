@@ -1,0 +1,480 @@
+"""What a running tool says reaches its readers in order, without gaps, and without growing anybody's memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from clicket import Event, State, ToolContext, tool
+from clicket.errors import UsageError
+from tests.scenarios.kit import assert_sound, eventually, make, states, types
+
+MAX_OUTPUTS = 1_000
+
+
+def contents(events: list[Event]) -> list[Any]:
+    return [event.data["content"] for event in events if event.type == "output"]
+
+
+async def read(handle: Any, after: int = 0) -> list[Event]:
+    return [event async for event in handle.events(after)]
+
+
+# Order, ends, readers ------------------------------------------------------------------------------------------------
+
+
+async def test_events_arrive_while_the_tool_still_runs_and_end_with_the_outcome(store: str) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def two() -> AsyncIterator[str]:
+        yield "one"
+        await gate.wait()
+        yield "two"
+
+    async with make([two], store) as rt:
+        seen = []
+        async for event in rt.stream("two"):
+            seen.append(event)
+            if event.type == "output" and event.data["content"] == "one":
+                assert event.state is State.STREAMING
+                gate.set()  # the second chunk can only come because the first one was seen
+    assert contents(seen) == ["one", "two"]
+    assert [e.seq for e in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].is_terminal  # the last element is not dropped
+    assert seen[-1].data["output"] == "onetwo"
+    assert [e.is_terminal for e in seen].count(True) == 1
+
+
+async def test_the_body_runs_once_however_many_elements_and_readers_there_are(store: str) -> None:
+    runs = []
+
+    @tool
+    async def count(n: int) -> AsyncIterator[int]:
+        runs.append(n)
+        for i in range(n):
+            yield i
+
+    async with make([count], store) as rt:
+        handle = await rt.submit("count", {"n": 50})
+        readers = await asyncio.gather(*(read(handle) for _ in range(20)))
+        again = await read(handle)
+        later = await read(await rt.handle(handle.id))
+    assert runs == [50]
+    assert all(seen == again for seen in readers)
+    assert later == again
+    assert contents(again) == list(range(50))
+
+
+async def test_replay_starts_after_any_number(store: str) -> None:
+    @tool
+    async def count() -> AsyncIterator[int]:
+        for i in range(5):
+            yield i
+
+    async with make([count], store) as rt:
+        handle = await rt.submit("count")
+        whole = await read(handle)
+        for source in (handle, await rt.handle(handle.id)):
+            for after in range(len(whole) + 2):
+                assert await asyncio.wait_for(read(source, after), 5) == whole[after:]
+
+
+async def test_a_reader_in_another_process_sees_the_same(sqlite: str) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def two() -> AsyncIterator[str]:
+        yield "one"
+        await gate.wait()
+        yield "two"
+
+    async with make([two], sqlite) as owner, make([], sqlite) as other:
+        handle = await owner.submit("two", id="x")
+        remote = await other.handle("x")
+        seen = []
+        async for event in remote.events():
+            seen.append(event)
+            if event.type == "output":
+                gate.set()
+        assert seen == await read(handle)
+        assert (await remote.result()).output == "onetwo"
+
+
+async def test_a_failing_stream_ends_as_failed_and_stays_so(store: str) -> None:
+    @tool
+    async def breaks() -> AsyncIterator[str]:
+        yield "a"
+        raise ValueError("broke")
+
+    async with make([breaks], store) as rt:
+        handle = await rt.submit("breaks")
+        seen = await read(handle)
+        record = await rt.get(handle.id)
+    assert contents(seen) == ["a"]
+    assert states(seen) == ["pending", "initializing", "running", "streaming", "failed"]
+    assert record.state is State.FAILED
+    assert_sound(record)
+
+
+async def test_who_leaves_a_stream_early_does_not_stop_the_call(store: str) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def slow() -> AsyncIterator[str]:
+        yield "a"
+        await gate.wait()
+        yield "b"
+
+    async with make([slow], store) as rt:
+        stream = rt.stream("slow", id="s")
+        async for event in stream:
+            if event.type == "output":
+                break
+        await stream.aclose()
+        gate.set()
+        assert (await (await rt.handle("s")).result()).output == "ab"
+
+
+async def test_a_generator_is_closed_when_its_call_is_stopped(store: str) -> None:
+    closed, started = [], asyncio.Event()
+
+    @tool
+    async def endless() -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "x"
+                started.set()
+                await asyncio.sleep(0.001)
+        finally:
+            closed.append(True)
+
+    async with make([endless], store) as rt:
+        handle = await rt.submit("endless")
+        await started.wait()
+        assert await handle.cancel()
+        assert closed == [True]
+        assert (await handle.result()).state is State.CANCELLED
+
+
+async def test_a_generator_that_never_waits_does_not_freeze_the_others(store: str) -> None:
+    @tool
+    async def spin() -> AsyncIterator[str]:
+        while True:
+            yield "x"
+
+    @tool
+    async def quick() -> str:
+        return "quick"
+
+    async with make([spin, quick], store) as rt:
+        handle = await rt.submit("spin")
+        for _ in range(5):
+            assert (await asyncio.wait_for(rt.call("quick"), 5)).output == "quick"
+        assert await asyncio.wait_for(handle.cancel(), 5)
+
+
+async def test_values_that_are_not_text_are_kept_as_values(store: str) -> None:
+    @tool
+    async def mixed(ctx: ToolContext) -> AsyncIterator[Any]:
+        yield "text"
+        yield {"a": [1, None]}
+        yield 7
+
+    async with make([mixed], store) as rt:
+        result = await rt.call("mixed")
+        record = await rt.get(result.call_id)
+    assert contents(record.events) == ["text", {"a": [1, None]}, 7]
+    assert result.output == ["text", {"a": [1, None]}, 7]
+
+
+@pytest.mark.parametrize("chunk", [float("nan"), b"bytes", object(), "\ud800", {1, object()}], ids=repr)
+async def test_a_chunk_that_is_not_json_is_a_typed_error(store: str, chunk: Any) -> None:
+    @tool
+    async def bad() -> AsyncIterator[Any]:
+        yield "good"
+        yield chunk
+
+    async with make([bad], store) as rt:
+        result = await rt.call("bad")
+        record = await rt.get(result.call_id)
+    assert result.error is not None
+    assert result.error.code == "result_unserializable"
+    assert contents(record.events) == ["good"]
+    assert "object at 0x" not in result.error.message
+    assert_sound(record)
+
+
+async def test_a_tool_may_emit_and_return(store: str) -> None:
+    @tool
+    def both(ctx: ToolContext) -> dict[str, int]:
+        ctx.emit("working")
+        ctx.note("half way", at=2)
+        return {"answer": 42}
+
+    async with make([both], store) as rt:
+        result = await rt.call("both")
+        record = await rt.get(result.call_id)
+    assert result.output == {"answer": 42}
+    assert contents(record.events) == ["working"]
+    assert [e.data for e in record.events if e.type == "note"] == [{"at": 2, "text": "half way"}]
+
+
+# Progress ------------------------------------------------------------------------------------------------------------
+
+
+async def test_progress_has_percentage_estimate_and_ends_at_100(store: str) -> None:
+    @tool
+    async def steps(ctx: ToolContext) -> None:
+        ctx.progress(1, 4, "one of four")
+        await ctx.drain()
+        await asyncio.sleep(0.02)
+        ctx.progress(3, 4, "three of four")
+        await ctx.drain()
+
+    async with make([steps], store) as rt:
+        record = await rt.get((await rt.call("steps")).call_id)
+    first, second, last = [e.data for e in record.events if e.type == "progress"]
+    assert (first["step"], first["total_steps"], first["percentage"], first["status"]) == (1, 4, 25, "one of four")
+    assert (second["percentage"], second["status"]) == (75, "three of four")
+    assert 0.02 / 3 * 0.9 <= second["estimated_time_remaining"] <= 2
+    assert (last["step"], last["percentage"], last["estimated_time_remaining"]) == (4, 100, 0)
+    assert record.progress == last
+    assert record.events[-1].is_terminal
+
+
+async def test_progress_without_a_total_still_reports_100_at_the_end(store: str) -> None:
+    @tool
+    async def steps(ctx: ToolContext) -> None:
+        ctx.progress(7, text="seven")
+
+    async with make([steps], store) as rt:
+        record = await rt.get((await rt.call("steps")).call_id)
+    reports = [e.data for e in record.events if e.type == "progress"]
+    assert record.progress is not None
+    assert record.progress["percentage"] == 100
+    assert reports[0]["percentage"] is None or len(reports) == 1
+
+
+async def test_a_call_that_fails_or_reports_nothing_does_not_report_100(store: str) -> None:
+    @tool
+    async def fails(ctx: ToolContext) -> None:
+        ctx.progress(1, 2)
+        raise ValueError
+
+    @tool
+    async def silent() -> None: ...
+
+    @tool
+    async def done(ctx: ToolContext) -> None:
+        ctx.progress(2, 2)
+
+    async with make([fails, silent, done], store) as rt:
+        records = [await rt.get((await rt.call(name)).call_id) for name in ("fails", "silent", "done")]
+    assert records[0].progress is not None
+    assert records[0].progress["percentage"] == 50
+    assert records[1].progress is None
+    assert types(records[2]).count("progress") == 1
+
+
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), "3", None])
+async def test_progress_takes_finite_numbers_only(store: str, step: Any) -> None:
+    said = []
+
+    @tool
+    async def odd(ctx: ToolContext) -> None:
+        with pytest.raises(UsageError, match="finite"):
+            ctx.progress(step)
+        said.append(True)
+
+    async with make([odd], store) as rt:
+        assert (await rt.call("odd")).success
+    assert said
+
+
+@pytest.mark.parametrize("kind", ["progress", "heartbeat"])
+async def test_reports_are_merged_under_the_limit_and_the_last_one_counts(store: str, kind: str) -> None:
+    @tool
+    async def chatty(ctx: ToolContext) -> None:
+        for i in range(3_000):
+            if kind == "progress":
+                ctx.progress(i + 1, 10_000)
+            else:
+                ctx.heartbeat()
+            await ctx.drain()
+        raise ValueError("stopped short")
+
+    async with make([chatty], store) as rt:
+        record = await rt.get((await rt.call("chatty")).call_id)
+    assert types(record).count(kind) <= MAX_OUTPUTS + 10
+    if kind == "progress":
+        assert record.progress is not None
+        assert record.progress["step"] == 3_000
+    assert_sound(record)
+
+
+# Bounds --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", ["async generator", "sync generator", "emit and return"])
+async def test_output_beyond_the_limit_goes_to_the_artifact_announced_by_one_note(store: str, body: str) -> None:
+    count = 2_500
+    lines = [f"{i} ü€🙂\n" for i in range(count)]
+
+    @tool(name="flood")
+    async def by_async() -> AsyncIterator[str]:
+        for line in lines:
+            yield line
+
+    @tool(name="flood")
+    def by_sync() -> Iterator[str]:
+        yield from lines
+
+    @tool(name="flood")
+    def by_emit(ctx: ToolContext) -> str:
+        for line in lines:
+            ctx.emit(line)
+        return "done"
+
+    chosen = {"async generator": by_async, "sync generator": by_sync, "emit and return": by_emit}[body]
+    async with make([chosen], store) as rt:
+        result = await rt.call("flood")
+        record = await rt.get(result.call_id)
+        name = result.artifact or result.metadata["stream_artifact"]
+        kept = await rt.artifact(name)
+        [note] = [e for e in record.events if e.type == "note"]
+        rest = await rt.artifact(name, start=note.data["offset"])
+    whole = "".join(lines)
+    assert kept.decode() == whole
+    outputs = contents(record.events)
+    assert len(outputs) == MAX_OUTPUTS
+    assert "".join(outputs) + rest.decode() == whole  # nothing lost, nothing twice, at the note's offset
+    assert result.output == ("done" if body == "emit and return" else whole)
+    assert_sound(record)
+
+
+async def test_a_thousand_outputs_need_no_note(store: str) -> None:
+    @tool
+    async def exactly() -> AsyncIterator[str]:
+        for i in range(MAX_OUTPUTS):
+            yield f"{i},"
+
+    async with make([exactly], store) as rt:
+        record = await rt.get((await rt.call("exactly")).call_id)
+    assert types(record).count("output") == MAX_OUTPUTS
+    assert "note" not in types(record)
+
+
+async def test_a_slow_reader_holds_nobody_up_and_misses_nothing(store: str) -> None:
+    @tool
+    async def fast() -> AsyncIterator[int]:
+        for i in range(200):
+            yield i
+
+    async with make([fast], store) as rt:
+        handle = await rt.submit("fast")
+        slow = handle.events()
+        seen = [await anext(slow)]
+        await handle.result()  # the call ends though one of its readers has read one event
+        seen += [event async for event in slow]
+    assert contents(seen) == list(range(200))
+    assert [e.seq for e in seen] == list(range(1, len(seen) + 1))
+
+
+@pytest.mark.parametrize("lane", ["loop", "thread"])
+async def test_endless_output_does_not_grow_memory(store: str, lane: str) -> None:
+    """200 MB are emitted; what is kept of them in memory is less than a tenth, with a reader that reads nothing."""
+    piece = "x" * 100_000
+    pieces = 2_000
+    held = []
+
+    def chunks() -> Iterator[str]:
+        for i in range(pieces):
+            if i == pieces - 1:
+                held.append(tracemalloc.get_traced_memory()[0])
+            yield piece
+
+    @tool(name="flood", timeout=120)
+    async def on_loop() -> AsyncIterator[str]:
+        for chunk in chunks():
+            yield chunk
+
+    @tool(name="flood", timeout=120)
+    def in_thread() -> Iterator[str]:
+        yield from chunks()
+
+    async with make([on_loop if lane == "loop" else in_thread], store) as rt:
+        tracemalloc.start()
+        try:
+            handle = await rt.submit("flood")
+            idle_reader = handle.events()
+            await anext(idle_reader)
+            done = await handle.result()
+        finally:
+            tracemalloc.stop()
+        await idle_reader.aclose()
+        assert done.success
+        assert done.truncated
+        assert done.artifact is not None
+        assert len(done.content.encode()) <= 1024 * 1024
+        assert await rt.artifact(done.artifact, start=pieces * len(piece) - 5) == b"xxxxx"
+        assert await rt.artifact(done.artifact, start=pieces * len(piece)) == b""
+    assert held
+    assert held[0] < 20 * 1024 * 1024
+
+
+async def test_a_thread_that_emits_faster_than_the_loop_takes_is_slowed_down() -> None:
+    sent = []
+
+    @tool
+    def fast(ctx: ToolContext) -> None:
+        for i in range(5_000):
+            ctx.emit("x")
+            sent.append(i)
+
+    async with make([fast]) as rt:
+        handle = await rt.submit("fast")
+        await eventually(lambda: sent)
+        before = len(sent)
+        assert before < 5_000
+        time.sleep(0.1)  # the loop is busy: the thread must wait, not pile up
+        ahead = len(sent) - before
+        result = await handle.result()
+    assert result.success
+    assert len(sent) == 5_000
+    assert ahead <= 100
+
+
+async def test_emit_from_a_thread_of_the_tools_own(store: str) -> None:
+    @tool
+    def spawns(ctx: ToolContext) -> str:
+        threads = [threading.Thread(target=ctx.emit, args=(str(i),)) for i in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return "joined"
+
+    async with make([spawns], store) as rt:
+        record = await rt.get((await rt.call("spawns")).call_id)
+    assert sorted(contents(record.events)) == sorted(str(i) for i in range(10))
+    assert_sound(record)
+
+
+async def test_an_async_generator_in_a_thread_of_its_own_streams_too(store: str) -> None:
+    @tool(isolation="thread", timeout=20)
+    async def count() -> AsyncIterator[int]:
+        for i in range(500):
+            await asyncio.sleep(0)
+            yield i
+
+    async with make([count], store) as rt:
+        result = await asyncio.wait_for(rt.call("count"), 20)
+    assert result.error is None
+    assert result.output == list(range(500))

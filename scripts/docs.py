@@ -133,9 +133,12 @@ GIVEN = {
 }
 
 # Made by the runtime, never by its users; their constructors say nothing to them.
-HANDED_OUT = ("ToolContext", "CallHandle")
+HANDED_OUT = {
+    "ToolContext": ("call_id", "tool", "thread", "attempt", "idempotency_key", "metadata"),
+    "CallHandle": ("id", "thread"),
+}
 # Public for the floors above, of no use to anybody else.
-INNER = ("Runtime.engine", "Settings.limits", "RestTool.bind", "RestTool.run", "ToolContext.sink", "CallHandle.caller")
+INNER = ("Runtime.engine", "Settings.limits", "RestTool.bind", "RestTool.run")
 
 
 def complete(what: str, described: Iterable[str], existing: Iterable[str]) -> None:
@@ -242,8 +245,7 @@ def describe(name: str, thing: Any) -> str:
         if issubclass(thing, msgspec.Struct):
             parts.append(fields_of(thing))
         elif name in HANDED_OUT:
-            given = [code(n) for n in sorted(thing.__slots__) if not n.startswith("_") and f"{name}.{n}" not in INNER]
-            parts.append(f"You are given one. Its attributes: {', '.join(given)}.")
+            parts.append(f"You are given one. Its attributes: {', '.join(map(code, HANDED_OUT[name]))}.")
         elif "__init__" in thing.__dict__:
             parts.append(f"```py\n{signature(name, thing.__init__, bound=True).removesuffix(' -> None')}\n```")
         parts += members_of(thing)
@@ -428,7 +430,7 @@ def llms() -> str:
     }
     import clicket
 
-    lines = ["# clicket", "", f"> {doc_of(clicket)}", "", _lead(DOCS / "index.md")]
+    lines = ["# clicket", "", f"> {doc_of(clicket)}"]
     for name, files in parts.items():
         lines += ["", f"## {name}", ""]
         for file in files:

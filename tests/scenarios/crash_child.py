@@ -147,6 +147,7 @@ async def main(store: str, folder: str, settings: str, *calls: str) -> None:
     deadline = given.pop("deadline", None)
     stay = given.pop("stay", True)
     async with Runtime(TOOLS, policy=POLICY, settings=Settings(store=store, **given)) as rt:
+        say("open")
         handles = []
         for call in calls:
             name, _, count = call.partition("*")

@@ -10,13 +10,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from time import perf_counter
 from typing import Any
 
 import msgspec
 
 from clicket.bridge import Workers, fulfil
-from clicket.errors import ClicketError, Conflict, UsageError
+from clicket.errors import ClicketError, Conflict, StoreUnavailable, UsageError
 from clicket.execution import RUNTIME, Limiter, ProcessPool, Runner, describe, lane_of
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
@@ -64,10 +63,12 @@ class LocalEngine:
         self.live: dict[str, list[LiveCall]] = {}
         self.lingering: set[LiveCall] = set()
         self.closing = False
+        self.closed = False
         self.journal = Journal(store, clock, self.spawn)
         self.journal.on_request = self._requested
         self.journal.on_unsaved = self.answer
         self.workers = Workers(limits.worker_threads, "clicket-worker")
+        self.results = Workers(1, "clicket-results")
         self.processes = ProcessPool(
             size=limits.worker_processes,
             memory=limits.worker_memory,
@@ -84,7 +85,7 @@ class LocalEngine:
                 Authorize(policy),
                 Validate(registry, max_size=limits.max_arguments_size),
                 Execute(self.runner),
-                Process(store),
+                Process(store, self.results),
                 Persist(self.journal),
             ),
             self.journal,
@@ -105,7 +106,7 @@ class LocalEngine:
             id=request.id or new_id(),
             caller=caller,
             created_at=self.clock.now(),
-            submitted_at=perf_counter(),
+            submitted_at=self.clock.monotonic(),
             idempotency_key=new_id(),
         )
         if prefer_sync:
@@ -268,17 +269,21 @@ class LocalEngine:
         self.lingering.discard(call)
         call.abandoned = False
         self.limiter.release(call)
-        if late is not None:
+        if late is not None and not self.closed:
             self.pipeline.keep_late(call, late)
             self.journal.commit(call)
 
     async def _report_fenced(self, call: LiveCall, error: Fenced) -> None:
-        """Another owner took the call: what we know is kept as a late result, and our callers get the other's outcome."""
+        """Another owner took the call: what we know is kept as a late result, and our callers look for the other's outcome."""
         said: list[Event] = error.details.get("events", [])
         outcome = next((e for e in said if e.is_terminal), None)
-        if outcome is not None:
-            await self.request(call.id, call.thread, call.caller, "late_result", dict(outcome.data))
-        self.answer(call, error)
+        try:
+            if outcome is not None:
+                await self.request(call.id, call.thread, call.caller, "late_result", dict(outcome.data))
+        except StoreUnavailable as unavailable:
+            logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
+        finally:
+            self.answer(call, error)
 
     # Stopping.
 

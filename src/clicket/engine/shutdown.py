@@ -53,10 +53,17 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
                 logger.exception("tool %s could not be closed", tool.name)
     await engine.processes.close()
     engine.workers.close(patience=0.2)
+    engine.results.close()
     engine.journal.unsaved.clear()
+    if engine.tasks:
+        await asyncio.wait(engine.tasks, timeout=1.0)
     await engine.store.close()
-    for task in list(engine.tasks):
+    engine.closed = True
+    rest = [task for task in engine.tasks if task is not asyncio.current_task()]
+    for task in rest:
         task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=engine.limits.cancel_grace)
 
 
 async def _until_done(engine: LocalEngine, patience: float) -> None:

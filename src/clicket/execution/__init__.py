@@ -8,6 +8,7 @@ from clicket.execution.processes import ProcessPool
 from clicket.execution.retry import describe, transient
 from clicket.execution.runner import Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data
+from clicket.execution.spool import Spool
 
 __all__ = [
     "RUNTIME",
@@ -15,6 +16,7 @@ __all__ = [
     "Limiter",
     "ProcessPool",
     "Runner",
+    "Spool",
     "Stopped",
     "describe",
     "lane_of",

@@ -50,16 +50,29 @@ def describe(error: BaseException, *, retryable: bool) -> ToolError:
     elif isinstance(error, SystemExit):
         message = f"the tool called sys.exit({error.code!r})"
     else:
-        message = str(error) or f"the tool raised {type(error).__name__} without a message"
+        message = _text(error) or f"the tool raised {type(error).__name__} without a message"
     code = error.code if isinstance(error, ClicketError) else "tool_error"
     if code in _NOT_OURS_TO_TELL:
         code = "tool_error"  # raised by the tool's own body while it used clicket
     name = getattr(error, "type", None)
-    details = {k: v for k, v in getattr(error, "details", {}).items() if isinstance(v, str | int | float | bool)}
+    said = error.details if isinstance(error, ClicketError) else {}
+    details = {k: _clean(v) if isinstance(v, str) else v for k, v in said.items() if isinstance(v, str | int | bool)}
     return ToolError(
         code=code,
-        message=message[:4_000],
-        type=name if isinstance(name, str) else type(error).__name__,
+        message=_clean(message)[:4_000],
+        type=_clean(name if isinstance(name, str) else type(error).__name__),
         retryable=retryable,
         details=details,
     )
+
+
+def _text(error: BaseException) -> str:
+    """An exception is foreign code, and may fail even at saying what it is."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
+_PIECE = 256 * 1024
+_BATCH = 4_000
 _MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
 
 _encoder = msgspec.json.Encoder()
@@ -293,6 +295,75 @@ def plain_output(value: Any) -> tuple[Any, bytes]:
         raise _unserializable((), "it is cyclic or nested too deeply; return a plain, finite structure") from None
     except Exception as error:  # an object of the tool's own may do anything while it is read
         raise _unserializable((), f"{type(error).__name__}: {error}") from error
+
+
+def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
+    """Can the value be encoded in a blink? Looks at no more of it than it takes to say no."""
+    if type(value) is str:
+        return len(value) <= size
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        nodes -= 1
+        if type(item) is dict:
+            rest.extend(item.values())
+        elif type(item) is list or type(item) is tuple:
+            rest.extend(item)
+        elif type(item) is str:
+            size -= len(item)
+        if nodes < len(rest) or size < 0:
+            return False
+    return True
+
+
+def plain_pieces(value: Any) -> tuple[Any, list[bytes]]:
+    """Like `plain_output`, for big values: the text comes in pieces, and no step holds the interpreter for long.
+
+    A text is not quoted: it is kept as plain UTF-8.
+    """
+    pieces: list[bytes] = []
+    if type(value) is str:
+        try:
+            pieces += [value[at : at + _PIECE].encode() for at in range(0, len(value), _PIECE)]
+        except UnicodeEncodeError:
+            raise _unserializable((), "text with a lone surrogate cannot be stored as UTF-8") from None
+        return value, pieces
+    try:
+        return _piecewise(value, (), pieces), pieces
+    except RecursionError:
+        raise _unserializable((), "it is cyclic or nested too deeply; return a plain, finite structure") from None
+
+
+def _piecewise(value: Any, path: tuple[str | int, ...], pieces: list[bytes]) -> Any:
+    if type(value) is dict and all(type(key) is str for key in value) and not is_small(value, _BATCH, _PIECE):
+        copy = {}
+        pieces.append(b"{")
+        for key, item in value.items():
+            name, text = plain_output(key)
+            pieces.append((b"," if copy else b"") + text + b":")
+            copy[name] = _piecewise(item, (*path, name), pieces)
+        pieces.append(b"}")
+        return copy
+    if type(value) in (list, tuple) and not is_small(value, _BATCH, _PIECE):
+        items: list[Any] = []
+        pieces.append(b"[")
+        at = 0
+        while at < len(value):
+            pieces.append(b"," if at else b"")
+            batch = list(value[at : at + _BATCH // 2])
+            if is_small(batch, _BATCH, _PIECE):
+                plain, text = plain_output(batch)
+                items += plain
+                pieces.append(text[1:-1])
+                at += len(batch)
+            else:
+                items.append(_piecewise(value[at], (*path, at), pieces))
+                at += 1
+        pieces.append(b"]")
+        return items
+    plain, text = plain_output(value)
+    pieces.append(text)
+    return plain
 
 
 def _plain(value: Any, path: tuple[str | int, ...], above: set[int]) -> Any:

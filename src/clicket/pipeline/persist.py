@@ -6,7 +6,6 @@ can tell of its own writing.
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 from msgspec import to_builtins
@@ -23,14 +22,15 @@ class Persist:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._clock = journal.clock.monotonic
 
     def __call__(self, call: LiveCall) -> None:
-        started = perf_counter()
+        started = self._clock()
         call.duration = started - call.submitted_at
         if call.progress is not None:
             self._last_progress(call, call.progress)
         data = _outcome(call)
-        record_stage(self._journal, call, self.name, "ok", perf_counter() - started)
+        record_stage(self._journal, call, self.name, "ok", self._clock() - started)
         self._journal.advance(call, call.outcome, data)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ never past it. Stages raise; this is the one place that turns errors into outcom
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
 from msgspec import to_builtins
@@ -32,12 +31,13 @@ class Pipeline:
         self._admission = self.stages[:_ADMISSION]
         self._work = self.stages[_ADMISSION:-1]
         self._persist = self.stages[-1]
+        self._clock = journal.clock.monotonic
 
     def admit(self, call: LiveCall) -> bool:
         """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
         ended: list[tuple[str, str, float]] = []
         admitted = True
-        mark = perf_counter()
+        mark = self._clock()
         for stage in self._admission:
             outcome = "ok"
             try:
@@ -47,7 +47,7 @@ class Pipeline:
                 call.outcome = State.FAILED
                 outcome = call.error.code
                 admitted = False
-            now = perf_counter()
+            now = self._clock()
             ended.append((stage.name, outcome, now - mark))
             mark = now
             if not admitted:
@@ -81,7 +81,7 @@ class Pipeline:
     async def perform(self, call: LiveCall) -> None:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
         for stage in self._work:
-            mark = call.stage_at = perf_counter()
+            mark = call.stage_at = self._clock()
             outcome = "ok"
             try:
                 waiting = stage(call)
@@ -96,7 +96,7 @@ class Pipeline:
                 outcome = call.error.code
             if call.settling:
                 return
-            record_stage(self._journal, call, stage.name, outcome, perf_counter() - mark)
+            record_stage(self._journal, call, stage.name, outcome, self._clock() - mark)
             if outcome != "ok":
                 return
         call.outcome = State.COMPLETED
@@ -113,7 +113,7 @@ class Pipeline:
         """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            record_stage(self._journal, call, "execute", str(call.outcome), perf_counter() - call.stage_at)
+            record_stage(self._journal, call, "execute", str(call.outcome), self._clock() - call.stage_at)
         self.finish(call, then)
 
     def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:

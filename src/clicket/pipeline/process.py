@@ -1,105 +1,112 @@
 """Stage 5: the output becomes plain JSON, and text of bounded size for the model. What is cut is kept whole as an artifact.
 
 The note on a cut text cannot be forged by the tool: it names the artifact, whose name is the hash of the whole text, and no
-text contains its own hash.
+text contains its own hash. Big outputs are worked on in a thread and in small pieces, so that the loop goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
+from clicket.bridge import Workers
+from clicket.execution import Spool
 from clicket.journal import LiveCall
-from clicket.model.codec import plain_output
+from clicket.model.codec import is_small, plain_output, plain_pieces
 from clicket.ports import Store
 from clicket.tools import Streamed
 
 __all__ = ["Process", "cut"]
 
-_PIECE = 1024 * 1024
-
 
 class Process:
     name = "process"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, workers: Workers) -> None:
         self._put = store.put_artifact
+        self._workers = workers
 
     def __call__(self, call: LiveCall) -> Awaitable[None] | None:
-        limit = call.required_tool().options.max_result_size
         output = call.output
         if type(output) is Streamed:
-            spool = call.sink.spool
+            spool: Spool | None = call.sink.spool
             if spool is None:
-                call.output, call.content = "", ""
+                call.output = ""
                 return None
-            if not spool.in_memory or spool.size > limit:
-                return self._keep_spool(call, limit)
+            if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
+                return self._keep_spool(call, spool)
             output = spool.value()
+        if call.sink.announced or not is_small(output):
+            return self._in_thread(call, output)
         plain, encoded = plain_output(output)
-        if type(plain) is str:
-            # One character is at most four bytes: most texts need no count.
-            if len(plain) * 4 > limit and (size := len(plain.encode())) > limit:
-                return self._keep_text(call, plain, size, limit)
-            call.content = plain
-        elif len(encoded) > limit:
-            return self._keep_json(call, plain, encoded, limit)
-        else:
-            call.content = encoded.decode()
+        limit = call.required_tool().options.max_result_size
+        if len(encoded) > limit:  # the bound of the text, too: quotes only add to it
+            return self._in_thread(call, plain)
         call.output = plain
-        if call.sink.announced:
-            return self._keep_stream(call)
+        call.content = plain if type(plain) is str else encoded.decode()
         return None
 
-    async def _keep_text(self, call: LiveCall, text: str, size: int, limit: int) -> None:
-        pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
-        await self._keep(call, pieces, size, limit)
-        call.output = text
+    async def _in_thread(self, call: LiveCall, output: Any) -> None:
+        """Big or streamed: encode, hash and keep it without holding up the loop."""
+        limit = call.required_tool().options.max_result_size
+        call.output, pieces = await self._workers.run(lambda: plain_pieces(output))
+        size = sum(map(len, pieces))
+        if size <= limit:
+            call.content = b"".join(pieces).decode()
+        else:
+            call.artifact = await self._keep(pieces)
+            call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
+            if type(call.output) is not str:
+                call.metadata["artifact_type"] = "json"
+        if call.sink.announced:
+            # The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too.
+            call.stream_artifact = call.metadata["stream_artifact"] = await self._keep(_Pieces(call.sink.spool))
 
-    async def _keep_json(self, call: LiveCall, plain: Any, encoded: bytes, limit: int) -> None:
-        pieces = [encoded[at : at + _PIECE] for at in range(0, len(encoded), _PIECE)]
-        await self._keep(call, pieces, len(encoded), limit)
-        call.output = plain
-        call.metadata["artifact_type"] = "json"
-
-    async def _keep(self, call: LiveCall, pieces: list[bytes], size: int, limit: int) -> None:
-        digest = sha256()
-        for piece in pieces:
-            digest.update(piece)
-        name = f"sha256-{digest.hexdigest()}"
-        await self._put(name, pieces)
-        head = b"".join(pieces[: limit // _PIECE + 1])[:limit]
-        call.artifact, call.truncated, call.content = name, True, cut(head, size, limit, name)
-
-    async def _keep_spool(self, call: LiveCall, limit: int) -> None:
-        spool = call.sink.spool
-        name = f"sha256-{spool.digest()}"
-        await self._put(name, _Pieces(spool))
-        call.artifact, call.truncated = name, True
-        call.content = cut(spool.head(limit), spool.size, limit, name)
+    async def _keep_spool(self, call: LiveCall, spool: Spool) -> None:
+        """What was streamed is the output."""
+        limit = call.required_tool().options.max_result_size
+        call.artifact, call.truncated = await self._keep(_Pieces(spool)), True
+        call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
         call.output = spool.value() if spool.in_memory else None
-        spool.close()
 
-    async def _keep_stream(self, call: LiveCall) -> None:
-        """The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too."""
-        spool = call.sink.spool
-        name = f"sha256-{spool.digest()}"
-        await self._put(name, _Pieces(spool))
-        call.metadata["stream_artifact"] = name
-        call.stream_artifact = name
-        spool.close()
+    async def _keep(self, pieces: Sequence[bytes]) -> str:
+        name = await self._workers.run(lambda: _name(pieces))
+        await self._put(name, pieces)
+        return name
 
 
-class _Pieces(list[bytes]):
-    """A spool as the sequence of pieces that a store takes, read one by one."""
+class _Pieces(Sequence[bytes]):
+    """A spool as the pieces that a store takes, read one by one."""
 
-    def __init__(self, spool: Any) -> None:
-        super().__init__()
+    def __init__(self, spool: Spool) -> None:
         self._spool = spool
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[bytes]:
         return self._spool.pieces()
+
+    def __len__(self) -> int:
+        return self._spool.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
+def _name(pieces: Sequence[bytes]) -> str:
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return f"sha256-{digest.hexdigest()}"
+
+
+def _head(pieces: Sequence[bytes], size: int) -> bytes:
+    head: list[bytes] = []
+    for piece in pieces:
+        head.append(piece[:size])
+        size -= len(piece)
+        if size <= 0:
+            break
+    return b"".join(head)
 
 
 def cut(head: bytes, size: int, limit: int, artifact: str) -> str:

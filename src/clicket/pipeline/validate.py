@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from clicket.errors import InvalidInput
 from clicket.journal import LiveCall
-from clicket.model.codec import parse_arguments
-from clicket.tools import Registry
+from clicket.model.codec import decode, encode, parse_arguments
+from clicket.tools import Registry, Tool
 
 __all__ = ["Validate"]
+
+_CONTAINERS = (dict, list)
 
 
 class Validate:
@@ -22,11 +26,27 @@ class Validate:
         tool, check = self._find(call.tool_name)
         problems = check(arguments)
         if problems:
-            raise InvalidInput(problems, f"See the input schema of {call.tool_name!r}.")
+            raise InvalidInput(
+                problems + _further(tool, arguments, problems), f"See the input schema of {call.tool_name!r}."
+            )
+        # What is on record must not change when a tool changes its arguments: containers are not shared with it.
+        own = decode(encode(arguments)) if any(type(v) in _CONTAINERS for v in arguments.values()) else arguments
         try:
-            call.bound = tool.bind(arguments)
+            call.bound = tool.bind(own)
         except InvalidInput:
             raise
         except Exception as error:
             raise InvalidInput(f"the tool's own check failed: {type(error).__name__}: {error}") from error
         call.arguments = arguments
+
+
+def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Complaints that only the tool's own types can make, at places that the schema found nothing wrong with."""
+    try:
+        tool.bind(arguments)
+    except InvalidInput as error:
+        places = tuple(problem["path"] for problem in known)
+        return [problem for problem in error.problems if not problem["path"].startswith(places)]
+    except Exception:
+        return []  # the schema's complaints are enough to refuse the call
+    return []

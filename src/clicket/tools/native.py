@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
+from pydantic import ValidationError
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
 from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
-from clicket.tools.schema import DIALECT, docstring_of
+from clicket.tools.schema import DIALECT, complaints, docstring_of
 
 __all__ = ["NativeTool", "Session", "SessionTool"]
 
@@ -103,7 +104,13 @@ class SessionTool:
         self.sessions: dict[str, Session] = {}
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return arguments
+        if self._model is None:
+            return dict(arguments)
+        try:
+            bound: dict[str, Any] = self._model.model_validate(arguments).model_dump()
+        except ValidationError as error:
+            raise complaints(error) from None
+        return bound
 
     def _session(self, thread: str) -> Session:
         session = self.sessions.get(thread)

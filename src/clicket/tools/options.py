@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
@@ -71,6 +72,8 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
         values.pop("recovery", None)
     if values.get("recovery", "auto") not in _RECOVERIES:
         raise UsageError(f"{where}: recovery must be one of {', '.join(_RECOVERIES)}, not {values['recovery']!r}.")
+    if values.get("sensitive"):
+        warnings.warn(f"{where}: `sensitive` is not honoured yet: nothing is redacted.", UserWarning, stacklevel=4)
     for key in ("permissions", "sensitive", "tags"):
         if key in values:
             values[key] = _names(where, key, values[key])

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
+from clicket.tools.check import Check, compile_schema
 from clicket.tools.function import class_tool, tool
 from clicket.tools.native import NativeTool, SessionTool
 from clicket.tools.protocol import Tool
-from clicket.tools.schema import compile_schema
 
 __all__ = ["Registry", "as_tool"]
-
-Check = Callable[[Any], list[dict[str, str]]]
 
 
 class Registry:

@@ -1,4 +1,4 @@
-"""JSON Schema from type hints, and the compiled check of any schema. No reference is ever fetched."""
+"""JSON Schema from type hints, and the way back: arguments that fit become the types that the hints name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union
 
-import jsonschema_rs
 from pydantic import ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
@@ -19,19 +18,9 @@ from clicket.errors import InvalidInput, UsageError
 from clicket.model.codec import json_pointer
 from clicket.tools.context import ToolContext
 
-__all__ = ["Binding", "bind_signature", "compile_schema", "docstring_of"]
+__all__ = ["DIALECT", "Binding", "bind_signature", "complaints", "docstring_of"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_COMPOSED = (
-    "additionalProperties",
-    "unevaluatedProperties",
-    "patternProperties",
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-)
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null")
 
 
@@ -53,11 +42,17 @@ class Binding:
         try:
             values = self._validate(arguments).__dict__
         except ValidationError as error:
-            raise InvalidInput(
-                {"path": json_pointer(e["loc"]), "message": e["msg"]} for e in error.errors(include_url=False)
-            ) from None
+            raise complaints(error) from None
         fields = self._fields
         return {name: values[fields[name]] for name in arguments}
+
+
+def complaints(error: ValidationError) -> InvalidInput:
+    """What pydantic has to say, in our words' shape."""
+    return InvalidInput(
+        {"path": json_pointer(e["loc"]), "message": e["msg"]}
+        for e in error.errors(include_url=False, include_input=False)
+    )
 
 
 def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[str, Any] | None = None) -> Binding:
@@ -93,6 +88,10 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
         raise UsageError(f"{where}: a parameter cannot be described by a JSON Schema: {first}") from None
     schema.pop("title", None)
     schema.setdefault("properties", {})
+    for definition in schema.get("$defs", {}).values():
+        # A model that says nothing of further fields drops them; what was sent and not taken must not go unnoticed.
+        if "properties" in definition:
+            definition.setdefault("additionalProperties", False)
     return Binding(schema, model.__pydantic_validator__.validate_python, fields, context)
 
 
@@ -137,35 +136,3 @@ def docstring_of(function: Any) -> tuple[str, dict[str, str]]:
     parsed = _parse_docstring()(text)
     description = "\n\n".join(part for part in (parsed.short_description, parsed.long_description) if part)
     return description or text, {p.arg_name: p.description for p in parsed.params if p.description}
-
-
-def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema, and remote references are never fetched")
-
-
-def compile_schema(schema: Mapping[str, Any], where: str) -> Callable[[Any], list[dict[str, str]]]:
-    """A check that returns every complaint with its path; an empty list means that the arguments fit."""
-    try:
-        validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote)
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = getattr(error, "message", None) or str(error)
-        raise UsageError(f"{where}: its input schema cannot be used: {str(reason).splitlines()[0]}") from None
-    is_valid, iter_errors = validator.is_valid, validator.iter_errors
-
-    def check(arguments: Any) -> list[dict[str, str]]:
-        if is_valid(arguments):
-            return []
-        return [{"path": json_pointer(e.instance_path), "message": _shorter(e.message)} for e in iter_errors(arguments)]
-
-    return check
-
-
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with unknown fields refused, unless its author said something about them."""
-    if "properties" in schema and not any(word in schema for word in _COMPOSED):
-        return {**schema, "additionalProperties": False}
-    return dict(schema)
-
-
-def _shorter(message: str) -> str:
-    return message if len(message) <= 300 else f"{message[:200]} … {message[-80:]}"

@@ -1,5 +1,7 @@
 """Rewrites docs/reference/*.md and docs/llms.txt from the code and the pages, which are the only truth. `--check` changes nothing.
 
+It also complains of links that lead nowhere, and of translated pages whose code is not the original's.
+
 What the code cannot say (what an option is for) stands here in tables; one that misses a name, or has one too many, stops
 the script, so that the reference is complete or not there.
 """
@@ -11,13 +13,14 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 MADE = "<!-- made by scripts/docs.py from the code; do not edit -->"
 
 # name: (what it is for, whether it has an effect in this version)
@@ -52,7 +55,7 @@ OPTIONS = {
         "Bytes of the text that the model reads; what is larger is cut and kept whole as an artifact.",
         True,
     ),
-    "sensitive": ("Names of fields to be redacted. Nothing is redacted yet.", False),
+    "sensitive": ("Names of fields to be redacted. Nothing is redacted yet, and a warning says so.", False),
     "tags": ("Labels; a policy matches them as `tag:NAME`.", True),
 }
 
@@ -71,7 +74,7 @@ SETTINGS = {
     "close_timeout": "Seconds that running calls get to finish when the runtime is closed; may be 0.",
     "lease": "Seconds after which an owner that shows no sign of life is taken for dead.",
     "max_arguments_size": "Bytes of a call's arguments.",
-    "max_claims": "How often a call may be taken over from a dead owner before it is given up.",
+    "max_claims": "How often the owner of a call may die before the call is given up.",
     "retention": "Seconds that ended calls are kept.",
 }
 
@@ -442,12 +445,44 @@ def llms() -> str:
 
 def _lead(file: Path) -> str:
     """The first sentence below the title."""
-    text = re.sub(r"^```.*?^```$", "", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for block in re.split(r"\n{2,}", text)[1:]:
+    for block in re.split(r"\n{2,}", FENCE.sub("", file.read_text("utf-8")))[1:]:
         if not block.startswith(("<", "|", "#", "- ", "[")):
             sentence = " ".join(block.split()).replace("**Decision.** ", "")
             return re.split(r"(?<=[.])(?= [A-Z`*])|(?<=。)", sentence)[0]
     return ""
+
+
+def broken_links() -> Iterator[str]:
+    """Links between our own pages that lead nowhere, and files that the pages name in vain."""
+    root = DOCS.parent
+    pages = [root / "README.md", root / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+    for file in pages:
+        text = FENCE.sub("", file.read_text("utf-8"))
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+            name, _, anchor = target.partition("#")
+            there = file.parent / name if name else file
+            if not there.exists():
+                yield f"{file.relative_to(root)}: the link {target} leads nowhere"
+            elif anchor and anchor not in _anchors(there):
+                yield f"{file.relative_to(root)}: {there.name} has no heading #{anchor}"
+        if file.parent.name == "design" or file.name == "ARCHITECTURE.md":
+            for name in re.findall(r"`((?:tests|benchmarks|scripts)/[\w/.-]+)`", text):
+                if not (root / name).exists():
+                    yield f"{file.relative_to(root)}: there is no {name}"
+
+
+def _anchors(file: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", file.read_text("utf-8")), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def stray_translations() -> Iterator[str]:
+    """Translated pages whose code is not that of the page they translate."""
+    for file in sorted((DOCS / "zh-CN").rglob("*.md")):
+        name = file.relative_to(DOCS / "zh-CN")
+        original = DOCS.parent / name if name.name == "README.md" else DOCS / name
+        if FENCE.findall(file.read_text("utf-8")) != FENCE.findall(original.read_text("utf-8")):
+            yield f"docs/zh-CN/{name}: its code differs from that of {original.relative_to(DOCS.parent)}"
 
 
 def write(path: Path, text: str, *, check: bool) -> bool:
@@ -482,7 +517,10 @@ def main() -> int:
     pages["index.md"] = index(pages)
     right = [write(DOCS / "reference" / name, text.rstrip() + "\n", check=check) for name, text in pages.items()]
     right.append(write(DOCS / "llms.txt", llms(), check=check))
-    return 1 if check and not all(right) else 0
+    complaints = [*broken_links(), *stray_translations()]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints or (check and not all(right)) else 0
 
 
 if __name__ == "__main__":

@@ -129,14 +129,18 @@ class Runtime:
         return await self._call(ToolCall(tool, arguments, **options))
 
     async def _call(self, request: ToolCall) -> ToolResult:
-        call = await self._accept(checked(request))
-        if not isinstance(call, LiveCall):
-            return await CallHandle.result(call)
+        request = checked(request)
+        if request.id is None:
+            call = self.engine.accept(request, prefer_sync=self._prefer_sync)
+        else:
+            known = await self._accept(request)
+            if not isinstance(known, LiveCall):
+                return await known.result()
+            call = known
         try:
             return await wait_for(call)
         except (Duplicate, Fenced):
-            known = msgspec.structs.replace(request, id=call.id)
-            return await (await self._known(known)).result()
+            return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
         except asyncio.CancelledError:
             await self._cancel_with_caller(call)
             raise

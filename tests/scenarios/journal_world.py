@@ -392,7 +392,11 @@ class World:
         await self.settle()
         self.processes.remove(process)
         process.chores.stop()
-        await close(process.engine, patience=0)
+        closing = asyncio.ensure_future(close(process.engine, patience=0))
+        while not closing.done():  # whatever it waits for hangs on its clock or on the store's threads
+            await asyncio.wait([closing], timeout=0.001)
+            process.clock.advance(0.1)
+        await closing
         for waiter in process.waiters.values():
             if not waiter.done():
                 self.complaints.append("a caller was left waiting by a runtime that closed")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from clicket import Policy, Runtime, State, ToolCall, ToolContext, tool
+from clicket import Policy, RetryableError, Runtime, State, ToolCall, ToolContext, tool
 from clicket.errors import NotFound, UsageError
 from clicket.model import fold, result_of
 from tests.scenarios.kit import assert_sound, make, states, types
@@ -252,6 +252,24 @@ async def test_an_unknown_tool_names_near_misses(store: str) -> None:
     assert "did you mean 'greet'" in near.message.lower()
     assert odd is not None
     assert odd.code == "tool_not_found"
+
+
+async def test_arguments_are_checked_once(store: str) -> None:
+    checks = []
+
+    def seen(value: int) -> int:
+        checks.append(value)
+        return value
+
+    @tool(retry_delay=0.001)
+    async def counted(x: Annotated[int, AfterValidator(seen)], ctx: ToolContext) -> int:
+        if ctx.attempt == 1:
+            raise RetryableError("again")
+        return x
+
+    async with make([counted], store) as rt:
+        assert (await rt.call("counted", {"x": 5})).output == 5
+    assert checks == [5]
 
 
 async def test_the_states_of_a_plain_and_of_a_streaming_call(store: str) -> None:

@@ -150,6 +150,7 @@ class SqliteMachine(JournalMachine):
     kind = "sqlite"
 
 
+# Runs of this kind are cheap: some hundreds in the short form, some thousands in the long one.
 TestMemory = JournalMachine.TestCase
 TestMemory.settings = settings(max_examples=settings().max_examples * 4)
 TestSqlite = SqliteMachine.TestCase

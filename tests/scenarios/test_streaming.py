@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import threading
 import time
 import tracemalloc
@@ -11,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from clicket import Event, State, ToolContext, tool
+from clicket import Event, RetryableError, State, ToolContext, tool
 from clicket.errors import UsageError
+from clicket.tools import STREAMED
 from tests.scenarios.kit import assert_sound, eventually, make, states, types
 
 MAX_OUTPUTS = 1_000
@@ -427,6 +430,39 @@ async def test_endless_output_does_not_grow_memory(store: str, lane: str) -> Non
         assert await rt.artifact(done.artifact, start=pieces * len(piece)) == b""
     assert held
     assert held[0] < 20 * 1024 * 1024
+
+
+@pytest.mark.parametrize("end", ["fails", "cancelled", "timeout", "retried", "completes", "returns"])
+async def test_the_file_of_a_long_output_is_closed_however_the_call_ends(end: str) -> None:
+    """Looked at without the garbage collector: a file must not stay open until it happens to come round."""
+    started = asyncio.Event()
+
+    @tool(timeout=0.2 if end == "timeout" else 30, retry_delay=0.001)
+    async def flood(ctx: ToolContext) -> Any:
+        for _ in range(30):
+            ctx.emit("x" * 100_000)
+        started.set()
+        if end == "fails":
+            raise ValueError("enough")
+        if end == "retried" and ctx.attempt == 1:
+            raise RetryableError("again")
+        if end in ("cancelled", "timeout"):
+            await asyncio.Event().wait()
+        return STREAMED if end == "completes" else "done"
+
+    async with make([flood]) as rt:
+        before = set(os.listdir("/proc/self/fd"))
+        gc.disable()
+        try:
+            handle = await rt.submit("flood")
+            await started.wait()
+            if end == "cancelled":
+                await handle.cancel()
+            result = await handle.result()
+            assert result.state.is_terminal
+            assert set(os.listdir("/proc/self/fd")) <= before
+        finally:
+            gc.enable()
 
 
 async def test_a_thread_that_emits_faster_than_the_loop_takes_is_slowed_down() -> None:

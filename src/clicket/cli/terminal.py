@@ -83,10 +83,17 @@ class Terminal:
         sys.stdout.flush()
 
 
+class _Console(Console):
+    """Rich leaves the program with 1 when the reader of a pipe does; for us that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console(stream: Any) -> Console:
     """A pipe has no width; tables in a log should not be folded at 80 columns."""
     stream.reconfigure(errors="backslashreplace")  # a narrow encoding costs a character, not the command
-    console = Console(file=stream, highlight=False, emoji=False)
+    console = _Console(file=stream, highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PLAIN_WIDTH
     return console

@@ -102,7 +102,7 @@ class LocalEngine:
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
         call = LiveCall(
-            request,
+            request=request,
             id=request.id or new_id(),
             caller=caller,
             created_at=self.clock.now(),

@@ -67,7 +67,7 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
     )
     now = engine.clock.now()
     call = LiveCall(
-        request,
+        request=request,
         id=record.id,
         caller=record.caller,
         created_at=record.created_at,

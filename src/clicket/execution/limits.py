@@ -46,7 +46,7 @@ class Limiter:
                 f"{self.queued:,} calls are waiting already (max_queue = {self.max_queue:,}). "
                 "Try again when some have ended, or raise the limit."
             )
-        place = (-call.priority, next(self._order), call)
+        place = (-call.request.priority, next(self._order), call)
         group = self._groups.setdefault(needs, [])
         heapq.heappush(group, place)
         if group[0] is place:  # the group has a new head: offer it under its rank

@@ -76,7 +76,6 @@ class Runner:
     async def run(self, call: LiveCall) -> None:
         """Attempt until an output counts (then it is `call.output`), or raise what ended the last attempt."""
         tool = call.required_tool()
-        options = tool.options
         lane = self._lanes[call.lane]
         call.sink = CallSink(self.journal, call)
         try:
@@ -84,43 +83,40 @@ class Runner:
                 if call.lane == "process":
                     call.worker = await self._prepare(call)
                 await self.begin(call)
-            await self._attempts(call, tool, options, lane)
+            while call.stopping is None:
+                try:
+                    call.output = await lane(call, tool)
+                    return
+                except asyncio.CancelledError:
+                    raise
+                except BaseException as error:
+                    await self._again(call, tool.options, error)
+            raise Stopped(call.stopping)
         finally:
             if call.worker is not None:  # stopped between getting ready and starting
                 self.processes.release(call.worker)
 
-    async def _attempts(self, call: LiveCall, tool: Tool, options: Options, lane: Lane) -> None:
-        while True:
-            if call.stopping is not None:
-                raise Stopped(call.stopping)
-            try:
-                call.output = await lane(call, tool)
-                return
-            except Stopped as stop:
-                if (
-                    call.abandoned
-                    or stop.reason not in _RETRYABLE_STOPS
-                    or not options.repeatable
-                    or call.retries_left <= 0
-                ):
-                    raise
-                call.stopping = None
-                error: BaseException = stop
-                reason = stop_error(call, stop.reason)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as raised:
-                if not transient(raised, options) or call.retries_left <= 0:
-                    raise
-                error, reason = raised, describe(raised, retryable=True)
-            call.retries_left -= 1
-            delay = backoff(options.max_retries - call.retries_left, options, error, self._chance)
-            self.journal.advance(
-                call, State.RETRYING, {"attempt": call.attempt, "error": to_builtins(reason), "delay": delay}
-            )
-            self.journal.commit(call)
-            await self._wait(call, delay)
-            await self.begin(call)
+    async def _again(self, call: LiveCall, options: Options, error: BaseException) -> None:
+        """Back off and begin another attempt, or raise the error that ended the last one."""
+        if call.retries_left <= 0 or call.abandoned:
+            raise error
+        if isinstance(error, Stopped):
+            if error.reason not in _RETRYABLE_STOPS or not options.repeatable:
+                raise error
+            call.stopping = None
+            reason = stop_error(call, error.reason)
+        elif transient(error, options):
+            reason = describe(error, retryable=True)
+        else:
+            raise error
+        call.retries_left -= 1
+        delay = backoff(options.max_retries - call.retries_left, options, error, self._chance)
+        self.journal.advance(
+            call, State.RETRYING, {"attempt": call.attempt, "error": to_builtins(reason), "delay": delay}
+        )
+        self.journal.commit(call)
+        await self._wait(call, delay)
+        await self.begin(call)
 
     async def begin(self, call: LiveCall) -> None:
         """Intent before effect: the attempt's start is durable before the tool's code runs."""

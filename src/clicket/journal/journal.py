@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from clicket.bridge import fulfil
@@ -22,7 +22,7 @@ __all__ = ["Fenced", "Journal", "Listener"]
 
 logger = logging.getLogger("clicket.journal")
 
-Listener = Callable[[LiveCall, list[Event]], None]
+Listener = Callable[[LiveCall, Sequence[Event]], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _RETRY_FIRST = 0.05
@@ -54,14 +54,18 @@ class Journal:
 
     # Staging: nothing here is visible to anybody yet.
 
-    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
+    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any]) -> None:
         """Stage an event that leaves the state as it is."""
         call.seq = seq = call.seq + 1
-        call.staged.append(
-            Event(
-                call_id=call.id, seq=seq, at=self._now() if at is None else at, type=kind, state=call.state, data=data
-            )
-        )
+        call.staged.append(Event(call.id, seq, self._now(), kind, call.state, data))
+
+    def record_all(self, call: LiveCall, at: float, entries: Iterable[tuple[EventType, dict[str, Any]]]) -> None:
+        """Stage several events of one moment."""
+        seq, state, id, stage = call.seq, call.state, call.id, call.staged.append
+        for kind, data in entries:
+            seq += 1
+            stage(Event(id, seq, at, kind, state, data))
+        call.seq = seq
 
     def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None) -> None:
         """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
@@ -76,7 +80,7 @@ class Journal:
         now = self._now()
         if not self._edges[to]:
             call.ended_at = now
-        call.staged.append(Event(call_id=call.id, seq=seq, at=now, type="state_changed", state=to, data=body))
+        call.staged.append(Event(call.id, seq, now, "state_changed", to, body))
 
     # Appending: one unit of a call at a time.
 
@@ -96,12 +100,13 @@ class Journal:
     def _send(self, call: LiveCall) -> None:
         events, call.staged = call.staged, []
         thens, call.thens = call.thens, []
+        request = call.request
         change = Append(
             call.id,
-            call.thread,
+            request.thread,
             call.caller,
-            call.tool_name,
-            events[0].seq - 1 if events else call.seq,
+            request.tool,
+            call.seq - len(events),
             call.fence,
             events,
             call.state,
@@ -109,7 +114,7 @@ class Journal:
             call.ended_at,
             call.waiting_for,
             False,
-            tuple(name for name in (call.artifact, call.stream_artifact) if name is not None),
+            () if call.artifact is call.stream_artifact else _named(call),
             call.key,
             call,
         )
@@ -125,7 +130,7 @@ class Journal:
             call.inflight = None
             if self.unsaved:
                 self.unsaved.discard(call)
-            self.publish(call, list(change.events))
+            self.publish(call, change.events)
             for then in thens:
                 then(call, None)
             if (call.staged or call.thens) and call.inflight is None:
@@ -150,7 +155,7 @@ class Journal:
         self._append(change, lambda _, error: fulfil(answer, error))
         return await answer
 
-    def publish(self, call: LiveCall, events: list[Event]) -> None:
+    def publish(self, call: LiveCall, events: Sequence[Event]) -> None:
         """Show durable events to those who watch the call. A listener that raises is counted and harms nobody."""
         call.events.extend(events)
         if call.watchers:
@@ -228,6 +233,9 @@ def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
 
 
 def _renumbered(event: Event, by: int) -> Event:
-    return Event(
-        call_id=event.call_id, seq=event.seq + by, at=event.at, type=event.type, state=event.state, data=event.data
-    )
+    return Event(event.call_id, event.seq + by, event.at, event.type, event.state, event.data)
+
+
+def _named(call: LiveCall) -> tuple[str, ...]:
+    """The artifacts that the call names by now."""
+    return tuple(name for name in (call.artifact, call.stream_artifact) if name is not None)

@@ -336,7 +336,7 @@ def plain_pieces(value: Any) -> tuple[Any, list[bytes]]:
 
 def _piecewise(value: Any, path: tuple[str | int, ...], pieces: list[bytes]) -> Any:
     if type(value) is dict and all(type(key) is str for key in value) and not is_small(value, _BATCH, _PIECE):
-        copy = {}
+        copy: dict[str, Any] = {}
         pieces.append(b"{")
         for key, item in value.items():
             name, text = plain_output(key)

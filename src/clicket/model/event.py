@@ -27,7 +27,7 @@ EventType = Literal[
 ]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """`state` is the call's state after the event; `at` is seconds since the epoch."""
 
     call_id: str
@@ -55,7 +55,4 @@ def dump_events(events: Iterable[Event]) -> bytes:
 
 def load_events(call_id: str, text: bytes) -> list[Event]:
     """The inverse of `dump_events`; raises msgspec's ValidationError or DecodeError on foreign text."""
-    return [
-        Event(call_id=call_id, seq=seq, at=at, type=kind, state=state, data=data)
-        for seq, at, kind, state, data in _decoder.decode(text)
-    ]
+    return [Event(call_id, seq, at, kind, state, data) for seq, at, kind, state, data in _decoder.decode(text)]

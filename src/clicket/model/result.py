@@ -24,7 +24,7 @@ class ToolError(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.code}: {self.message}"
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class Stage(msgspec.Struct, frozen=True):
     """How one of the six stages ended, and the seconds it took."""
 
     outcome: str

@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
-from clicket.pipeline.stage import record_stage
+from clicket.pipeline.stage import ended
 
 __all__ = ["Persist"]
 
@@ -30,7 +30,7 @@ class Persist:
         if call.progress is not None:
             self._last_progress(call, call.progress)
         data = _outcome(call)
-        record_stage(self._journal, call, self.name, "ok", self._clock() - started)
+        self._journal.record(call, *ended(call, self.name, "ok", self._clock() - started))
         self._journal.advance(call, call.outcome, data)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:

@@ -15,9 +15,9 @@ from clicket.errors import ClicketError
 from clicket.execution import Stopped, describe, state_of, stop_error, transient
 from clicket.journal import Journal, LiveCall, Then
 from clicket.kernel import State
-from clicket.model import ToolError
+from clicket.model import EventType, ToolError
 from clicket.model.codec import fingerprint, plain_output
-from clicket.pipeline.stage import Stage, record_stage
+from clicket.pipeline.stage import Stage, ended
 
 __all__ = ["Pipeline"]
 
@@ -35,48 +35,23 @@ class Pipeline:
 
     def admit(self, call: LiveCall) -> bool:
         """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
-        ended: list[tuple[str, str, float]] = []
-        admitted = True
-        mark = self._clock()
+        clock = self._clock
+        entries: list[tuple[EventType, dict[str, Any]]] = []
+        mark = clock()
         for stage in self._admission:
-            outcome = "ok"
             try:
                 stage(call)
+                now = clock()
+                entries.append(ended(call, stage.name, "ok", now - mark))
+                mark = now
             except Exception as error:
                 call.error = refusal(error)
                 call.outcome = State.FAILED
-                outcome = call.error.code
-                admitted = False
-            now = self._clock()
-            ended.append((stage.name, outcome, now - mark))
-            mark = now
-            if not admitted:
+                entries.append(ended(call, stage.name, call.error.code, clock() - mark))
                 break
-        self._created(call)
-        for name, outcome, duration in ended:
-            record_stage(self._journal, call, name, outcome, duration)
-        return admitted
-
-    def _created(self, call: LiveCall) -> None:
-        request = call.request
-        data: dict[str, Any] = {
-            "tool": call.tool_name,
-            "thread": call.thread,
-            "idempotency_key": call.idempotency_key,
-        }
-        if call.error is None:
-            data["arguments"] = call.arguments
-        else:
-            data["refused"] = {**fingerprint(request.arguments), "reason": call.error.code}
-        if call.tool is not None:
-            data["tool_version"] = call.tool.options.version
-        if call.caller:
-            data["caller"] = call.caller
-        for name in ("timeout", "deadline", "priority", "request_id", "metadata"):
-            value = getattr(request, name)
-            if value:
-                data[name] = value
-        self._journal.record(call, "created", data, call.created_at)
+        entries.insert(0, ("created", _created(call)))
+        self._journal.record_all(call, call.created_at, entries)
+        return call.error is None
 
     async def perform(self, call: LiveCall) -> None:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
@@ -96,7 +71,7 @@ class Pipeline:
                 outcome = call.error.code
             if call.settling:
                 return
-            record_stage(self._journal, call, stage.name, outcome, self._clock() - mark)
+            self._journal.record(call, *ended(call, stage.name, outcome, self._clock() - mark))
             if outcome != "ok":
                 return
         call.outcome = State.COMPLETED
@@ -113,7 +88,8 @@ class Pipeline:
         """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            record_stage(self._journal, call, "execute", str(call.outcome), self._clock() - call.stage_at)
+            duration = self._clock() - call.stage_at
+            self._journal.record(call, *ended(call, "execute", str(call.outcome), duration))
         self.finish(call, then)
 
     def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:
@@ -140,6 +116,35 @@ class Pipeline:
         except BaseException as raised:
             data = {"error": to_builtins(describe(raised, retryable=False))}
         self._journal.record(call, "late_result", data)
+
+
+def _created(call: LiveCall) -> dict[str, Any]:
+    """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
+    request = call.request
+    data: dict[str, Any] = {
+        "tool": request.tool,
+        "thread": request.thread,
+        "idempotency_key": call.idempotency_key,
+    }
+    if call.error is None:
+        data["arguments"] = call.arguments
+    else:
+        data["refused"] = {**fingerprint(request.arguments), "reason": call.error.code}
+    if call.tool is not None:
+        data["tool_version"] = call.tool.options.version
+    if call.caller:
+        data["caller"] = call.caller
+    if request.timeout is not None:
+        data["timeout"] = request.timeout
+    if request.deadline is not None:
+        data["deadline"] = request.deadline
+    if request.priority:
+        data["priority"] = request.priority
+    if request.request_id is not None:
+        data["request_id"] = request.request_id
+    if request.metadata:
+        data["metadata"] = request.metadata
+    return data
 
 
 def refusal(error: Exception) -> ToolError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Any, Protocol
 
-from clicket.journal import Journal, LiveCall
+from clicket.journal import LiveCall
+from clicket.model import EventType
 from clicket.model import Stage as StageRecord
 
-__all__ = ["Stage", "record_stage"]
+__all__ = ["Stage", "ended"]
 
 
 class Stage(Protocol):
@@ -18,7 +19,7 @@ class Stage(Protocol):
     def __call__(self, call: LiveCall) -> Awaitable[None] | None: ...
 
 
-def record_stage(journal: Journal, call: LiveCall, name: str, outcome: str, duration: float) -> None:
-    """Put a stage's end on record."""
-    call.stages[name] = StageRecord(outcome=outcome, duration=duration)
-    journal.record(call, "stage_ended", {"stage": name, "outcome": outcome, "duration": duration})
+def ended(call: LiveCall, name: str, outcome: str, duration: float) -> tuple[EventType, dict[str, Any]]:
+    """Note a stage's end on the call; the event that puts it on record."""
+    call.stages[name] = StageRecord(outcome, duration)
+    return "stage_ended", {"stage": name, "outcome": outcome, "duration": duration}

@@ -1,0 +1,132 @@
+"""The tour tells the truth: with and without a terminal, twice in one folder, and in a folder that cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clicket.cli import demo
+from clicket.cli.demo_stage import Stage
+from clicket.cli.terminal import Terminal
+from clicket.kernel import State
+from clicket.runtime import Runtime
+from clicket.tools import tool
+
+EXPECTED = [
+    ("weather", "completed", 1, None),
+    ("tell_story", "completed", 1, None),
+    ("exchange_rate", "completed", 3, None),
+    ("read_scan", "timeout", 1, "timeout"),
+    ("crawl", "cancelled", 1, "cancelled"),
+    ("weather", "failed", 0, "invalid_input"),
+    ("wether", "failed", 0, "tool_not_found"),
+    ("read_log", "completed", 1, None),
+    ("index_site", "completed", 2, None),
+    ("send_payment", "failed", 1, "outcome_unknown"),
+]
+
+
+def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "clicket", *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_env: dict[str, str]) -> None:
+    first = run(tmp_path, clean_env, "demo", "--json")
+    assert first.returncode == 0, first.stdout + first.stderr
+    told = json.loads(first.stdout)
+    assert told["ok"]
+    assert told["duration"] < 60
+    assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in told["calls"]] == EXPECTED
+
+    second = run(tmp_path, clean_env, "demo")
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert second.stderr == ""
+    for words in ("A good call", "what nobody can know", "attempt 2 in", "no such process", "Did you mean 'weather'?",
+                  "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "What happened", "show"):  # fmt: skip
+        assert words in second.stdout
+    assert "\x1b" not in second.stdout
+
+    store = ["--store", "sqlite:///.clicket/demo.db"]
+    listed = json.loads(run(tmp_path, clean_env, "ps", "--all", "--json", *store).stdout)["calls"]
+    assert sorted((c["tool"], c["state"]) for c in listed) == sorted((tool, state) for tool, state, _, _ in EXPECTED)
+    payment = next(c["id"] for c in listed if c["tool"] == "send_payment")
+    assert payment[:14] in second.stdout
+    assert "outcome_unknown" in run(tmp_path, clean_env, "show", payment[:14], *store).stdout
+
+
+def test_store_is_the_tours_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with demo._store("sqlite:///mine.db") as url:
+        assert url == "sqlite:///mine.db"
+    with demo._store(None) as url:
+        assert url == "sqlite:///.clicket/demo.db"
+        Path(".clicket/demo.db").write_text("old")
+        with demo._store(None) as other:  # somebody is touring here already
+            assert other.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
+        assert Path(".clicket/demo.db").exists()
+    with demo._store(None), open(".clicket/demo.lock") as lock:
+        assert not Path(".clicket/demo.db").exists()  # each tour begins with an empty one
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (tmp_path / ".clicket" / "demo.lock").unlink()
+    (tmp_path / ".clicket").rmdir()
+    (tmp_path / ".clicket").write_text("in the way")
+    with demo._store(None) as url:
+        assert url.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
+
+
+async def test_what_does_not_go_as_told_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    @tool
+    async def weather(city: str) -> str:
+        return "rain"
+
+    stage = Stage(Terminal())
+    async with Runtime([weather], store="memory://") as runtime:
+        await demo.good(stage, runtime)
+    (outcome,) = stage.outcomes
+    assert outcome.state is State.COMPLETED
+    assert outcome.problems == ["it gives the weather"]
+    stage.curtain("sqlite:///x", 1.0)
+    out = capsys.readouterr().out
+    assert "NOT AS TOLD: it gives the weather" in out
+    assert "not as told" in out
+
+
+async def test_child_that_does_not_start_is_an_error_and_not_a_hang(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "raise SystemExit(7)")
+    await child.wait()
+    async with Runtime((), store=f"sqlite:///{tmp_path}/x.db") as runtime:
+        with pytest.raises(Exception, match="exit code 7"):
+            await demo._both_running(runtime, child, "one", "two")
+
+
+async def test_living_process_is_not_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1_000, 3))
+    monkeypatch.setattr(demo.time, "monotonic", lambda: next(clock))
+    assert not await demo._is_gone(os.getpid())
+
+
+def test_outcomes_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = Stage(Terminal(json=True))
+    stage.line("not to be seen")
+    stage.curtain("sqlite:///x", 2.0)
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert told == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}

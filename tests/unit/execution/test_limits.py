@@ -1,0 +1,187 @@
+"""The limiter alone: never over a limit, never idle with work to do, ranks kept, nothing scanned or kept in vain."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clicket.errors import QueueFull
+from clicket.execution.limits import RUNTIME, Limiter
+
+
+class Call:
+    """As much of a call as the limiter looks at."""
+
+    def __init__(self, name: str, needs: tuple[Any, ...], priority: int = 0) -> None:
+        self.name = name
+        self.needs = needs
+        self.priority = priority
+        self.request = SimpleNamespace(priority=priority)
+        self.queued = False
+        self.slot = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __lt__(self, other: Any) -> bool:
+        raise AssertionError("calls are never compared")
+
+
+def limiter(*, max_queue: int = 1_000) -> tuple[Any, list[Call]]:
+    started: list[Call] = []
+    return Limiter(max_queue=max_queue, start=started.append), started  # type: ignore[arg-type]  # stand-ins
+
+
+ALL = (RUNTIME, 2)
+
+
+def test_slots_are_taken_queued_for_and_passed_on_in_order() -> None:
+    line, started = limiter()
+    calls = [Call(f"c{i}", (ALL,)) for i in range(5)]
+    assert [line.take(c) for c in calls] == [True, True, False, False, False]
+    assert line.queued == 3
+    line.release(calls[0])
+    assert started == [calls[2]]
+    line.release(calls[1])
+    line.release(calls[2])
+    assert started == calls[2:5]
+    assert line.queued == 0
+    for call in calls[3:]:
+        line.release(call)
+        line.release(call)  # twice gives nothing back twice
+    assert not any(line.used.values())
+
+
+def test_higher_priority_first_also_across_groups() -> None:
+    line, started = limiter()
+    other = (ALL, ("tool", "x", 5))
+    holders = [Call("h", (ALL,)), Call("h", (ALL,))]
+    for holder in holders:
+        line.take(holder)
+    calls = [Call("a", (ALL,)), Call("b", other), Call("c", (ALL,), 5), Call("d", other, 9), Call("e", other, -1)]
+    for call in calls:
+        line.take(call)
+    line.release(holders[0])
+    for _ in calls:
+        if started:
+            line.release(started[-1])
+    line.release(holders[1])
+    assert [c.name for c in started] == ["d", "c", "a", "b", "e"]
+
+
+def test_a_full_line_refuses_and_changes_nothing() -> None:
+    line, _ = limiter(max_queue=1)
+    for i in range(3):
+        line.take(Call(f"c{i}", (ALL,)))
+    before = (dict(line.used), line.queued)
+    refused = Call("refused", (ALL,))
+    with pytest.raises(QueueFull):
+        line.take(refused)
+    assert (dict(line.used), line.queued) == before
+    assert not refused.queued
+    assert not refused.slot
+    assert line.take(Call("exists already", (ALL,)), force=True) is False
+
+
+def test_an_exhausted_key_holds_up_only_those_who_need_it() -> None:
+    line, started = limiter()
+    narrow = ((RUNTIME, 10), ("tool", "narrow", 1))
+    first = Call("first", narrow)
+    assert line.take(first)
+    waiting = [Call(f"n{i}", narrow) for i in range(3)]
+    assert not any(line.take(c) for c in waiting)
+    assert line.take(Call("wide", ((RUNTIME, 10),)))
+    line.release(first)
+    assert started == [waiting[0]]
+
+
+def test_who_leaves_the_line_is_passed_over() -> None:
+    line, started = limiter()
+    holders = [Call("h", (ALL,)) for _ in range(2)]
+    for holder in holders:
+        line.take(holder)
+    calls = [Call(f"c{i}", (ALL,)) for i in range(4)]
+    for call in calls:
+        line.take(call)
+    line.leave(calls[0])
+    line.leave(calls[2])
+    line.leave(calls[2])
+    assert line.queued == 2
+    line.release(holders[0])
+    line.release(holders[1])
+    assert started == [calls[1], calls[3]]
+
+
+def test_those_who_left_are_not_kept_while_nothing_moves() -> None:
+    line, _ = limiter()
+    for _ in range(2):
+        line.take(Call("holder", (ALL,)))
+    line.take(Call("stays", (ALL,)))
+    for i in range(5_000):
+        call = Call(f"c{i}", (ALL,))
+        line.take(call)
+        line.leave(call)
+    kept = sum(len(places) for places in line._groups.values()) + len(line._ready)
+    assert kept < 500
+
+
+def test_keys_that_are_not_used_any_more_are_forgotten() -> None:
+    line, _ = limiter()
+    for i in range(1_000):
+        call = Call(f"c{i}", ((RUNTIME, 10), ("thread", f"t{i}", 1)))
+        assert line.take(call)
+        line.release(call)
+    assert len(line.used) + len(line._groups) + len(line._parked) < 50
+
+
+KEYS = [(RUNTIME, 4), ("tool", "a", 1), ("tool", "b", 2), ("thread", "t", 2), ("threads", 3)]
+
+
+@given(st.integers(0, 2**32))
+def test_under_any_order_of_events_limits_hold_and_nobody_waits_without_need(seed: int) -> None:
+    chance = random.Random(seed)
+    line, started = limiter()
+    running: list[Call] = []
+    waiting: list[Call] = []
+    rank = {}
+    for number in range(120):
+        action = chance.random()
+        if action < 0.55:
+            needs = (KEYS[0], *sorted(chance.sample(KEYS[1:], chance.randrange(3)), key=str))
+            call = Call(f"c{number}", needs, chance.randrange(-2, 3))
+            rank[call] = (-call.priority, number)
+            (running if line.take(call) else waiting).append(call)
+        elif action < 0.85 and running:
+            line.release(running.pop(chance.randrange(len(running))))
+        elif waiting:
+            gone = waiting.pop(chance.randrange(len(waiting)))
+            line.leave(gone)
+        for call in started:
+            equals = [c for c in waiting if c.needs == call.needs]
+            assert rank[call] == min(rank[c] for c in equals)  # nobody overtakes an equal
+            waiting.remove(call)
+            running.append(call)
+        started.clear()
+        used: dict[Any, int] = {}
+        for call in running:
+            assert call.slot
+            for key in call.needs:
+                used[key] = used.get(key, 0) + 1
+        assert {k: v for k, v in line.used.items() if v} == used
+        assert all(count <= key[-1] for key, count in used.items())
+        assert line.queued == len(waiting)
+        for call in waiting:
+            assert any(used.get(key, 0) >= key[-1] for key in call.needs), f"{call} waits for nothing"
+    while running or waiting:
+        assert running, "calls wait and nothing runs"
+        line.release(running.pop())
+        for call in started:
+            waiting.remove(call)
+            running.append(call)
+        started.clear()
+    assert not any(line.used.values())

@@ -1,0 +1,150 @@
+"""Settings: arguments over environment over file over defaults, each value with its origin, every mistake named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clicket import Runtime, Settings
+from clicket.errors import UsageError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "clicket.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    settings = Settings.load(environ={}, file=None)
+    assert settings.store == "sqlite:///.clicket/clicket.db"
+    assert settings.durability == "process"
+    assert (settings.max_concurrency, settings.worker_threads) == (10, 4)
+    assert settings.lease == 10
+    assert settings.retention == 24 * 3600
+    assert settings.origins == {}
+
+
+def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
+    path = write(tmp_path, 'store = "memory://"\nmax_concurrency = 3\nlease = 4\n')
+    environ = {"CLICKET_MAX_CONCURRENCY": "5", "CLICKET_LEASE": "6.5", "OTHER": "x"}
+    settings = Settings.load(file=path, environ=environ, lease=7, durability=None)
+    assert (settings.store, settings.max_concurrency, settings.lease) == ("memory://", 5, 7)
+    assert settings.origins == {
+        "store": str(path),
+        "max_concurrency": "CLICKET_MAX_CONCURRENCY",
+        "lease": "argument",
+    }
+
+
+def test_the_file_is_found_here_or_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "max_concurrency = 3\n")
+    assert Settings.load(environ={"CLICKET_CONFIG": str(tmp_path / "clicket.toml")}).max_concurrency == 3
+    monkeypatch.chdir(tmp_path)
+    assert Settings.load(environ={}).max_concurrency == 3
+
+
+def test_text_of_the_environment_is_converted() -> None:
+    settings = Settings.load(
+        environ={
+            "CLICKET_TOOLS": "a:b, c:d,",
+            "CLICKET_QUEUE_TIMEOUT": "",
+            "CLICKET_CANCEL_GRACE": "0.5",
+            "CLICKET_MAX_THREAD_CONCURRENCY": "2",
+            "CLICKET_DURABILITY": "power",
+        }
+    )
+    assert settings.tools == ("a:b", "c:d")
+    assert settings.queue_timeout is None
+    assert (settings.cancel_grace, settings.max_thread_concurrency, settings.durability) == (0.5, 2, "power")
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "word"),
+    [
+        ({"CLICKET_MAX_CONCURRENCY": "many"}, {}, "CLICKET_MAX_CONCURRENCY"),
+        ({"CLICKET_MAX_CONCURRENCY": "0"}, {}, "max_concurrency"),
+        ({"CLICKET_MAX_CONCURRENCY": "-3"}, {}, "max_concurrency"),
+        ({"CLICKET_LEASE": "nan"}, {}, "lease"),
+        ({"CLICKET_LEASE": "inf"}, {}, "lease"),
+        ({"CLICKET_DURABILITY": "maybe"}, {}, "durability"),
+        ({}, {"max_concurrency": 2.5}, "max_concurrency"),
+        ({}, {"max_concurency": 2}, "Did you mean 'max_concurrency'"),
+        ({}, {"store": 5}, "store"),
+        ({}, {"cancel_grace": -1}, "cancel_grace"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_with_their_origin(environ: dict[str, str], given: dict[str, Any], word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        Settings.load(environ=environ, **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("max_concurency = 3", "Did you mean 'max_concurrency'"),
+        ("max_concurrency = ", "TOML"),
+        ("[table]\nx = 1", "table"),
+        ('max_concurrency = "x"', "max_concurrency"),
+        ('durability = "maybe"', "durability"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path, text: str, word: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError, match=word) as refused:
+        Settings.load(file=path, environ={})
+    assert "clicket.toml" in refused.value.message or "durability" in refused.value.message
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        Settings.load(file=tmp_path / "missing.toml", environ={})
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="TOML"):
+        Settings.load(file=tmp_path / "bad.toml", environ={})
+
+
+@pytest.mark.parametrize("wrong", [{"max_concurrency": 0}, {"lease": -1.0}, {"durability": "x"}, {"worker_threads": -1}])
+def test_settings_made_by_hand_are_checked_too(wrong: Any) -> None:
+    with pytest.raises(UsageError):
+        Settings(**wrong)
+
+
+def test_settings_are_frozen_and_arguments_of_the_runtime_win() -> None:
+    settings = Settings(store="memory://", max_concurrency=2)
+    with pytest.raises(AttributeError):
+        settings.store = "x"  # type: ignore[misc]  # the point
+    rt = Runtime(store="sqlite:///x.db", settings=settings)
+    assert (rt.settings.store, rt.settings.max_concurrency) == ("sqlite:///x.db", 2)
+
+
+def test_limits_carry_every_bound_over() -> None:
+    limits = Settings(max_concurrency=2, max_queue=3, worker_memory=5, cancel_grace=0.1, retention=9.0).limits()
+    assert (limits.max_concurrency, limits.max_queue, limits.worker_memory) == (2, 3, 5)
+    assert (limits.cancel_grace, limits.retention) == (0.1, 9.0)
+    memory = Settings().limits().worker_memory
+    assert memory is None or memory > 0
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("memry://", "Did you mean 'memory'"),
+        ("mysql://x", "mysql"),
+        ("calls.db", "store"),
+        ("sqlite://", "sqlite:///"),
+        ("sqlite:///", "sqlite:///"),
+        ("sqlite://host/path", "sqlite:///"),
+        ("", "store"),
+    ],
+)
+async def test_a_store_that_is_none_is_refused_with_what_there_is(url: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        await Runtime(store=url, settings=Settings()).open()
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(UsageError, match="local"):
+        Runtime(engine="cluster")

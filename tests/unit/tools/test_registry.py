@@ -1,0 +1,113 @@
+"""A registry: names are taken once, near misses are named, and what is no tool is refused where it is registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clicket import NativeTool, tool
+from clicket.errors import ToolNotFound, UsageError
+from clicket.tools.protocol import Tool
+from clicket.tools.registry import Registry, as_tool
+
+
+@tool
+def weather(city: str) -> str:
+    return city
+
+
+def plain(a: int) -> int:
+    """A plain function."""
+    return a
+
+
+async def later() -> None: ...
+
+
+class Runs:
+    async def run(self, x: int) -> int:
+        return x
+
+
+class Counter(NativeTool):
+    input_schema = {"type": "object", "properties": {}}
+
+    def run(self, arguments: Any, ctx: Any) -> int:
+        return 1
+
+
+def test_everything_that_people_register_becomes_a_tool() -> None:
+    registry = Registry([weather, plain, later, Runs, Counter])
+    assert registry.names == {"weather", "plain", "later", "runs", "counter"}
+    assert len(registry) == 5
+    assert [each.name for each in registry] == ["weather", "plain", "later", "runs", "counter"]
+    assert all(isinstance(each, Tool) for each in registry)
+    assert registry.get("weather") is weather
+    assert registry.get("nobody") is None
+
+
+def test_a_tool_of_ones_own_needs_no_base_class() -> None:
+    class Mine:
+        name = "mine"
+        description = "Mine."
+        input_schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        options = weather.options
+        is_async = False
+
+        def bind(self, arguments: dict[str, Any]) -> Any:
+            return arguments
+
+        def run(self, bound: Any, ctx: Any) -> Any:
+            return bound
+
+    found, check = Registry([Mine()]).find("mine")
+    assert found.description == "Mine."
+    assert check({"a": 1}) == []
+    assert check({"a": "x", "b": 1})
+
+
+@pytest.mark.parametrize("thing", [3, "weather", object(), [weather], None, int])
+def test_what_is_no_tool_is_refused(thing: Any) -> None:
+    with pytest.raises(UsageError, match="tool|run"):
+        Registry([thing])
+
+
+def test_a_name_is_taken_once() -> None:
+    registry = Registry([weather])
+    registry.add(weather)  # the same one again is no second one
+    with pytest.raises(UsageError, match="two tools are named 'weather'"):
+        registry.add(tool(name="weather")(lambda: None))
+    assert registry.get("weather") is weather
+
+
+def test_a_missing_tool_names_near_misses_and_what_there_is() -> None:
+    registry = Registry([weather, plain])
+    with pytest.raises(ToolNotFound) as missing:
+        registry.find("wether")
+    assert missing.value.code == "tool_not_found"
+    assert "Did you mean 'weather'?" in missing.value.message
+    assert "plain" in missing.value.message
+    with pytest.raises(ToolNotFound, match="none"):
+        Registry().find("x")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 10_000, None, ["weather"], 5])
+def test_any_name_may_be_asked_for(name: Any) -> None:
+    with pytest.raises(ToolNotFound) as missing:
+        Registry([weather]).find(name)
+    assert len(missing.value.message) < 1_000
+
+
+def test_a_tool_whose_schema_cannot_be_used_is_not_registered() -> None:
+    class Bad(Counter, name="bad"):
+        input_schema = {"type": "nonsense"}
+
+    registry = Registry([weather])
+    with pytest.raises(UsageError, match="bad"):
+        registry.add(Bad)
+    assert registry.names == {"weather"}
+
+
+def test_as_tool_leaves_tools_as_they_are() -> None:
+    assert as_tool(weather) is weather

@@ -145,6 +145,8 @@ def fulfil(future: asyncio.Future[Any], value: Any = None, error: BaseException 
     if not future.done():
         if error is None:
             future.set_result(value)
+        elif isinstance(error, StopIteration):  # a future cannot carry it
+            future.set_exception(RuntimeError(f"{error!r} was raised where no iterator was expected"))
         else:
             future.set_exception(error)
 

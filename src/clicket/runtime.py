@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from random import Random
 from types import TracebackType
@@ -124,9 +124,11 @@ class Runtime:
 
     # Calling.
 
-    async def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult:
+    def call(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
-        return await self._call(ToolCall(tool, arguments, **options))
+        return self._call(ToolCall(tool, arguments, **options))
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
@@ -138,7 +140,7 @@ class Runtime:
                 return await known.result()
             call = known
         try:
-            return await wait_for(call)
+            return call.result or await wait_for(call)
         except (Duplicate, Fenced):
             return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
         except asyncio.CancelledError:

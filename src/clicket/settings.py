@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -47,13 +48,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
-            if (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and value <= 0
-                and name != "close_timeout"
-            ):
-                raise UsageError(f"setting {name} must be above 0, not {value!r}.")
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                zero_is_fine = name == "close_timeout" and value == 0
+                if not isfinite(value) or (value <= 0 and not zero_is_fine):
+                    raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         if self.durability not in get_args(Durability):
             raise UsageError(f"durability must be 'process' or 'power', not {self.durability!r}.")
 

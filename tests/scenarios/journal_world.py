@@ -7,6 +7,7 @@ A process that is cut has died: nothing it says arrives any more, and nothing is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -277,6 +278,11 @@ class Process:
         self.calls[id] = call
         self.waiters[id] = asyncio.ensure_future(wait_for(call))
 
+    async def listen(self) -> None:
+        """What housekeeping does now and then: hear what others asked."""
+        with contextlib.suppress(ClicketError):
+            await self.chores._listen()
+
     async def die(self) -> None:
         await self.door.cut()
         for waiter in self.waiters.values():
@@ -368,8 +374,7 @@ class World:
 
     async def listen(self) -> None:
         for process in self.processes:
-            if not process.door.holding and not process.door.failing:
-                await process.chores._listen()
+            process.engine.spawn(process.listen())
         await self.settle()
 
     async def decide(self, approved: bool) -> None:
@@ -390,6 +395,9 @@ class World:
         process.door.failing = process.door.losing = 0
         process.door.release()
         await self.settle()
+        for body in list(self.bodies):  # what does not stop is left behind by design, and would be here for ever
+            if body.process is process and body.stubborn:
+                await self.tell(body, "return")
         self.processes.remove(process)
         process.chores.stop()
         closing = asyncio.ensure_future(close(process.engine, patience=0))

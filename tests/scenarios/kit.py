@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -16,7 +17,9 @@ from clicket.model import fold
 GRACE = 0.1  # seconds a cancelled body gets in these tests
 
 
-def make(tools: Iterable[Any] = (), store: str = "memory://", *, policy: Policy | None = None, **settings: Any) -> Runtime:
+def make(
+    tools: Iterable[Any] = (), store: str = "memory://", *, policy: Policy | None = None, **settings: Any
+) -> Runtime:
     """A runtime with short graces; `settings` are those of `Settings`."""
     given = {"cancel_grace": GRACE, "close_timeout": 5.0, **settings}
     return Runtime(tools, policy=policy, settings=Settings(store=store, **given))
@@ -58,6 +61,11 @@ def types(record: Record) -> list[str]:
 def states(events: Iterable[Event]) -> list[str]:
     """The states that the events went through, each once per entry."""
     return [event.state.value for event in events if event.type in ("created", "state_changed")]
+
+
+def label(value: Any) -> str:
+    """The name of a case, the same in every process: no addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:40]
 
 
 async def eventually(look: Callable[[], Any], *, within: float = 10.0) -> Any:

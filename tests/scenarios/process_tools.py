@@ -13,7 +13,7 @@ from typing import Any
 
 from clicket import RetryableError, ToolContext, tool
 
-TREE = dict(isolation="process", timeout=30, max_retries=0)
+TREE = {"isolation": "process", "timeout": 30, "max_retries": 0}
 
 
 @tool(**TREE)
@@ -29,7 +29,9 @@ def where_am_i(ctx: ToolContext) -> dict[str, Any]:
 @tool(**TREE)
 def hang_with_child(ctx: ToolContext) -> None:
     """Starts a child that ignores TERM, says both pids, and hangs."""
-    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()

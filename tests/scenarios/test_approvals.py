@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Policy, State, tool
-from tests.scenarios.kit import assert_sound, make, states, types
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
@@ -11,10 +10,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, BaseModel
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, label, make
 
-from clicket import NativeTool, Record, Runtime, State, ToolResult, tool
-from clicket.errors import UsageError
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, make
+from clicket import Record, Runtime, State, ToolResult, tool
 
 NAN, INF = float("nan"), float("inf")
 
@@ -27,7 +25,7 @@ class Point:
 
 class Node(BaseModel):
     value: int
-    children: list["Node"] = []
+    children: list[Node] = []
 
 
 def even(value: int) -> int:
@@ -151,7 +149,7 @@ def nested(depth: int) -> Any:
         ({"anything": object()}, "/anything"),
         ({7: 1}, None),
     ],
-    ids=lambda value: repr(value)[:40],
+    ids=label,
 )
 async def test_what_is_not_plain_json_is_refused(store: str, arguments: Any, path: str | None) -> None:
     async with make([take], store) as rt:
@@ -198,7 +196,9 @@ async def test_an_object_that_contains_itself_is_refused(store: str) -> None:
         ({"x": "1", "s": 2, "mode": 3}, {"/x", "/s", "/mode"}),
     ],
 )
-async def test_wrong_types_are_refused_all_at_once_with_their_paths(store: str, arguments: Any, expected: set[str]) -> None:
+async def test_wrong_types_are_refused_all_at_once_with_their_paths(
+    store: str, arguments: Any, expected: set[str]
+) -> None:
     async with make([take], store) as rt:
         result, _ = await refuse(rt, arguments)
     assert len(paths(result)) >= len(expected)
@@ -272,7 +272,12 @@ async def test_a_number_with_5_000_digits_is_kept_exact_or_refused(store: str) -
 async def test_100_mb_of_arguments_are_refused_quickly_and_not_kept(sqlite: str) -> None:
     text = "x" * 100_000_000
     async with make([take], sqlite) as rt:
-        for given in ({"s": text}, f'{{"s": "{text}"}}', {"anything": {"inside": [text]}}, {"items": [123_456_789] * 10_100_000}):
+        for given in (
+            {"s": text},
+            f'{{"s": "{text}"}}',
+            {"anything": {"inside": [text]}},
+            {"items": [123_456_789] * 10_100_000},
+        ):
             started = time.monotonic()
             result, record = await refuse(rt, given)
             assert time.monotonic() - started < 10
@@ -297,7 +302,7 @@ async def test_big_text_that_is_refused_does_not_block_the_loop(store: str) -> N
 async def test_what_is_recorded_of_refused_arguments_is_their_size_and_hash(store: str) -> None:
     secret = '{"x": "my password is swordfish"}'
     async with make([take], store) as rt:
-        result, record = await refuse(rt, secret)
+        _result, record = await refuse(rt, secret)
     assert record.refused == {
         "size": len(secret),
         "sha256": hashlib.sha256(secret.encode()).hexdigest(),
@@ -334,177 +339,6 @@ async def test_defaults_belong_to_the_function(store: str) -> None:
         record = await rt.get((await rt.call("collect", {"item": 2, "into": [5]})).call_id)
     assert record.output == [5, 2]
     assert record.arguments == {"item": 2, "into": [5]}
-
-
-# Schemas that are hostile or lie -------------------------------------------------------------------------------------
-
-
-class Raw(NativeTool, name="raw"):
-    def run(self, arguments: dict[str, Any], ctx: Any) -> str:
-        ran.append(arguments)
-        return "ran"
-
-
-def raw(schema: Any) -> Any:
-    return type("Raw", (Raw,), {"input_schema": schema}, name="raw")
-
-
-RECURSIVE = {
-    "type": "object",
-    "properties": {"tree": {"$ref": "#/$defs/node"}},
-    "required": ["tree"],
-    "$defs": {
-        "node": {
-            "type": "object",
-            "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
-            "required": ["v"],
-            "additionalProperties": False,
-        }
-    },
-}
-
-
-async def test_a_recursive_schema_works(store: str) -> None:
-    good: Any = {"v": 1}
-    for _ in range(40):
-        good = {"v": 1, "next": good}
-    bad: Any = {"v": "x"}
-    for _ in range(3):
-        bad = {"v": 1, "next": bad}
-    async with make([raw(RECURSIVE), take], store) as rt:
-        assert (await rt.call("raw", {"tree": good})).success
-        ran.clear()
-        result, _ = await refuse(rt, {"tree": bad}, "raw")
-    assert paths(result) == {"/tree/next/next/next/v"}
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},
-        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
-        {"$ref": "https://example.invalid/x"},
-        {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}},
-        {"type": "object", "properties": {"a": {"$dynamicRef": "http://127.0.0.1:9/s#meta"}}},
-        {"type": "nonsense"},
-        {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
-        {"type": "object", "properties": []},
-        {"type": "object", "required": "a"},
-        {"type": "object", "minProperties": -1},
-        "not a schema",
-        [1],
-    ],
-    ids=repr,
-)
-def test_a_schema_that_cannot_be_used_is_refused_where_it_is_registered(schema: Any) -> None:
-    started = time.monotonic()
-    with pytest.raises(UsageError, match="raw"):
-        make([raw(schema)])
-    assert time.monotonic() - started < 1  # nothing was fetched
-
-
-async def test_a_schema_that_refers_to_itself_without_end_harms_nobody(store: str) -> None:
-    endless = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
-    try:
-        rt = make([raw(endless), take], store)
-    except UsageError:
-        return
-    async with rt:
-        await asyncio.wait_for(rt.call("raw", {"a": 1}), 5)
-        assert (await rt.call("take")).success
-
-
-async def test_a_pattern_that_explodes_is_bounded_in_time(store: str) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
-    async with make([raw(schema), take], store) as rt:
-        started = time.monotonic()
-        result = await rt.call("raw", {"a": "a" * 5_000 + "!"})
-        assert time.monotonic() - started < 5
-        assert result.error is not None
-        assert result.error.code == "invalid_input"
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"a": {"type": "integer"}}},
-        {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}]},
-        {"type": "object", "properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}]},
-        {"$ref": "#/$defs/in", "$defs": {"in": {"type": "object", "properties": {"a": {"type": "integer"}}}}},
-    ],
-    ids=["plain", "allOf", "anyOf", "ref"],
-)
-async def test_unknown_fields_are_refused_whatever_the_schema_is_made_of(store: str, schema: Any) -> None:
-    async with make([raw(schema), take], store) as rt:
-        assert (await rt.call("raw", {"a": 1})).success
-        ran.clear()
-        await refuse(rt, {"a": 1, "unknown": 2}, "raw")
-        await refuse(rt, {"a": "x"}, "raw")
-
-
-async def test_a_schema_that_allows_more_is_taken_at_its_word(store: str) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
-    async with make([raw(schema), take], store) as rt:
-        assert (await rt.call("raw", {"a": 1, "more": "text"})).success
-        ran.clear()
-        await refuse(rt, {"a": 1, "more": 2}, "raw")
-
-
-async def test_whole_object_rules_count(store: str) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
-        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
-        "minProperties": 1,
-        "dependentRequired": {"b": ["a"]},
-    }
-    async with make([raw(schema), take], store) as rt:
-        assert (await rt.call("raw", {"a": 1})).success
-        ran.clear()
-        for bad in ({}, {"a": 1, "b": 1}, {"b": 1}):
-            await refuse(rt, bad, "raw")
-
-
-async def test_a_schema_that_lies_about_the_function_is_caught_before_the_body(store: str) -> None:
-    """The schema says yes, the type says no: the call is refused, not run with a wrong value."""
-
-    class Liar:
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-            from pydantic_core import core_schema
-
-            return core_schema.no_info_plain_validator_function(cls.check)
-
-        @classmethod
-        def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
-            return {"type": "string"}
-
-        @classmethod
-        def check(cls, value: Any) -> Any:
-            raise ValueError("never good enough")
-
-    class Broken(Liar):
-        @classmethod
-        def check(cls, value: Any) -> Any:
-            raise RuntimeError("broken check")
-
-    @tool
-    async def lies(x: Liar) -> str:
-        ran.append(x)
-        return "ran"
-
-    @tool
-    async def broken(x: Broken) -> str:
-        ran.append(x)
-        return "ran"
-
-    async with make([lies, broken, take], store) as rt:
-        result, _ = await refuse(rt, {"x": "text"}, "lies")
-        assert result.error is not None
-        assert "never good enough" in result.error.message
-        result, _ = await refuse(rt, {"x": "text"}, "broken")
-        assert result.error is not None
-        assert "broken check" in result.error.message
 
 
 async def test_a_flood_of_bad_calls_disturbs_no_good_one(store: str) -> None:

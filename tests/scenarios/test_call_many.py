@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_sound, make
 
 from clicket import State, ToolCall, tool
 from clicket.errors import UsageError
-from tests.scenarios.kit import assert_sound, make
 
 
 class Inside:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
+from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Policy, RetryableError, Runtime, State, ToolCall, ToolContext, tool
 from clicket.errors import NotFound, UsageError
 from clicket.model import fold, result_of
-from tests.scenarios.kit import assert_sound, make, states, types
 
 STAGES = ["find", "authorize", "validate", "execute", "process", "persist"]
 
@@ -54,7 +54,13 @@ def numbers(n: int) -> Iterator[int]:
 
 @tool
 def shapes(order: Order, at: Point, note: Annotated[str, "What to write on it"] = "") -> dict[str, Any]:
-    return {"order": type(order).__name__, "count": order.count, "at": type(at).__name__, "sum": at.x + at.y, "note": note}
+    return {
+        "order": type(order).__name__,
+        "count": order.count,
+        "at": type(at).__name__,
+        "sum": at.x + at.y,
+        "note": note,
+    }
 
 
 class Both:

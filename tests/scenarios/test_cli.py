@@ -17,12 +17,13 @@ import pytest
 
 from clicket.cli import main
 from clicket.cli.commands.call import read_arguments
+from clicket.cli.commands.ps import remark
 from clicket.cli.render import bars_of
 from clicket.cli.terminal import clean
-from clicket.cli.words import duration, parse_duration, shortened, size
+from clicket.cli.words import duration, parse_duration, shortened, size, what_happened
 from clicket.errors import UsageError
 from clicket.kernel import State
-from clicket.model import Event, fold
+from clicket.model import Event, Record, fold
 
 TOOLS = '''
 import asyncio, os
@@ -83,6 +84,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(place)
     for name in [name for name in os.environ if name.startswith("CLICKET_")]:
         monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)  # a test runner's width is not the user's
     monkeypatch.setenv("CLICKET_TOOLS", "cli_tools")
     monkeypatch.setenv("NO_COLOR", "1")
     return place
@@ -296,6 +298,9 @@ class TestOtherProcesses:
         read_until(process, is_output)
         listed = json.loads(run("ps", "--json").stdout)["calls"]
         assert [(call["id"], call["state"]) for call in listed] == [("theirs", "streaming")]
+        drawn = run("show", "theirs").stdout
+        assert "▶" in drawn
+        assert "still running" in drawn
         done = run("cancel", "thei", "--reason", "enough", "--wait", "20s", "--json")
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads(done.stdout) == {
@@ -456,6 +461,46 @@ class TestLooking:
             ("memory", "none"), ("sqlite", "process"), ("sqlite", "power"),
         ]  # fmt: skip
         assert all(0 < figure["p50"] <= figure["p99"] for figure in figures)
+
+    def test_show_of_what_went_wrong(self, inside: Run) -> None:
+        inside("call", "add", '{"a": "x", "c": 1}', "--id", "refused")
+        shown = inside("show", "refused").stdout
+        assert "refused (invalid_input)" in shown
+        assert "/a  " in shown
+        assert "clicket tools add" in shown
+        inside("call", "boom", "--id", "broken")
+        shown = inside("show", "broken", "--events").stdout
+        assert "tool_error  KeyError" in shown
+        assert "\x1b" not in shown
+        inside("call", "big", "size=5000", "--id", "cut")
+        assert "the whole is artifact sha256-" in inside("show", "cut").stdout
+        inside("call", "big", "size=5000", "--id", "cut", "--json")
+
+    def test_tail_of_an_ended_call_tells_it_again(self, inside: Run) -> None:
+        inside("call", "flaky", "--id", "one")
+        told = inside("tail", "one")
+        assert told.returncode == 0
+        assert "attempt 2 in" in told.stdout
+        assert "1/2  half" in told.stdout
+        later = inside("tail", "one", "--after", "5", "--json").stdout.splitlines()
+        assert json.loads(later[0])["seq"] == 6
+        inside("call", "boom", "--id", "two")
+        assert inside("tail", "two").returncode == 1
+
+    def test_bench_and_gc_in_words(self, inside: Run) -> None:
+        table = inside("bench", "--seconds", "0.1").stdout
+        assert "kill -9" in table
+        assert "calls/s" in table
+        inside("call", "add", "a=1", "b=2")
+        assert "1 calls ended more than" in inside("gc", "--older-than", "0", "--dry-run").stdout
+
+    def test_doctor_names_an_old_sqlite(self, inside: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
+        monkeypatch.setenv("CLICKET_TOOLS", "cli_nothing")
+        told = inside("doctor")
+        assert told.returncode == 1
+        assert "can corrupt a database in WAL mode" in told.stdout
+        assert "✗ tools" in told.stdout
 
     def test_reader_that_leaves_is_no_error(self, start: Start, run: Run) -> None:
         run("call", "add", "a=1", "b=2")
@@ -638,6 +683,50 @@ class TestWords:
         }  # fmt: skip
         assert read_arguments([' {"a": 1}'], schema) == ' {"a": 1}'
         assert read_arguments([], schema) == {}
+
+
+def event(kind: str, state: State = State.RUNNING, **data: Any) -> Event:
+    return Event(call_id="c", seq=1, at=0.0, type=kind, state=state, data=data)  # type: ignore[arg-type]
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("happened", "told"),
+        [
+            (event("created", tool="t", refused={"size": 9}), "t, arguments refused (9 bytes)"),
+            (event("state_changed", to="retrying", attempt=1, delay=0.25), "↻ retrying  attempt 2 in 250 ms"),
+            (
+                event("state_changed", to="retrying", attempt=1, delay=None),
+                "↻ retrying  attempt 2 when somebody approves",
+            ),
+            (event("state_changed", to="pending", waiting_for="approval"), "◌ pending  waiting for approval"),
+            (event("state_changed", to="completed", output=[1], duration=2.0), "✓ completed  [1]  2 s"),
+            (event("state_changed", to="completed", truncated=True, content="a\nb"), "✓ completed  a⏎b"),
+            (event("stage_ended", stage="find", outcome="tool_not_found", duration=0.5), "find tool_not_found  500 ms"),
+            (event("progress", step=3, total_steps=None, percentage=None, status="s"), "3  s"),
+            (event("cancel_requested", reason=""), "asked to stop"),
+            (event("approval_requested"), "waiting for a person's word"),
+            (event("approval_given", approved=True, by="ann", reason="fine"), "approved by ann: fine"),
+            (event("approval_given", approved=False), "denied by somebody"),
+            (event("late_result", output=5), "came too late: 5"),
+            (event("late_result", error={"message": "no"}), "came too late: no"),
+            (event("heartbeat"), "alive"),
+            (event("note", text="\x1b[1mhi"), "�[1mhi"),
+        ],
+    )
+    def test_every_event_is_a_sentence(self, happened: Event, told: str) -> None:
+        assert what_happened(happened).plain == told
+
+    def test_remarks_of_ps(self) -> None:
+        def record(**changes: Any) -> Record:
+            return Record(id="c", tool="t", thread="x", created_at=0.0, **{"state": State.RUNNING, **changes})
+
+        assert remark(record()).plain == ""
+        assert remark(record(waiting_for="approval")).plain == "waiting for approval"
+        assert remark(record(cancel_requested=True)).plain == "cancel requested"
+        assert remark(record(progress={"percentage": 50.0, "status": "half"})).plain == "50 %  half"
+        assert remark(record(progress={"percentage": None, "status": "some"})).plain == "some"
+        assert remark(record(state=State.COMPLETED, content="out")).plain == "out"
 
 
 class TestTimeline:

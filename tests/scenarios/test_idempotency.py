@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_sound, eventually, make
 
 from clicket import Conflict, RetryableError, State, ToolContext, tool
-from tests.scenarios.kit import assert_sound, eventually, make
 
 
 class Counted:
@@ -111,7 +111,9 @@ async def test_many_at_once_with_one_id_run_once(store: str) -> None:
     async with make([counted.tool], store) as rt:
         asks = [asyncio.create_task(rt.call("work", {"a": 1}, id="x")) for _ in range(20)]
         handles = await asyncio.gather(*(rt.submit("work", {"a": 1.0}, id="x") for _ in range(20)))
-        conflicts = await asyncio.gather(*(rt.submit("work", {"a": 2}, id="x") for _ in range(5)), return_exceptions=True)
+        conflicts = await asyncio.gather(
+            *(rt.submit("work", {"a": 2}, id="x") for _ in range(5)), return_exceptions=True
+        )
         assert [type(c) for c in conflicts] == [Conflict] * 5
         await eventually(lambda: counted.runs)
         counted.gate.set()
@@ -192,7 +194,9 @@ async def test_two_processes_that_submit_one_id_share_one_call(sqlite: str) -> N
     async with make([counted.tool], sqlite) as one, make([counted.tool], sqlite) as two:
         for i in range(20):
             results = await asyncio.gather(
-                one.call("work", {"a": i}, id=f"x{i}"), two.call("work", {"a": i}, id=f"x{i}"), two.call("work", {"a": i}, id=f"x{i}")
+                one.call("work", {"a": i}, id=f"x{i}"),
+                two.call("work", {"a": i}, id=f"x{i}"),
+                two.call("work", {"a": i}, id=f"x{i}"),
             )
             assert results[0] == results[1] == results[2]
             assert_sound(await one.get(f"x{i}"))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from clicket import Runtime, State, tool
 from tests.scenarios import process_tools
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, eventually, make, states
+
+from clicket import Runtime, State, tool
 
 TOOLS = [
     process_tools.add, process_tools.where_am_i, process_tools.hang_with_child, process_tools.slow_at_first,

@@ -12,11 +12,12 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.scenarios.journal_world import NAMES, World
 
 PICK = st.integers(0, 20)
+CALLS = st.tuples(st.sampled_from(NAMES), st.booleans(), st.sampled_from([None, None, 5.0, 25.0]))  # name, stubborn, deadline
 
 
 class JournalMachine(RuleBasedStateMachine):
@@ -48,19 +49,26 @@ class JournalMachine(RuleBasedStateMachine):
     def pick(self, number: int) -> Any:
         return self.world.processes[number % len(self.world.processes)]
 
+    @initialize(calls=st.lists(CALLS, min_size=1, max_size=3))
+    def begin(self, calls: list[Any]) -> None:
+        for call in calls:
+            self.do(self.world.submit(*call))
+
     @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
-    @rule(name=st.sampled_from(NAMES), stubborn=st.booleans(), deadline=st.sampled_from([None, None, 5.0, 25.0]))
-    def submit(self, name: str, stubborn: bool, deadline: float | None) -> None:
-        self.do(self.world.submit(name, stubborn, deadline))
+    @rule(call=CALLS)
+    def submit(self, call: Any) -> None:
+        self.do(self.world.submit(*call))
 
     @precondition(lambda self: self.world.bodies)
     @rule(number=PICK, word=st.sampled_from(["return", "return", "fail", "retry", "emit", "progress"]))
     def tell(self, number: int, word: str) -> None:
         self.do(self.world.tell(self.world.bodies[number % len(self.world.bodies)], word))
 
-    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]))
-    def advance(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]), listen=st.booleans())
+    def advance(self, seconds: float, listen: bool) -> None:
         self.do(self.world.advance(seconds))
+        if listen:
+            self.do(self.world.listen())
 
     @precondition(lambda self: self.is_open and self.world.ids)
     @rule(number=PICK, process=PICK)
@@ -91,39 +99,28 @@ class JournalMachine(RuleBasedStateMachine):
         self.do(self.world.cancel_from_outside(self.world.ids[number % len(self.world.ids)]))
 
     @precondition(lambda self: self.is_open)
-    @rule()
-    def listen(self) -> None:
-        self.do(self.world.listen())
-
-    @precondition(lambda self: self.is_open)
     @rule(approved=st.booleans())
     def decide(self, approved: bool) -> None:
         self.do(self.world.decide(approved))
 
     @precondition(lambda self: self.is_open)
-    @rule(number=PICK)
-    def hold_the_disk(self, number: int) -> None:
-        self.pick(number).door.holding = True
+    @rule(number=PICK, what=st.sampled_from(["hold", "release", "step", "fail", "lose"]), times=st.integers(1, 4))
+    def disk(self, number: int, what: str, times: int) -> None:
+        """It is held up; it goes on, at once or write by write; the next writes fail; or they succeed, and nobody is told."""
+        door = self.pick(number).door
 
-    @precondition(lambda self: any(process.door.held for process in self.world.processes))
-    @rule(number=st.sampled_from([1, None]))
-    def release_the_disk(self, number: int | None) -> None:
         async def step() -> None:
-            for process in self.world.processes:
-                process.door.release(number)
+            if what == "hold":
+                door.holding = True
+            elif what == "fail":
+                door.failing = times
+            elif what == "lose":
+                door.losing = times
+            else:
+                door.release(1 if what == "step" else None)
             await self.world.settle()
 
         self.do(step())
-
-    @precondition(lambda self: self.is_open)
-    @rule(number=PICK, times=st.integers(1, 4), lose=st.booleans())
-    def break_the_disk(self, number: int, times: int, lose: bool) -> None:
-        """The next writes fail; or they succeed, and their answers are lost."""
-        door = self.pick(number).door
-        if lose:
-            door.losing = times
-        else:
-            door.failing = times
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)
@@ -136,7 +133,7 @@ class JournalMachine(RuleBasedStateMachine):
         """Also while another still runs: its lease is thought to have run out."""
         self.do(self.world.reopen())
 
-    @precondition(lambda self: self.is_open and not any(body.stubborn for body in self.world.bodies))
+    @precondition(lambda self: self.is_open)
     @rule(number=PICK)
     def leave(self, number: int) -> None:
         self.do(self.world.leave(self.pick(number)))

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_loop_is_free, eventually, make
 
 from clicket import QueueFull, State, ToolCall, tool
-from tests.scenarios.kit import assert_loop_is_free, eventually, make
 
 
 class Gauge:
@@ -269,7 +269,9 @@ async def test_cancelled_and_expired_calls_in_the_line_give_their_places_back(st
     async with make([hold, narrow], store, max_concurrency=2, max_queue=50) as rt:
         holders = [await rt.submit("hold"), await rt.submit("narrow")]
         for _ in range(3):
-            line = [await rt.submit("hold" if i % 2 else "narrow", deadline=0.02 if i % 3 == 0 else None) for i in range(40)]
+            line = [
+                await rt.submit("hold" if i % 2 else "narrow", deadline=0.02 if i % 3 == 0 else None) for i in range(40)
+            ]
             for i, handle in enumerate(line):
                 if i % 3:
                     assert await handle.cancel()

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
+from tests.scenarios.kit import eventually, make
 
 from clicket import NativeTool, State, ToolContext
 from clicket.errors import UsageError
-from tests.scenarios.kit import eventually, make
+
+NO_ARGUMENTS = {"type": "object", "properties": {}}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
 class Notes(NativeTool, timeout=5, tags="notes"):
     """Keeps what it is told."""
 
-    input_schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    input_schema = TEXT
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -79,7 +82,7 @@ async def test_each_thread_has_a_state_of_its_own_opened_once_and_closed_at_exit
 
 async def test_an_instance_may_be_registered_and_is_not_itself_used(store: str) -> None:
     class Greeter(NativeTool):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
 
         def __init__(self, greeting: str) -> None:
             self.greeting = greeting
@@ -105,7 +108,7 @@ async def test_calls_of_one_thread_do_not_meet_and_threads_do_not_wait_for_each_
     gate = asyncio.Event()
 
     class Busy(NativeTool):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
 
         async def run(self, arguments: dict[str, Any], ctx: ToolContext) -> None:
             inside[ctx.thread] = inside.get(ctx.thread, 0) + 1
@@ -154,7 +157,7 @@ async def test_a_session_that_could_not_be_opened_is_tried_again(store: str) -> 
     tries = []
 
     class Moody(NativeTool, max_retries=0):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
 
         def open(self, thread: str) -> None:
             tries.append(thread)
@@ -176,7 +179,7 @@ async def test_a_close_that_fails_harms_neither_the_other_sessions_nor_the_exit(
     closed = []
 
     class Clumsy(NativeTool):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
 
         def open(self, thread: str) -> None:
             self.thread = thread
@@ -198,7 +201,7 @@ async def test_a_blocking_session_runs_off_the_loop_and_closes_there_too(store: 
     threads = []
 
     class Blocking(NativeTool):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
 
         def _here(self) -> None:
             threads.append(threading.current_thread() is threading.main_thread())
@@ -219,7 +222,7 @@ async def test_a_blocking_session_runs_off_the_loop_and_closes_there_too(store: 
 
 async def test_options_come_as_class_keywords_or_attributes(store: str) -> None:
     class Slow(NativeTool, name="slow-tool", description="Never ends."):
-        input_schema = {"type": "object", "properties": {}}
+        input_schema = NO_ARGUMENTS
         timeout = 0.05
 
         async def run(self, arguments: dict[str, Any], ctx: ToolContext) -> None:

@@ -6,21 +6,22 @@ import asyncio
 import enum
 import json
 import re
+import threading
 import uuid
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pydantic import BaseModel
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, label, make
 
 from clicket import State, ToolContext, tool
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, make
 
 NOTE = re.compile(r"\n\[clicket: cut; (\d+) bytes in all, the whole is artifact (sha256-[0-9a-f]{64})\]$")
 
@@ -40,7 +41,9 @@ class Model(BaseModel):
     tags: set[str] = {"a"}
 
 
-Pair = namedtuple("Pair", "left right")
+class Pair(NamedTuple):
+    left: int
+    right: int
 
 
 def returning(value: Any, **options: Any) -> Any:
@@ -142,15 +145,15 @@ async def test_a_result_of_any_depth_ends_the_call_one_way_or_the_other(store: s
         ([1, "a", None], [1, "a", None]),
         ((1, (2, 3)), [1, [2, 3]]),
         ({"a": {"b": []}}, {"a": {"b": []}}),
-        ({1: "a", True: "b", None: "c"}, {"true": "b", "null": "c"}),
-        ({1, 1}, [1]),
+        ({1: "a", None: "c"}, {"1": "a", "null": "c"}),
+        ({1}, [1]),
         (frozenset({"x"}), ["x"]),
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         (defaultdict(list, {"a": [1]}), {"a": [1]}),
         (Pair(1, 2), [1, 2]),
         (Colour.RED, "red"),
         ({Colour.RED: Colour.RED}, {"red": "red"}),
-        (datetime(2024, 5, 6, 7, 8, tzinfo=timezone.utc), "2024-05-06T07:08:00+00:00"),
+        (datetime(2024, 5, 6, 7, 8, tzinfo=UTC), "2024-05-06T07:08:00+00:00"),
         (date(2024, 5, 6), "2024-05-06"),
         (timedelta(seconds=90), 90.0),
         (Decimal("1.10"), "1.10"),
@@ -160,15 +163,13 @@ async def test_a_result_of_any_depth_ends_the_call_one_way_or_the_other(store: s
         ([Thing("x")], [{"name": "x", "parts": []}]),
         (Model(when=date(2024, 1, 2)), {"when": "2024-01-02", "tags": ["a"]}),
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=label,
 )
 async def test_well_known_values_become_json(store: str, value: Any, plain: Any) -> None:
     async with make([returning(value)], store) as rt:
         result = await rt.call("give")
         record = await rt.get(result.call_id)
     assert result.error is None
-    if type(value) is dict and 1 in value:  # 1 and True are one key in Python: only what is left can be told
-        plain = {json.dumps(k): v for k, v in value.items()}
     assert result.output == plain
     assert type(result.output) is type(plain)
     assert record.output == plain
@@ -245,7 +246,9 @@ async def test_a_forged_note_is_told_from_a_real_one(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"rows": list(range(2_000)), "pair": (1, 2)}, [Thing("é" * 500, [1])] * 5, {"t": "🙂" * 1_000}], ids=["dict", "dataclasses", "text"]
+    "value",
+    [{"rows": list(range(2_000)), "pair": (1, 2)}, [Thing("é" * 500, [1])] * 5, {"t": "🙂" * 1_000}],
+    ids=["dict", "dataclasses", "text"],
 )
 async def test_big_json_is_cut_as_text_and_kept_as_json(store: str, value: Any) -> None:
     async with make([returning(value, max_result_size=1_000)], store) as rt:
@@ -309,6 +312,22 @@ async def test_a_10_mb_result_does_not_stop_the_loop(store: str, kind: str) -> N
 
     async with make([returning(value)], store) as rt:
         await assert_loop_is_free(lambda: rt.call("give"))
+
+
+async def test_stuck_tools_do_not_hold_up_big_results_of_others(store: str) -> None:
+    gate = threading.Event()
+
+    @tool(timeout=0.05)
+    def stuck() -> None:
+        gate.wait(30)
+
+    try:
+        async with make([stuck, returning({"rows": ["x" * 100] * 30_000})], store, worker_threads=1) as rt:
+            assert (await rt.call("stuck")).metadata["abandoned"]
+            assert (await asyncio.wait_for(rt.call("give"), 10)).artifact
+            gate.set()
+    finally:
+        gate.set()
 
 
 async def test_a_call_that_fails_to_be_kept_harms_no_other(store: str) -> None:

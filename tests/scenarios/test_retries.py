@@ -8,11 +8,11 @@ import time
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_sound, label, make, states
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.execution.retry import MAX_DELAY, backoff
 from clicket.tools.options import Options
-from tests.scenarios.kit import assert_sound, make, states
 
 
 class Http(Exception):
@@ -61,7 +61,7 @@ def failing(*errors: BaseException, **options: Any) -> tuple[Any, list[int]]:
         Http(504, "response"),
         Certain(retryable=True),
     ],
-    ids=repr,
+    ids=label,
 )
 async def test_errors_that_say_they_are_transient_are_tried_again(store: str, error: Exception) -> None:
     flaky, seen = failing(error, error)
@@ -95,7 +95,7 @@ async def test_errors_that_say_they_are_transient_are_tried_again(store: str, er
         asyncio.CancelledError(),
         MemoryError(),
     ],
-    ids=repr,
+    ids=label,
 )
 async def test_other_errors_are_not(store: str, error: BaseException) -> None:
     flaky, seen = failing(error)
@@ -222,7 +222,9 @@ def test_backoff_doubles_is_jittered_and_capped() -> None:
         assert all(most / 2 <= delay <= most for delay in drawn)
         assert len(set(drawn)) > 100
     assert backoff(500, options, error, random.Random(0)) <= MAX_DELAY
-    same = [[backoff(n, options, error, chance) for n in range(1, 6)] for chance in (random.Random(7), random.Random(7))]
+    same = [
+        [backoff(n, options, error, chance) for n in range(1, 6)] for chance in (random.Random(7), random.Random(7))
+    ]
     assert same[0] == same[1]
 
 

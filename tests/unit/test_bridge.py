@@ -35,7 +35,9 @@ async def test_a_blocking_function_runs_off_the_loop(workers: Workers) -> None:
     assert await workers.run(lambda: 7) == 7
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopIteration(5), MemoryError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopIteration(5), MemoryError()], ids=repr
+)
 async def test_whatever_it_raises_comes_back_and_the_thread_lives_on(workers: Workers, error: BaseException) -> None:
     def fail() -> None:
         raise error

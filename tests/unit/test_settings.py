@@ -76,7 +76,9 @@ def test_text_of_the_environment_is_converted() -> None:
         ({}, {"cancel_grace": -1}, "cancel_grace"),
     ],
 )
-def test_values_that_do_not_fit_are_refused_with_their_origin(environ: dict[str, str], given: dict[str, Any], word: str) -> None:
+def test_values_that_do_not_fit_are_refused_with_their_origin(
+    environ: dict[str, str], given: dict[str, Any], word: str
+) -> None:
     with pytest.raises(UsageError, match=word):
         Settings.load(environ=environ, **given)
 
@@ -106,7 +108,9 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
         Settings.load(file=tmp_path / "bad.toml", environ={})
 
 
-@pytest.mark.parametrize("wrong", [{"max_concurrency": 0}, {"lease": -1.0}, {"durability": "x"}, {"worker_threads": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"max_concurrency": 0}, {"lease": -1.0}, {"durability": "x"}, {"worker_threads": -1}]
+)
 def test_settings_made_by_hand_are_checked_too(wrong: Any) -> None:
     with pytest.raises(UsageError):
         Settings(**wrong)

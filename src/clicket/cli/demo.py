@@ -158,6 +158,7 @@ async def refused(stage: Stage, runtime: Runtime) -> None:
         {
             "it is refused as invalid_input": record.error is not None and record.error.code == "invalid_input",
             "both mistakes are named": len(problems) == 2 and any(p["path"] == "/city" for p in problems),
+            "the near miss is named": record.error is not None and "Did you mean 'unit'" in record.error.message,
             "the tool did not run": not record.attempts,
         },
     )

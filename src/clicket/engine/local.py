@@ -29,6 +29,8 @@ from clicket.tools import Registry, Tool
 __all__ = ["Limits", "LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
+_Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
+"""Of a tool's calls: the lane, the needs, whether one call at a time per thread, and the retries."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ class LocalEngine:
             (
                 Find(registry),
                 Authorize(policy),
-                Validate(registry, max_size=limits.max_arguments_size),
+                Validate(max_size=limits.max_arguments_size),
                 Execute(self.runner),
                 Process(store, self.results),
                 Persist(self.journal),
@@ -92,7 +94,7 @@ class LocalEngine:
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
         self.tasks: set[asyncio.Task[None]] = set()
-        self._needs: dict[tuple[Tool, str], tuple[Any, ...]] = {}
+        self._plans: dict[Tool, _Plan] = {}
         self._loop = asyncio.get_running_loop()
 
     # Accepting.
@@ -101,13 +103,14 @@ class LocalEngine:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable."""
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
+        minted = new_id()
         call = LiveCall(
             request=request,
-            id=request.id or new_id(),
+            id=request.id or minted,
             caller=caller,
             created_at=self.clock.now(),
             submitted_at=self.clock.monotonic(),
-            idempotency_key=new_id(),
+            idempotency_key=minted,
         )
         if prefer_sync:
             call.prefer_sync = True
@@ -133,9 +136,28 @@ class LocalEngine:
     def fit(self, call: LiveCall) -> None:
         """Work out where the call runs and what it needs for that."""
         tool = call.required_tool()
-        call.retries_left = max(tool.options.max_retries - max(call.attempt - 1, 0), 0)
-        call.lane = lane_of(tool, prefer_sync=call.prefer_sync)
-        call.needs = self._needs_of(call, tool)
+        plan = self._plans.get(tool)
+        if plan is None:
+            plan = self._plans[tool] = self._plan(tool, lane_of(tool))
+        if call.prefer_sync:
+            plan = self._plan(tool, lane_of(tool, prefer_sync=True))
+        call.lane, needs, exclusive, retries = plan
+        if exclusive:
+            needs = (*needs, ("session", tool.name, call.thread, 1))
+        if self.limits.max_thread_concurrency is not None:
+            needs = (*needs, ("thread", call.thread, self.limits.max_thread_concurrency))
+        call.needs = needs
+        call.retries_left = retries if call.attempt < 2 else max(retries - call.attempt + 1, 0)
+
+    def _plan(self, tool: Tool, lane: str) -> _Plan:
+        needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self.limits.max_concurrency),)
+        if lane == "thread":
+            needs = (*needs, ("lane", lane, self.limits.worker_threads))
+        elif lane == "process":
+            needs = (*needs, ("lane", lane, self.limits.worker_processes))
+        if tool.options.max_concurrency is not None:
+            needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
+        return lane, needs, getattr(tool, "exclusive", False), tool.options.max_retries
 
     def queue(self, call: LiveCall) -> None:
         """Take a slot now or stand in line. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
@@ -176,36 +198,24 @@ class LocalEngine:
         """The slot is taken: say so, and start once that is durable."""
         if call.queue_timer is not None:
             call.queue_timer.cancel()
-        if call.state is State.PENDING:
-            self.journal.advance(call, State.INITIALIZING)
         if call.lane != "process":
-            self.runner.stage_start(call)
+            self.journal.start(call, call.attempt + 1)
+        elif call.state is State.PENDING:
+            self.journal.advance(call, State.INITIALIZING)
         self.journal.commit(call, self._launch)
-
-    def _needs_of(self, call: LiveCall, tool: Tool) -> tuple[Any, ...]:
-        needs = self._needs.get((tool, call.lane))
-        if needs is None:
-            lanes = {"thread": self.limits.worker_threads, "process": self.limits.worker_processes}
-            needs = ((RUNTIME, self.limits.max_concurrency),)
-            needs += tuple(("lane", lane, size) for lane, size in lanes.items() if lane == call.lane)
-            if tool.options.max_concurrency is not None:
-                needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-            self._needs[tool, call.lane] = needs
-        if self.limits.max_thread_concurrency is not None:
-            needs = (*needs, ("thread", call.thread, self.limits.max_thread_concurrency))
-        if getattr(tool, "exclusive", False):
-            needs = (*needs, ("session", tool.name, call.thread, 1))
-        return needs
 
     # Running and settling.
 
     def _launch(self, call: LiveCall, error: ClicketError | None) -> None:
-        self._accepted(call, error)
-        if error is None:
-            if call.settling:
-                self.limiter.release(call)
-            else:
-                self._start(call)
+        if error is not None or call.accepted is not None:
+            self._accepted(call, error)
+        if error is not None:
+            return
+        if call.settling:
+            self.limiter.release(call)
+        else:
+            call.task = task = self._loop.create_task(self._drive(call))
+            self.tasks.add(task)
 
     async def _drive(self, call: LiveCall) -> None:
         try:
@@ -217,9 +227,7 @@ class LocalEngine:
         except Exception:
             logger.exception("call %s could not be brought to its end", call.id)
         finally:
-            task = asyncio.current_task()
-            if task is not None:
-                self.tasks.discard(task)
+            self.tasks.discard(call.task)  # signing itself off saves the loop a callback
 
     def _accepted(self, call: LiveCall, error: ClicketError | None) -> None:
         """The first commit of a call is through, or refused: then the call does not exist."""
@@ -245,7 +253,8 @@ class LocalEngine:
         else:
             call.settled = True
             call.result = result_from(call)
-            self._accepted(call, None)
+            if call.accepted is not None:
+                fulfil(call.accepted)
             self.forget(call)
             self.answer(call, None)
         if call.abandoned:
@@ -378,24 +387,21 @@ class LocalEngine:
             known.append(call)
 
     def forget(self, call: LiveCall) -> None:
-        for timer in (call.deadline_timer, call.queue_timer):
-            if timer is not None:
-                timer.cancel()
+        if call.deadline_timer is not None:
+            call.deadline_timer.cancel()
+        if call.queue_timer is not None:
+            call.queue_timer.cancel()
         known = self.live.get(call.id)
-        if known is not None and call in known:
+        if known == [call]:
+            del self.live[call.id]
+        elif known is not None and call in known:
             known.remove(call)
-            if not known:
-                del self.live[call.id]
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Every task has a parent: the engine waits for its tasks when it closes."""
         task = self._loop.create_task(coroutine)
         self.tasks.add(task)
         task.add_done_callback(self._task_ended)
-
-    def _start(self, call: LiveCall) -> None:
-        """`spawn` for the task that every call needs: it signs itself off, which saves the loop a callback."""
-        self.tasks.add(self._loop.create_task(self._drive(call)))
 
     def spawn_later(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """For timers: make the coroutine only when its time has come."""
@@ -427,5 +433,5 @@ def result_from(call: LiveCall) -> ToolResult:
         cached=False,
         duration=call.duration,
         stages=call.stages,
-        metadata={**(call.request.metadata or {}), **call.metadata},
+        metadata={**call.request.metadata, **call.metadata} if call.request.metadata else call.metadata,
     )

@@ -20,6 +20,7 @@ from clicket.ports import Stored
 __all__ = ["Recovered", "recover"]
 
 _BATCH = 200
+_AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
 class Recovered(msgspec.Struct, kw_only=True):
@@ -88,9 +89,10 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
 def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored) -> str:
     """Decide by what the journal says; the answer is the report's field."""
     started = call.state in (State.RUNNING, State.STREAMING)
+    deaths = _deaths(call)
     engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
-    if stored.claims > engine.limits.max_claims:
-        text = f"its worker died {stored.claims - 1} times; it is not tried again. Look at the tool, then submit a new call."
+    if deaths >= engine.limits.max_claims:
+        text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
         _fail(engine, call, "outcome_unknown", text)
         return "unknown"
     if started and not (record.cancel_requested and engine.registry.find(call.tool_name)[0].options.repeatable):
@@ -100,6 +102,14 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
         engine.pipeline.stop(call, "cancel", engine.settled)
         return "cancelled"
     return _queue_again(engine, call, record, "queued")
+
+
+def _deaths(call: LiveCall) -> int:
+    """How often a worker died over this call. Waiting, and being handed back, is no death."""
+    before = sum(
+        1 for event in call.events if event.type == "note" and "claims" in event.data and event.state in _AT_WORK
+    )
+    return before + (call.state in _AT_WORK)
 
 
 def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str:

@@ -33,12 +33,13 @@ class Limiter:
         self._order = itertools.count()
         self._groups: dict[_Group, list[_Place]] = {}
         self._ready: list[tuple[int, int, _Group]] = []
+        self._left: dict[_Group, int] = {}
         self._parked: dict[Key, set[_Group]] = {}
 
     def take(self, call: LiveCall, *, force: bool = False) -> bool:
         """Take a slot now, or stand in line (False), or raise `QueueFull`. Nobody overtakes an equal."""
         needs = call.needs
-        if (self.queued == 0 or needs not in self._groups) and self._exhausted(needs) is None:
+        if (not self._groups or needs not in self._groups) and self._exhausted(needs) is None:
             self._occupy(call)
             return True
         if self.queued >= self.max_queue and not force:
@@ -66,16 +67,28 @@ class Limiter:
                 del used[key]
             else:
                 used[key] -= 1
-            for group in self._parked.pop(key, ()):
-                self._offer(group)
+            if self._parked:
+                for group in self._parked.pop(key, ()):
+                    self._offer(group)
         if self._ready:
             self._advance()
 
     def leave(self, call: LiveCall) -> None:
         """A call left the line without starting (cancelled, timed out); its place is passed over when it comes up."""
-        if call.queued:
-            call.queued = False
-            self.queued -= 1
+        if not call.queued:
+            return
+        call.queued = False
+        self.queued -= 1
+        places = self._groups[call.needs]
+        self._left[call.needs] = left = self._left.get(call.needs, 0) + 1
+        if left > 32 and left * 2 > len(places):  # mostly ghosts: they must not pile up behind a slot that never moves
+            del self._left[call.needs]
+            places[:] = [place for place in places if place[2].queued]
+            heapq.heapify(places)
+            if places:
+                self._offer(call.needs)
+            else:
+                del self._groups[call.needs]
 
     def _offer(self, group: _Group) -> None:
         places = self._groups.get(group)
@@ -100,6 +113,7 @@ class Limiter:
                 self._offer(group)
             else:
                 del self._groups[group]
+                self._left.pop(group, None)
             if call.queued:
                 call.queued = False
                 self.queued -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import isfinite
 from typing import Any
 
 from clicket.errors import ClicketError, RetryableError
@@ -38,9 +39,9 @@ def _status(error: BaseException) -> Any:
 
 def backoff(retry: int, options: Options, error: BaseException, chance: random.Random) -> float:
     """Seconds before retry number `retry` (1, 2, …): doubled, jittered, capped, never shorter than Retry-After."""
-    delay = min(options.retry_delay * 2.0 ** (retry - 1), MAX_DELAY) * (0.5 + chance.random() / 2)
+    delay = min(options.retry_delay * 2.0 ** min(retry - 1, 60), MAX_DELAY) * (0.5 + chance.random() / 2)
     asked = getattr(error, "retry_after", None)
-    return max(delay, float(asked)) if isinstance(asked, int | float) and asked > 0 else delay
+    return max(delay, float(asked)) if isinstance(asked, int | float) and isfinite(asked) else delay
 
 
 def describe(error: BaseException, *, retryable: bool) -> ToolError:

@@ -77,7 +77,8 @@ class Runner:
         """Attempt until an output counts (then it is `call.output`), or raise what ended the last attempt."""
         tool = call.required_tool()
         lane = self._lanes[call.lane]
-        call.sink = CallSink(self.journal, call)
+        if getattr(tool, "wants_context", True):
+            call.sink = CallSink(self.journal, call)
         try:
             if call.state is not State.RUNNING:  # the lane needs making ready, or a call is taken up again
                 if call.lane == "process":
@@ -120,14 +121,8 @@ class Runner:
 
     async def begin(self, call: LiveCall) -> None:
         """Intent before effect: the attempt's start is durable before the tool's code runs."""
-        self.stage_start(call)
+        self.journal.start(call, call.attempt + 1)
         await self.journal.flush(call)
-
-    def stage_start(self, call: LiveCall) -> None:
-        self.journal.advance(call, State.RUNNING)
-        call.attempt += 1
-        call.started_at = call.started_at or self.clock.now()
-        self.journal.record(call, "attempt_started", {"attempt": call.attempt})
 
     def stop(self, call: LiveCall, reason: str) -> None:
         """End what the call is doing now. The first reason counts."""
@@ -138,22 +133,21 @@ class Runner:
 
     # One attempt, by lane.
 
-    def _limits(self, call: LiveCall, tool: Tool) -> tuple[CallSink, list[Timer]]:
+    def _limits(self, call: LiveCall, tool: Tool) -> list[Timer]:
         """Start the attempt's clocks."""
         timeout = call.request.timeout or tool.options.timeout
-        sink: CallSink = call.sink
-        sink.begin(timeout)
+        if call.sink is not None:
+            call.sink.begin(timeout)
         timers: list[Timer] = []
         if timeout is not None:
             timers.append(self.clock.call_later(timeout, self.stop, call, "attempt"))
         if tool.options.idle_timeout is not None:
-            timers.append(_IdleTimer(self, call, sink, tool.options.idle_timeout))
-        return sink, timers
+            timers.append(_IdleTimer(self, call, tool.options.idle_timeout))
+        return timers
 
     async def _on_loop(self, call: LiveCall, tool: Tool) -> Any:
-        sink, timers = self._limits(call, tool)
-        task = asyncio.current_task()
-        assert task is not None
+        timers = self._limits(call, tool)
+        task = _task_of(call)
 
         def stop() -> None:
             task.cancel()
@@ -161,7 +155,7 @@ class Runner:
 
         call.stopper = stop
         try:
-            output = await tool.run(call.bound, context_for(call, sink))
+            output = await tool.run(call.bound, context_for(call, call.sink) if call.sink is not None else None)
         except asyncio.CancelledError:
             if call.stopping is None:
                 raise RuntimeError("the tool raised CancelledError though nobody cancelled it") from None
@@ -188,15 +182,17 @@ class Runner:
 
     async def _inline(self, call: LiveCall, tool: Tool) -> Any:
         """A sync body on the loop, by its author's wish: it cannot be stopped, so it has no deadline."""
+        if call.sink is None:
+            return tool.run(call.bound, None)
         call.sink.begin(None)
         return tool.run(call.bound, context_for(call, call.sink))
 
     async def _in_thread(self, call: LiveCall, tool: Tool) -> Any:
-        sink, timers = self._limits(call, tool)
+        timers = self._limits(call, tool)
         body = getattr(tool, "run_sync", None) or tool.run
         if tool.is_async and body is tool.run:
             body = _run_async_body(body)
-        ctx = context_for(call, ThreadSink(sink))
+        ctx = context_for(call, ThreadSink(call.sink)) if call.sink is not None else None
         bound = call.bound
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
@@ -204,10 +200,8 @@ class Runner:
         def done(value: Any, error: BaseException | None) -> None:
             if outcome.done():
                 self._returned(call, (value, error))
-            elif error is not None:
-                outcome.set_exception(_no_stop_iteration(error))
             else:
-                outcome.set_result(value)
+                fulfil(outcome, value, error)
 
         def give_up() -> None:
             if not outcome.done():
@@ -247,15 +241,14 @@ class Runner:
     async def _in_process(self, call: LiveCall, tool: Tool) -> Any:
         worker: Worker = call.worker or await self._prepare(call)
         call.worker = None
-        task = asyncio.current_task()
-        assert task is not None
+        task = _task_of(call)
         call.stopper = task.cancel
         sink: CallSink = call.sink
         timers: list[Timer] = [self.clock.call_later(_START_LIMIT, self.stop, call, "attempt")]
 
         def started() -> None:
             timers.pop().cancel()
-            timers.extend(self._limits(call, tool)[1])
+            timers.extend(self._limits(call, tool))
 
         def message(kind: str, data: Any) -> None:
             _relay(sink, kind, data)
@@ -293,8 +286,7 @@ class Runner:
         """A worker of its own for the call. A call that is told to stop meanwhile stops here."""
         if call.stopping is not None:
             raise Stopped(call.stopping)
-        task = asyncio.current_task()
-        assert task is not None
+        task = _task_of(call)
         call.stopper = task.cancel
         try:
             return await self.processes.acquire()
@@ -328,14 +320,16 @@ class Runner:
 class _IdleTimer:
     """Ends the attempt when its sink was silent for too long; looks again only when it might be."""
 
-    __slots__ = ("_call", "_limit", "_runner", "_sink", "_timer")
+    __slots__ = ("_call", "_limit", "_runner", "_since", "_timer")
 
-    def __init__(self, runner: Runner, call: LiveCall, sink: CallSink, limit: float) -> None:
-        self._runner, self._call, self._sink, self._limit = runner, call, sink, limit
+    def __init__(self, runner: Runner, call: LiveCall, limit: float) -> None:
+        self._runner, self._call, self._limit = runner, call, limit
+        self._since = runner.clock.monotonic()
         self._timer = runner.clock.call_later(limit, self._look)
 
     def _look(self) -> None:
-        left = self._sink.active_at + self._limit - self._runner.clock.monotonic()
+        active_at = self._since if self._call.sink is None else self._call.sink.active_at
+        left = active_at + self._limit - self._runner.clock.monotonic()
         if left <= 0:
             self._runner.stop(self._call, "idle")
         else:
@@ -345,19 +339,17 @@ class _IdleTimer:
         self._timer.cancel()
 
 
+def _task_of(call: LiveCall) -> asyncio.Task[None]:
+    assert call.task is not None, "the engine drives a call in a task of its own"
+    return call.task
+
+
 async def _absorb_cancel(task: asyncio.Task[Any]) -> None:
     """A body that swallowed its cancellation, or finished before it arrived, must not leave it to the stages after it."""
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
     while task.cancelling():
         task.uncancel()
-
-
-def _no_stop_iteration(error: BaseException) -> BaseException:
-    """A future cannot carry StopIteration."""
-    if isinstance(error, StopIteration):
-        return RuntimeError("the tool raised StopIteration")
-    return error
 
 
 def _run_async_body(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -82,6 +82,21 @@ class Journal:
             call.ended_at = now
         call.staged.append(Event(call.id, seq, now, "state_changed", to, body))
 
+    def start(self, call: LiveCall, attempt: int) -> None:
+        """Stage an attempt's start, with the states on the way to it, as one moment."""
+        at, id, edges, stage = self._now(), call.id, self._edges, call.staged.append
+        current, seq = call.state, call.seq
+        for to in (State.INITIALIZING, State.RUNNING) if current is State.PENDING else (State.RUNNING,):
+            if to not in edges[current]:
+                raise CALL.refusal(current, to)
+            seq += 1
+            stage(Event(id, seq, at, "state_changed", to, {"from": current._value_, "to": to._value_}))
+            current = to
+        stage(Event(id, seq + 1, at, "attempt_started", current, {"attempt": attempt}))
+        call.seq, call.state, call.attempt = seq + 1, current, attempt
+        if call.started_at is None:
+            call.started_at = at
+
     # Appending: one unit of a call at a time.
 
     def commit(self, call: LiveCall, then: Then | None = None) -> None:
@@ -130,10 +145,13 @@ class Journal:
             call.inflight = None
             if self.unsaved:
                 self.unsaved.discard(call)
-            self.publish(call, change.events)
+            if call.watchers or self.listeners:
+                self.publish(call, change.events)
+            else:
+                call.events += change.events
             for then in thens:
                 then(call, None)
-            if (call.staged or call.thens) and call.inflight is None:
+            if call.inflight is None and (call.staged or call.thens):
                 self._send(call)
         elif isinstance(error, Stale):
             self._spawn(self._rebase(call, change, thens))
@@ -144,6 +162,7 @@ class Journal:
 
     def _give_up(self, call: LiveCall, thens: list[Then], error: ClicketError) -> None:
         """Nothing of this unit, nor of what was staged behind it, will ever be written."""
+        self.unsaved.discard(call)
         call.inflight = None
         thens, call.thens, call.staged = thens + call.thens, [], []
         for then in thens:

@@ -47,6 +47,7 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     # What the stages work with.
     tool: Tool | None = None
     arguments: dict[str, Any] | None = None
+    check: Any = None
     bound: Any = None
     verdict: str = "allow"
     approved_by: str | None = None
@@ -58,6 +59,7 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     attempt: int = 0
     retries_left: int = 0
     worker: Any = None
+    task: asyncio.Task[None] | None = None
     late: tuple[Any, BaseException | None] | None = None
     started_at: float | None = None
     sink: Any = None

@@ -37,6 +37,7 @@ __all__ = [
 
 MAX_DEPTH = 100
 _PIECE = 256 * 1024
+_FLAT = frozenset({int, float, bool, type(None)})
 _BATCH = 4_000
 _MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
 
@@ -58,10 +59,11 @@ def json_pointer(path: list[str | int] | tuple[str | int, ...]) -> str:
 
 def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """Plain JSON arguments from a mapping or JSON text, the caller's object left alone; `InvalidInput` otherwise."""
-    if isinstance(given, str | bytes | bytearray):
-        return _refuse_or_copy(_parse_text(given, max_size, max_depth), max_depth)
-    if given is None:
-        return {}
+    if type(given) is not dict:
+        if isinstance(given, str | bytes | bytearray):
+            return _refuse_or_copy(_parse_text(given, max_size, max_depth), max_depth)
+        if given is None:
+            return {}
     if not isinstance(given, Mapping):
         hint = "Pass a mapping of parameter names to values, or JSON text."
         raise InvalidInput(f"arguments must be an object, not {_kind(given)}", hint)
@@ -77,7 +79,7 @@ def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) ->
 
 def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> dict[str, Any]:
     for value in given.values():
-        if isinstance(value, str | bytes) and len(value) > max_size:
+        if type(value) is str and len(value) > max_size:
             raise _too_large(len(value), max_size)
     try:
         text = encode(given if type(given) is dict else dict(given))
@@ -301,6 +303,8 @@ def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
     """Can the value be encoded in a blink? Looks at no more of it than it takes to say no."""
     if type(value) is str:
         return len(value) <= size
+    if type(value) is dict and len(value) <= 8 and _FLAT.issuperset(map(type, value.values())):
+        return True
     rest = [value]
     while rest:
         item = rest.pop()

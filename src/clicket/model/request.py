@@ -19,14 +19,11 @@ _MAX_NAME = 512
 
 def checked(request: ToolCall) -> ToolCall:
     """The request with clean names, or `UsageError`. An unknown tool's name may be anything; it is made printable."""
-    changes: dict[str, Any] = {}
-    tool: Any = request.tool
-    if type(tool) is not str:
-        tool = getattr(tool, "name", tool)
-        changes["tool"] = tool = tool if type(tool) is str else repr(tool)
-    if not (tool.isascii() and tool.isprintable() and len(tool) <= _MAX_NAME):
-        changes["tool"] = tool.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:_MAX_NAME]
-    _check_name("thread", request.thread)
+    tool, thread = request.tool, request.thread
+    if not (type(tool) is str and tool.isidentifier() and len(tool) <= _MAX_NAME and tool.isascii()):
+        request = msgspec.structs.replace(request, tool=_printable(tool))
+    if not (type(thread) is str and thread.isidentifier() and len(thread) <= _MAX_NAME and thread.isascii()):
+        _check_name("thread", thread)
     if request.id is not None:
         _check_name("id", request.id)
     if request.request_id is not None:
@@ -40,13 +37,17 @@ def checked(request: ToolCall) -> ToolCall:
     if request.metadata is not None:
         if not isinstance(request.metadata, Mapping):
             raise UsageError(f"metadata must be a mapping, not {type(request.metadata).__name__}.")
-        changes["metadata"] = plain_output(dict(request.metadata))[0]
-    return msgspec.structs.replace(request, **changes) if changes else request
+        request = msgspec.structs.replace(request, metadata=plain_output(dict(request.metadata))[0])
+    return request
+
+
+def _printable(tool: Any) -> str:
+    name = tool if type(tool) is str else getattr(tool, "name", tool)
+    text = name if type(name) is str else repr(name)
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:_MAX_NAME]
 
 
 def _check_name(what: str, value: Any) -> None:
-    if type(value) is str and 0 < len(value) <= _MAX_NAME and value.isascii() and "\x00" not in value:
-        return
     if type(value) is not str or not value or len(value) > _MAX_NAME or "\x00" in value:
         raise UsageError(f"{what} must be text of 1 to {_MAX_NAME} characters without NUL, not {value!r:.100}.")
     try:

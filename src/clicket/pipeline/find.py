@@ -15,4 +15,4 @@ class Find:
         self._find = registry.find
 
     def __call__(self, call: LiveCall) -> None:
-        call.tool = self._find(call.tool_name)[0]
+        call.tool, call.check = self._find(call.request.tool)

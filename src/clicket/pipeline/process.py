@@ -37,7 +37,7 @@ class Process:
             if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
                 return self._keep_spool(call, spool)
             output = spool.value()
-        if call.sink.announced or not is_small(output):
+        if (call.sink is not None and call.sink.announced) or not is_small(output):
             return self._in_thread(call, output)
         plain, encoded = plain_output(output)
         limit = call.required_tool().options.max_result_size
@@ -59,7 +59,7 @@ class Process:
             call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
             if type(call.output) is not str:
                 call.metadata["artifact_type"] = "json"
-        if call.sink.announced:
+        if call.sink is not None and call.sink.announced:
             # The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too.
             call.stream_artifact = call.metadata["stream_artifact"] = await self._keep(_Pieces(call.sink.spool))
 

@@ -7,30 +7,30 @@ from typing import Any
 from clicket.errors import InvalidInput
 from clicket.journal import LiveCall
 from clicket.model.codec import decode, encode, parse_arguments
-from clicket.tools import Registry, Tool
+from clicket.tools import Tool
 
 __all__ = ["Validate"]
 
-_CONTAINERS = (dict, list)
+_CONTAINERS = frozenset({dict, list})
 
 
 class Validate:
     name = "validate"
 
-    def __init__(self, registry: Registry, *, max_size: int) -> None:
-        self._find = registry.find
+    def __init__(self, *, max_size: int) -> None:
         self._max_size = max_size
 
     def __call__(self, call: LiveCall) -> None:
         arguments = parse_arguments(call.request.arguments, max_size=self._max_size)
-        tool, check = self._find(call.tool_name)
-        problems = check(arguments)
+        tool = call.required_tool()
+        problems = call.check(arguments)
         if problems:
             raise InvalidInput(
                 problems + _further(tool, arguments, problems), f"See the input schema of {call.tool_name!r}."
             )
         # What is on record must not change when a tool changes its arguments: containers are not shared with it.
-        own = decode(encode(arguments)) if any(type(v) in _CONTAINERS for v in arguments.values()) else arguments
+        shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
+        own = decode(encode(arguments)) if shared else arguments
         try:
             call.bound = tool.bind(own)
         except InvalidInput:

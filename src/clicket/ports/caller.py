@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Protocol, Unpack
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any, Protocol, Unpack
 
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
@@ -24,7 +24,9 @@ class Handle(Protocol):
 class Caller(Protocol):
     """The methods that run and watch calls."""
 
-    async def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult: ...
+    def call(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, ToolResult]: ...
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> Handle: ...
     def stream(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]

@@ -16,7 +16,7 @@ from clicket.ports import Append, Done, Duplicate, Owner, Query, Stale, Stored, 
 __all__ = ["MemoryStore"]
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, eq=False):
     id: str
     thread: str
     caller: str
@@ -39,8 +39,7 @@ class MemoryStore:
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: OrderedDict[int, _Call] = OrderedDict()
-        self._names: dict[tuple[str, str, str], int] = {}
-        self._by_id: dict[str, list[int]] = {}
+        self._by_id: dict[str, list[_Call]] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
@@ -61,23 +60,22 @@ class MemoryStore:
 
     def _apply(self, change: Append) -> ClicketError | None:
         if change.expect == 0:
-            name = (change.id, change.thread, change.caller)
-            if name in self._names:
+            found = self._by_id.get(change.id)
+            if found is None:
+                found = self._by_id[change.id] = []
+            elif any(c.thread == change.thread and c.caller == change.caller for c in found):
                 return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
             change.key = key = next(self._keys)
-            self._names[name] = key
-            self._by_id.setdefault(change.id, []).append(key)
-            call = _Call(
-                change.id, change.thread, change.caller, change.tool, key, change.fence, change.state,
-                change.created_at, change.ended_at, list(change.events),
-            )  # fmt: skip  # one row, as a table row
+            row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
+            call = _Call(*row, change.state, change.created_at, change.ended_at, list(change.events))
             self._calls[key] = call
+            found.append(call)
         else:
-            found = self._calls.get(change.key)
-            if found is None or found.events[-1].seq != change.expect or change.fence not in (found.fence, -1):
+            known = self._calls.get(change.key)
+            if known is None or known.events[-1].seq != change.expect or change.fence not in (known.fence, -1):
                 return Stale(f"call {change.id} was changed by another writer")
-            call = found
-            call.events.extend(change.events)
+            call = known
+            call.events += change.events
             if change.fence != -1:
                 call.state = change.state
                 call.ended_at = change.ended_at
@@ -95,10 +93,9 @@ class MemoryStore:
     def _remove(self, key: int) -> int:
         call = self._calls.pop(key)
         self._ended.pop(key, None)
-        del self._names[(call.id, call.thread, call.caller)]
-        keys = self._by_id[call.id]
-        keys.remove(key)
-        if not keys:
+        calls = self._by_id[call.id]
+        calls.remove(call)
+        if not calls:
             del self._by_id[call.id]
         removed = 0
         for name in call.artifacts:
@@ -110,7 +107,7 @@ class MemoryStore:
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         self._check_open()
-        calls = [self._calls[key] for key in reversed(self._by_id.get(id, ()))]
+        calls = reversed(self._by_id.get(id, ()))
         return [
             _stored(c)
             for c in calls

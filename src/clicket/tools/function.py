@@ -43,6 +43,7 @@ class FunctionTool(Generic[P, R]):
         self.input_schema: Mapping[str, Any] = binding.schema
         self.bind = binding.bind
         self.is_async, self.run = adapt(function, binding.context)
+        self.wants_context = binding.context is not None or not _is_plain(function)
         self.run_sync = adapt(run_sync, binding.context)[1] if run_sync is not None else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,6 +51,11 @@ class FunctionTool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
+
+
+def _is_plain(function: Any) -> bool:
+    """Generators emit what they yield, so they need the context even if their author does not."""
+    return not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function))
 
 
 def adapt(function: Callable[..., Any], context: str | None) -> tuple[bool, Callable[[Any, ToolContext], Any]]:

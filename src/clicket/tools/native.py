@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,6 +18,8 @@ from clicket.tools.context import ToolContext
 from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
 from clicket.tools.schema import DIALECT, complaints, docstring_of
+
+logger = logging.getLogger("clicket.tools")
 
 __all__ = ["NativeTool", "Session", "SessionTool"]
 
@@ -150,15 +153,21 @@ class SessionTool:
             self.sessions.pop(session.thread, None)
             if session.connection == "open":
                 session.connection = "closed"
-                if self.is_async:
-                    await _maybe(session.instance.close())
-                else:
-                    closer = Workers(1, "clicket-close")
-                    try:
-                        await closer.run(session.instance.close)
-                    finally:
-                        closer.close()
+                try:
+                    await self._close(session)
+                except Exception:  # the other sessions are to be closed all the same
+                    logger.exception("tool %s: the session of thread %s could not be closed", self.name, session.thread)
         return len(sessions)
+
+    async def _close(self, session: Session) -> None:
+        if self.is_async:
+            await _maybe(session.instance.close())
+            return
+        closer = Workers(1, "clicket-close")
+        try:
+            await closer.run(session.instance.close)
+        finally:
+            closer.close()
 
 
 def _attributes(kind: type) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, Union
 
@@ -57,9 +57,12 @@ def complaints(error: ValidationError) -> InvalidInput:
 
 def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[str, Any] | None = None) -> Binding:
     """Read a signature. `names` are the names in sight where the function was written, for hints that are local."""
+    hinted: Any = function
+    while isinstance(hinted, partial):
+        hinted = hinted.func
     try:
-        hints = typing.get_type_hints(function, localns=dict(names or {}), include_extras=True)
-    except NameError as error:
+        hints = typing.get_type_hints(hinted, localns=dict(names or {}), include_extras=True)
+    except (NameError, TypeError) as error:
         raise UsageError(
             f"{where}: a type hint cannot be resolved: {error}. Define it before the tool, at module level."
         ) from None
@@ -97,6 +100,8 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
 
 class _Schema(GenerateJsonSchema):
     schema_dialect = DIALECT
+    # A default that JSON cannot say is the function's own affair: the schema is silent about it.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Generated titles repeat the name and cost the model tokens."""

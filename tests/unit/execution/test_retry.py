@@ -119,13 +119,20 @@ class NoText(Exception):
 
 class OddText(Exception):
     def __str__(self) -> str:
-        return 5  # type: ignore[return-value]  # the point
+        return 5  # type: ignore[return-value]  # noqa: PLE0307  # the point
 
 
-@pytest.mark.parametrize(
-    "raised", [NoText(), OddText(), ValueError("\ud800"), ValueError("x" * 10**6), ValueError("\x00"), ExceptionGroup("g", [ValueError("i")])],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
+RUDE = [
+    NoText(),
+    OddText(),
+    ValueError("\ud800"),
+    ValueError("x" * 10**6),
+    ValueError("\x00"),
+    ExceptionGroup("g", [ValueError("i")]),
+]
+
+
+@pytest.mark.parametrize("raised", RUDE, ids=lambda value: type(value).__name__)
 def test_whatever_is_raised_can_be_told_and_kept(raised: BaseException) -> None:
     told = describe(raised, retryable=True)
     assert told.retryable

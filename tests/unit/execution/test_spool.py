@@ -14,7 +14,13 @@ from clicket.execution.spool import Spool, lines_to_values
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), max_size=30)
 VALUES = st.lists(
-    st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=10), st.integers(), st.none(), st.lists(st.booleans())), max_size=30
+    st.one_of(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=10),
+        st.integers(),
+        st.none(),
+        st.lists(st.booleans()),
+    ),
+    max_size=30,
 )
 
 

@@ -249,7 +249,8 @@ def test_the_decorator_takes_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "snake"), [("Weather", "weather"), ("DeepSearch", "deep_search"), ("HTTPTool", "httptool"), ("a1B", "a1_b")]
+    ("name", "snake"),
+    [("Weather", "weather"), ("DeepSearch", "deep_search"), ("HTTPTool", "httptool"), ("a1B", "a1_b")],
 )
 def test_class_names_become_tool_names(name: str, snake: str) -> None:
     assert snake_case(name) == snake

@@ -11,6 +11,10 @@ from clicket.errors import ToolNotFound, UsageError
 from clicket.tools.protocol import Tool
 from clicket.tools.registry import Registry, as_tool
 
+NO_ARGUMENTS = {"type": "object", "properties": {}}
+ONE_NUMBER = {"type": "object", "properties": {"a": {"type": "integer"}}}
+NONSENSE = {"type": "nonsense"}
+
 
 @tool
 def weather(city: str) -> str:
@@ -31,7 +35,7 @@ class Runs:
 
 
 class Counter(NativeTool):
-    input_schema = {"type": "object", "properties": {}}
+    input_schema = NO_ARGUMENTS
 
     def run(self, arguments: Any, ctx: Any) -> int:
         return 1
@@ -51,7 +55,7 @@ def test_a_tool_of_ones_own_needs_no_base_class() -> None:
     class Mine:
         name = "mine"
         description = "Mine."
-        input_schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        input_schema = ONE_NUMBER
         options = weather.options
         is_async = False
 
@@ -69,7 +73,7 @@ def test_a_tool_of_ones_own_needs_no_base_class() -> None:
 
 @pytest.mark.parametrize("thing", [3, "weather", object(), [weather], None, int])
 def test_what_is_no_tool_is_refused(thing: Any) -> None:
-    with pytest.raises(UsageError, match="tool|run"):
+    with pytest.raises(UsageError, match=r"tool|run"):
         Registry([thing])
 
 
@@ -101,7 +105,7 @@ def test_any_name_may_be_asked_for(name: Any) -> None:
 
 def test_a_tool_whose_schema_cannot_be_used_is_not_registered() -> None:
     class Bad(Counter, name="bad"):
-        input_schema = {"type": "nonsense"}
+        input_schema = NONSENSE
 
     registry = Registry([weather])
     with pytest.raises(UsageError, match="bad"):

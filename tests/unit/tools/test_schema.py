@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import enum
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -74,7 +74,11 @@ def test_plain_types_defaults_and_what_is_required() -> None:
 
 def test_literals_optionals_enums_and_unions() -> None:
     def f(
-        mode: Literal["a", "b"], maybe: Optional[int], other: int | None = None, colour: Colour = Colour.RED, either: int | str = 1
+        mode: Literal["a", "b"],
+        maybe: int | None,
+        other: int | None = None,
+        colour: Colour = Colour.RED,
+        either: int | str = 1,
     ) -> None: ...
 
     schema = schema_of(f)
@@ -83,7 +87,12 @@ def test_literals_optionals_enums_and_unions() -> None:
     good = check(f)
     assert good({"mode": "a", "maybe": None}) == []
     assert good({"mode": "b", "maybe": 1, "other": None, "colour": "blue", "either": "x"}) == []
-    for bad in ({"mode": "c", "maybe": 1}, {"mode": "a"}, {"mode": "a", "maybe": "1"}, {"mode": "a", "maybe": 1, "colour": "green"}):
+    for bad in (
+        {"mode": "c", "maybe": 1},
+        {"mode": "a"},
+        {"mode": "a", "maybe": "1"},
+        {"mode": "a", "maybe": 1, "colour": "green"},
+    ):
         assert good(bad)
 
 
@@ -134,15 +143,26 @@ def test_a_model_that_wants_more_fields_gets_them() -> None:
 
 
 def test_well_known_types_are_converted() -> None:
-    def f(day: datetime.date, at: datetime.datetime, id: uuid.UUID, price: Decimal, parts: tuple[int, str], names: set[str]) -> None: ...
+    def f(
+        day: dt.date,
+        at: dt.datetime,
+        id: uuid.UUID,
+        price: Decimal,
+        parts: tuple[int, str],
+        names: set[str],
+    ) -> None: ...
 
     bound = tool(f).bind(
         {
-            "day": "2024-01-02", "at": "2024-01-02T03:04:05Z", "id": "00000000-0000-0000-0000-000000000001",
-            "price": "1.10", "parts": [1, "a"], "names": ["x", "x"],
-        }  # fmt: skip
+            "day": "2024-01-02",
+            "at": "2024-01-02T03:04:05Z",
+            "id": "00000000-0000-0000-0000-000000000001",
+            "price": "1.10",
+            "parts": [1, "a"],
+            "names": ["x", "x"],
+        }
     )
-    assert bound["day"] == datetime.date(2024, 1, 2)
+    assert bound["day"] == dt.date(2024, 1, 2)
     assert bound["at"].tzinfo is not None
     assert bound["id"] == uuid.UUID(int=1)
     assert bound["price"] == Decimal("1.10")
@@ -225,7 +245,9 @@ def test_annotated_wins_over_the_docstring() -> None:
     assert properties(f)["a"]["description"] == "from the hint"
 
 
-@pytest.mark.parametrize("text", ["", "One line.", "One line.\n\nArgs:\n    nobody: is here\n", "Odd :param x y: z\n\n::\n\n  Args"])
+@pytest.mark.parametrize(
+    "text", ["", "One line.", "One line.\n\nArgs:\n    nobody: is here\n", "Odd :param x y: z\n\n::\n\n  Args"]
+)
 def test_any_docstring_will_do(text: str) -> None:
     def f(a: int = 1) -> None: ...
 
@@ -239,7 +261,7 @@ def test_the_context_is_not_in_the_schema_wherever_it_stands() -> None:
     def first(ctx: ToolContext, a: int) -> None: ...
     def last(a: int, *, context: ToolContext) -> None: ...
     def optional(a: int, ctx: ToolContext | None = None) -> None: ...
-    def quoted(a: int, c: "Optional[ToolContext]" = None) -> None: ...
+    def quoted(a: int, c: ToolContext | None = None) -> None: ...
     def bare(a, ctx): ...  # type: ignore[no-untyped-def]  # the name alone says it
 
     for function, name in ((first, "ctx"), (last, "context"), (optional, "ctx"), (quoted, "c"), (bare, "ctx")):
@@ -283,7 +305,7 @@ def test_types_that_are_local_to_a_function_are_found() -> None:
     class Other:
         m: int = 0
 
-    Size = Literal["s", "m"]  # noqa: N806  # a type
+    Size = Literal["s", "m"]  # a type
 
     @tool
     def f(local: Local, others: list[Other], size: Size = "s") -> int:
@@ -375,7 +397,9 @@ def test_check_gives_every_complaint_with_its_path_in_json_pointer() -> None:
 
 
 def test_messages_stay_short_however_long_the_value() -> None:
-    [problem] = compile_schema({"type": "object", "properties": {"a": {"type": "integer"}}}, "here")({"a": "x" * 1_000_000})
+    [problem] = compile_schema({"type": "object", "properties": {"a": {"type": "integer"}}}, "here")(
+        {"a": "x" * 1_000_000}
+    )
     assert len(problem["message"]) < 500
 
 

@@ -42,15 +42,19 @@ class SqliteStore:
         self._writing, self._reading = Workers(1, "clicket-sqlite-writer"), Workers(1, "clicket-sqlite-reader")
         self._filing = Workers(1, "clicket-sqlite-files")
         self._threads = [self._writing, self._reading, self._filing]
+        connections: tuple[apsw.Connection, ...] = ()
         try:
-            connection, self._reader = await self._writing.run(self._connect)
+            connections = connection, reader = await self._writing.run(self._connect)
+            self._reader = reader
+            inline = self.durability == "process"
+            self._writer = Writer(self.path, connection, self._writing, inline=inline, busy=self._busy)
+            self._writer.owner = await self._write(lambda c: _register(c, owner))
         except BaseException:
+            self._writer = None
+            for each in connections:
+                await self._writing.run(each.close)
             self._close_threads()
             raise
-        self._writer = Writer(
-            self.path, connection, self._writing, inline=self.durability == "process", busy=self._busy
-        )
-        self._writer.owner = await self._write(lambda c: _register(c, owner))
 
     def _connect(self) -> tuple[apsw.Connection, apsw.Connection]:
         try:

@@ -110,7 +110,8 @@ class InvalidInput(ClicketError, ValueError):
     def __init__(self, problems: Iterable[Mapping[str, str]] | str, hint: str = "") -> None:
         listed = [{"path": "", "message": problems}] if isinstance(problems, str) else [dict(p) for p in problems]
         text = "; ".join(f"{p['path'] or '(arguments)'}: {p['message']}" for p in listed)
-        super().__init__(f"{text}. {hint}" if hint else text, problems=listed)
+        stop = "" if text.endswith((".", "?")) else "."
+        super().__init__(f"{text}{stop} {hint}" if hint else text, problems=listed)
         self.problems: list[dict[str, str]] = listed
 
 

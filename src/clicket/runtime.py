@@ -13,7 +13,7 @@ import msgspec
 
 from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover
-from clicket.engine.watch import CallHandle, cancel, find_live, find_stored, wait_for
+from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
 from clicket.errors import ClicketError, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
@@ -132,26 +132,18 @@ class Runtime:
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
+        engine = self.engine
         if request.id is None:
-            call = self.engine.accept(request, prefer_sync=self._prefer_sync)
+            call = engine.accept(request, prefer_sync=self._prefer_sync, direct=True)
         else:
-            known = await self._accept(request)
+            known = await self._accept(request, direct=True)
             if not isinstance(known, LiveCall):
                 return await known.result()
             call = known
         try:
-            return call.result or await wait_for(call)
+            return await engine.conduct(call)
         except (Duplicate, Fenced):
             return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
-        except asyncio.CancelledError:
-            await self._cancel_with_caller(call)
-            raise
-
-    async def _cancel_with_caller(self, call: LiveCall) -> None:
-        """The caller was cancelled: so is its call. Wait until the work has stopped, unless cancelled again."""
-        self.engine.cancel(call, "its caller was cancelled")
-        if not call.settled:
-            await asyncio.wait([asyncio.ensure_future(wait_for(call))], timeout=self.settings.cancel_grace + 1.0)
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Hand a call over; returns as soon as it is durable."""
@@ -206,7 +198,7 @@ class Runtime:
             refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
             return ToolResult(call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused)
 
-    async def _accept(self, request: ToolCall) -> LiveCall | CallHandle:
+    async def _accept(self, request: ToolCall, *, direct: bool = False) -> LiveCall | CallHandle:
         engine = self.engine
         if request.id is not None:
             live = engine.find_live(request.id, request.thread, "")
@@ -217,7 +209,7 @@ class Runtime:
                 if live.events:
                     engine.same_or_conflict(request, live.events[0])
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
-        return engine.accept(request, prefer_sync=self._prefer_sync)
+        return engine.accept(request, prefer_sync=self._prefer_sync, direct=direct)
 
     async def _known(self, request: ToolCall) -> CallHandle:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""

@@ -497,6 +497,10 @@ class World:
     async def _check_end(self) -> None:
         process = self.current
         assert process is not None
+        for id, waiter in process.waiters.items():
+            assert waiter.done(), f"{id}: its caller waits for ever"
+            if waiter.exception() is not None:
+                assert isinstance(waiter.exception(), StoreUnavailable | Fenced)
         for events in await self._all():
             id, record = events[0].call_id, fold(events)
             assert record.state.is_terminal, f"{id} was lost: {record.state}"
@@ -506,10 +510,6 @@ class World:
             if waiter is not None and waiter.exception() is None:
                 result = waiter.result()
                 assert result == result_of(record), f"{id}: its caller was told something else"
-        for id, waiter in process.waiters.items():
-            assert waiter.done(), f"{id}: its caller waits for ever"
-            if waiter.exception() is not None:
-                assert isinstance(waiter.exception(), StoreUnavailable | Fenced)
         engine = process.engine
         assert engine.live == {}, "an ended call is still live"
         assert not engine.lingering, "a body that came back still lingers"

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -29,6 +29,7 @@ from clicket.tools import Registry, Tool
 __all__ = ["Limits", "LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
+_BREATH = 64
 _Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
 """Of a tool's calls: the lane, the needs, whether one call at a time per thread, and the retries."""
 
@@ -79,7 +80,7 @@ class LocalEngine:
         )
         self.runner = Runner(
             self.journal, self.workers, self.processes,
-            chance=chance, grace=limits.cancel_grace, abandon=self._abandon, returned=self._returned,
+            chance=chance, grace=limits.cancel_grace, abandon=self._abandon, returned=self._returned, spawn=self.spawn,
         )  # fmt: skip
         self.pipeline = Pipeline(
             (
@@ -93,14 +94,20 @@ class LocalEngine:
             self.journal,
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
         self._plans: dict[Tool, _Plan] = {}
+        self._straight = 0
         self._loop = asyncio.get_running_loop()
 
     # Accepting.
 
-    def accept(self, request: ToolCall, *, caller: str = "", prefer_sync: bool = False) -> LiveCall:
-        """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable."""
+    def accept(
+        self, request: ToolCall, *, caller: str = "", prefer_sync: bool = False, direct: bool = False
+    ) -> LiveCall:
+        """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
+
+        `direct`: whoever made it goes on to `conduct` it.
+        """
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
         minted = new_id()
@@ -114,6 +121,7 @@ class LocalEngine:
         )
         if prefer_sync:
             call.prefer_sync = True
+        call.direct = direct
         if not self.pipeline.admit(call):
             self.remember(call)
             self.pipeline.finish(call, self.settled)
@@ -213,13 +221,68 @@ class LocalEngine:
             return
         if call.settling:
             self.limiter.release(call)
+        elif call.direct and call.lane == "loop":
+            call.ready = True
+            if call.turn is not None:
+                fulfil(call.turn)
         else:
-            call.task = task = self._loop.create_task(self._drive(call))
-            self.tasks.add(task)
+            self._drive_apart(call)
+
+    def _drive_apart(self, call: LiveCall) -> None:
+        call.direct = False
+        call.task = task = self._loop.create_task(self._drive(call))
+        self.tasks.add(task)
+
+    async def conduct(self, call: LiveCall) -> ToolResult:
+        """For a caller that waits: an async body runs in the caller's own task, other calls are waited for."""
+        if call.refused is not None:
+            raise call.refused
+        if not call.ready and call.result is None:
+            call.turn = self._loop.create_future()
+            call.waiters.append(call.turn)
+            try:
+                await call.turn
+            except asyncio.CancelledError:
+                await self._caller_left(call)
+                raise
+        if call.result is not None:
+            return call.result
+        call.task = asyncio.current_task()
+        await self._drive(call)
+        if call.caller_left:
+            raise asyncio.CancelledError
+        self._straight += 1
+        if self._straight >= _BREATH:  # calls that never wait must still let others run
+            self._straight = 0
+            await asyncio.sleep(0)
+        return call.result or await self.outcome(call)
+
+    async def outcome(self, call: LiveCall) -> ToolResult:
+        """The result of a live call. Whoever stops waiting disturbs nobody else."""
+        if call.result is not None:
+            return call.result
+        if call.refused is not None:
+            raise call.refused
+        waiter: asyncio.Future[ToolResult] = self._loop.create_future()
+        call.waiters.append(waiter)
+        return await waiter
+
+    async def _caller_left(self, call: LiveCall) -> None:
+        """The caller was cancelled while its call waited or ran elsewhere: the call ends, and with it the work."""
+        self.cancel(call, "its caller was cancelled")
+        if call.ready and not call.settling:
+            self._drive_apart(call)
+        call.direct = False
+        if not call.settled:
+            ending = asyncio.ensure_future(self.outcome(call))
+            await asyncio.wait([ending], timeout=self.limits.cancel_grace + 1.0)
+            ending.cancel()
 
     async def _drive(self, call: LiveCall) -> None:
         try:
             await self.pipeline.perform(call)
+            if call.detached:
+                return
             if call.settling:
                 self._returned(call, call.late)
             else:
@@ -227,7 +290,7 @@ class LocalEngine:
         except Exception:
             logger.exception("call %s could not be brought to its end", call.id)
         finally:
-            self.tasks.discard(call.task)  # signing itself off saves the loop a callback
+            self.tasks.discard(cast("asyncio.Task[Any]", call.task))  # signing off saves the loop a callback
 
     def _accepted(self, call: LiveCall, error: ClicketError | None) -> None:
         """The first commit of a call is through, or refused: then the call does not exist."""
@@ -245,7 +308,6 @@ class LocalEngine:
         """The outcome is durable: tell those who wait, free the slot."""
         if isinstance(error, Fenced):
             self.forget(call)
-            self.limiter.release(call)
             self.spawn(self._report_fenced(call, error))
         elif error is not None:
             self._accepted(call, error)
@@ -257,6 +319,8 @@ class LocalEngine:
                 fulfil(call.accepted)
             self.forget(call)
             self.answer(call, None)
+        if call.sink is not None and call.sink.spool is not None:
+            call.sink.spool.close()
         if call.abandoned:
             self.lingering.add(call)
         else:
@@ -272,6 +336,8 @@ class LocalEngine:
         if not call.settling and call.stopping is not None:
             call.abandoned = True
             self.pipeline.stop(call, call.stopping, self.settled, execute=True)
+            if call.direct and call.task is not None:
+                call.task.cancel()  # wakes the caller, who lets the body go
 
     def _returned(self, call: LiveCall, late: tuple[Any, BaseException | None] | None) -> None:
         """An abandoned body came back after all: with a value or an error, or (None) because it was cancelled at last."""
@@ -407,7 +473,7 @@ class LocalEngine:
         """For timers: make the coroutine only when its time has come."""
         self.spawn(start())
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("a task of the engine failed", exc_info=task.exception())

@@ -12,7 +12,7 @@ from clicket.model import Event, Record, ToolResult, fold, result_of
 from clicket.model.codec import decode
 from clicket.ports import Stored, sleep
 
-__all__ = ["CallHandle", "find_live", "find_stored", "follow", "result_of_stored", "wait_for"]
+__all__ = ["CallHandle", "find_live", "find_stored", "follow", "result_of_stored"]
 
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
@@ -39,17 +39,6 @@ async def find_live(engine: LocalEngine, id: str, thread: str | None, caller: st
     if thread is None and call.request.id is not None:
         await find_stored(engine, id, None, caller)
     return call
-
-
-async def wait_for(call: LiveCall) -> ToolResult:
-    """The result of a live call. Whoever stops waiting disturbs nobody else."""
-    if call.result is not None:
-        return call.result
-    if call.refused is not None:
-        raise call.refused
-    waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
-    call.waiters.append(waiter)
-    return await waiter
 
 
 async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: int) -> AsyncIterator[Event]:
@@ -133,7 +122,7 @@ class CallHandle:
         """Wait for the outcome."""
         if isinstance(self._call, LiveCall):
             try:
-                return await wait_for(self._call)
+                return await self._engine.outcome(self._call)
             except Fenced:  # another owner has the call now: its outcome is the outcome
                 self._call = await find_stored(self._engine, self.id, self.thread, self.caller)
         return await result_of_stored(self._engine, self._call, self.id)
@@ -158,5 +147,5 @@ async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str |
             id, first.data["thread"], first.data.get("caller", ""), "cancel_requested", {"reason": reason}
         )
     asked = engine.cancel(call, reason)
-    result = await wait_for(call)
+    result = await engine.outcome(call)
     return asked or result.state.value == "cancelled"

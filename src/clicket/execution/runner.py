@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import contextvars
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
+from clicket.execution.hold import hold
 from clicket.execution.outcome import Stopped, stop_error
 from clicket.execution.processes import ProcessPool, Worker, target_of
 from clicket.execution.retry import backoff, describe, transient
@@ -56,7 +57,8 @@ class Runner:
         chance: random.Random,
         grace: float,
         abandon: Callable[[LiveCall], None],
-        returned: Callable[[LiveCall, tuple[Any, BaseException | None]], None],
+        returned: Callable[[LiveCall, tuple[Any, BaseException | None] | None], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self.journal = journal
         self.clock: Clock = journal.clock
@@ -66,6 +68,7 @@ class Runner:
         self._chance = chance
         self._abandon = abandon
         self._returned = returned
+        self._spawn = spawn
         self._lanes: dict[str, Lane] = {
             "loop": self._on_loop,
             "inline": self._inline,
@@ -148,6 +151,7 @@ class Runner:
     async def _on_loop(self, call: LiveCall, tool: Tool) -> Any:
         timers = self._limits(call, tool)
         task = _task_of(call)
+        before = task.cancelling()
 
         def stop() -> None:
             task.cancel()
@@ -155,18 +159,21 @@ class Runner:
 
         call.stopper = stop
         try:
-            output = await tool.run(call.bound, context_for(call, call.sink) if call.sink is not None else None)
+            body = tool.run(call.bound, context_for(call, call.sink) if call.sink is not None else None)
+            output = await (hold(body, call, self._adopt) if call.direct else body)
+        except Stopped:  # the body was let go
+            raise
         except asyncio.CancelledError:
+            _uncancel(call, task, before)
             if call.stopping is None:
                 raise RuntimeError("the tool raised CancelledError though nobody cancelled it") from None
-            task.uncancel()
             raise Stopped(call.stopping) from None
         except BaseException as error:
-            if call.stopping is not None:
-                await _absorb_cancel(task)
-                self._keep_late(call, None, error)
-                raise Stopped(call.stopping) from error
-            raise
+            if call.stopping is None:
+                raise
+            await _absorb_cancel(call, task, before)
+            call.late = (None, error)
+            raise Stopped(call.stopping) from error
         finally:
             call.stopper = None
             for timer in timers:
@@ -175,10 +182,26 @@ class Runner:
                 call.grace_timer.cancel()
                 call.grace_timer = None
         if call.stopping is not None:
-            await _absorb_cancel(task)
-            self._keep_late(call, output, None)
+            await _absorb_cancel(call, task, before)
+            call.late = (output, None)
             raise Stopped(call.stopping)
         return output
+
+    def _adopt(self, call: LiveCall, body: Coroutine[Any, Any, Any]) -> None:
+        """A body that would not stop goes on in a task of its own, so that its caller can go on, too."""
+        call.detached = True
+
+        async def rest() -> None:
+            try:
+                late = (await body, None)
+            except asyncio.CancelledError:
+                self._returned(call, None)
+            except BaseException as error:
+                self._returned(call, (None, error))
+            else:
+                self._returned(call, late)
+
+        self._spawn(rest())
 
     async def _inline(self, call: LiveCall, tool: Tool) -> Any:
         """A sync body on the loop, by its author's wish: it cannot be stopped, so it has no deadline."""
@@ -222,10 +245,10 @@ class Runner:
         except Stopped:
             raise
         except BaseException as error:
-            if call.stopping is not None:
-                self._keep_late(call, None, error)
-                raise Stopped(call.stopping) from error
-            raise
+            if call.stopping is None:
+                raise
+            call.late = (None, error)
+            raise Stopped(call.stopping) from error
         finally:
             call.stopper = None
             for timer in timers:
@@ -234,7 +257,7 @@ class Runner:
                 call.grace_timer.cancel()
                 call.grace_timer = None
         if call.stopping is not None:
-            self._keep_late(call, output, None)
+            call.late = (output, None)
             raise Stopped(call.stopping)
         return output
 
@@ -277,8 +300,8 @@ class Runner:
                 timer.cancel()
             self.processes.release(worker)
         if call.stopping is not None:
-            await _absorb_cancel(task)
-            self._keep_late(call, None if reply is None else decode(reply), None)
+            await _absorb_cancel(call, task, 0)
+            call.late = (None if reply is None else decode(reply), None)
             raise Stopped(call.stopping)
         return STREAMED if reply is None else decode(reply)
 
@@ -312,10 +335,6 @@ class Runner:
         if call.stopping is not None:
             raise Stopped(call.stopping)
 
-    def _keep_late(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
-        """The body finished although it was told to stop: not the outcome, but not to be forgotten either."""
-        call.late = (value, error)
-
 
 class _IdleTimer:
     """Ends the attempt when its sink was silent for too long; looks again only when it might be."""
@@ -344,12 +363,21 @@ def _task_of(call: LiveCall) -> asyncio.Task[None]:
     return call.task
 
 
-async def _absorb_cancel(task: asyncio.Task[Any]) -> None:
+async def _absorb_cancel(call: LiveCall, task: asyncio.Task[Any], before: int) -> None:
     """A body that swallowed its cancellation, or finished before it arrived, must not leave it to the stages after it."""
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
-    while task.cancelling():
+    _uncancel(call, task, before)
+
+
+def _uncancel(call: LiveCall, task: asyncio.Task[Any], before: int) -> None:
+    """Take back the cancellation that stopping the call made. If another is left, it is the caller's own."""
+    if call.stopping is not None:
         task.uncancel()
+    if task.cancelling() > before:
+        call.caller_left = True
+        if call.stopping is None:
+            call.stopping, call.cancel_reason = "cancel", "its caller was cancelled"
 
 
 def _run_async_body(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -59,7 +59,7 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     attempt: int = 0
     retries_left: int = 0
     worker: Any = None
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[Any] | None = None
     late: tuple[Any, BaseException | None] | None = None
     started_at: float | None = None
     sink: Any = None
@@ -78,6 +78,11 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     duration: float = 0.0
 
     # Who holds it, stops it, waits for it.
+    direct: bool = False
+    ready: bool = False
+    detached: bool = False
+    caller_left: bool = False
+    turn: asyncio.Future[Any] | None = None
     slot: bool = False
     queued: bool = False
     stopping: str | None = None

@@ -338,6 +338,25 @@ def plain_pieces(value: Any) -> tuple[Any, list[bytes]]:
         raise _unserializable((), "it is cyclic or nested too deeply; return a plain, finite structure") from None
 
 
+def _batch_end(items: Any, at: int) -> int:
+    """How far a batch of small items reaches from `at`; `at` itself when that item alone is too big for one."""
+    nodes, size = _BATCH, _PIECE
+    for end in range(at, min(at + _BATCH, len(items))):
+        item = items[end]
+        if type(item) is str:
+            size -= len(item)
+            nodes -= 1
+        elif type(item) in _FLAT:
+            nodes -= 1
+        elif is_small(item, nodes, size):
+            nodes -= 64  # a guess: what matters is that no batch takes long
+        else:
+            return end
+        if nodes < 0 or size < 0:
+            return max(end, at)
+    return min(at + _BATCH, len(items))
+
+
 def _piecewise(value: Any, path: tuple[str | int, ...], pieces: list[bytes]) -> Any:
     if type(value) is dict and all(type(key) is str for key in value) and not is_small(value, _BATCH, _PIECE):
         copy: dict[str, Any] = {}
@@ -353,13 +372,14 @@ def _piecewise(value: Any, path: tuple[str | int, ...], pieces: list[bytes]) -> 
         pieces.append(b"[")
         at = 0
         while at < len(value):
-            pieces.append(b"," if at else b"")
-            batch = list(value[at : at + _BATCH // 2])
-            if is_small(batch, _BATCH, _PIECE):
-                plain, text = plain_output(batch)
+            if at:
+                pieces.append(b",")
+            end = _batch_end(value, at)
+            if end > at:
+                plain, text = plain_output(list(value[at:end]))
                 items += plain
                 pieces.append(text[1:-1])
-                at += len(batch)
+                at = end
             else:
                 items.append(_piecewise(value[at], (*path, at), pieces))
                 at += 1

@@ -6,6 +6,7 @@ never past it. Stages raise; this is the one place that turns errors into outcom
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,12 @@ class Pipeline:
             except Stopped as stop:
                 outcome = str(state_of(stop.reason))
                 self._stopped(call, stop.reason)
+            except asyncio.CancelledError:
+                call.caller_left = True
+                if call.stopping is None:
+                    call.stopping, call.cancel_reason = "cancel", "its caller was cancelled"
+                outcome = str(state_of(call.stopping))
+                self._stopped(call, call.stopping)
             except BaseException as error:
                 call.error = describe(error, retryable=transient(error, call.required_tool().options))
                 call.outcome = State.FAILED

@@ -22,6 +22,8 @@ _Path = list[str | int]
 
 def compile_schema(schema: Mapping[str, Any], where: str) -> Check:
     """A check for arguments; `UsageError` when the schema itself cannot be used."""
+    if not isinstance(schema, Mapping):
+        raise UsageError(f"{where}: its input schema must be a JSON object, not {type(schema).__name__}.")
     try:
         validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote)
     except (ValueError, jsonschema_rs.ReferencingError) as error:

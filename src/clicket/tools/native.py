@@ -100,7 +100,7 @@ class SessionTool:
         self.input_schema: Mapping[str, Any] = (
             self._model.model_json_schema()
             if self._model
-            else kind.input_schema or {"$schema": DIALECT, "type": "object"}
+            else (kind.input_schema if kind.input_schema is not None else {"$schema": DIALECT, "type": "object"})
         )
         self.is_async = any(inspect.iscoroutinefunction(m) for m in (kind.run, kind.open, kind.close))
         self.run = self._run_async if self.is_async else self._run

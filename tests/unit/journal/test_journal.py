@@ -101,7 +101,7 @@ class Desk:
 
 
 def live(id: str = "a") -> LiveCall:
-    return LiveCall(ToolCall("tool", {}, thread="t"), id=id, caller="", created_at=1.0, submitted_at=0.0, idempotency_key="k")
+    return LiveCall(request=ToolCall("tool", {}, thread="t"), id=id, caller="", created_at=1.0, submitted_at=0.0, idempotency_key="k")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.scenarios.journal_world import NAMES, World
 
 PICK = st.integers(0, 20)
-CALLS = st.tuples(st.sampled_from(NAMES), st.booleans(), st.sampled_from([None, None, 5.0, 25.0]))  # name, stubborn, deadline
+# Name, does it swallow its cancellation, deadline of the whole call, does its caller wait from the start.
+CALLS = st.tuples(st.sampled_from(NAMES), st.booleans(), st.sampled_from([None, None, 5.0, 25.0]), st.booleans())
 
 
 class JournalMachine(RuleBasedStateMachine):
@@ -71,10 +73,14 @@ class JournalMachine(RuleBasedStateMachine):
             self.do(self.world.listen())
 
     @precondition(lambda self: self.is_open and self.world.ids)
-    @rule(number=PICK, process=PICK)
-    def cancel(self, number: int, process: int) -> None:
+    @rule(number=PICK, process=PICK, leaves=st.booleans())
+    def cancel(self, number: int, process: int, leaves: bool) -> None:
         async def step() -> None:
-            self.world.cancel(self.pick(process), self.world.ids[number % len(self.world.ids)])
+            id = self.world.ids[number % len(self.world.ids)]
+            if leaves:
+                self.world.caller_leaves(id)
+            else:
+                self.world.cancel(self.pick(process), id)
             await self.world.settle()
 
         self.do(step())
@@ -147,8 +153,10 @@ class SqliteMachine(JournalMachine):
     kind = "sqlite"
 
 
-# Runs of this kind are cheap: some hundreds in the short form, some thousands in the long one.
+# Runs are cheap: some hundreds in the short form, some thousands in the long one, which takes its time.
 TestMemory = JournalMachine.TestCase
 TestMemory.settings = settings(max_examples=settings().max_examples * 4)
 TestSqlite = SqliteMachine.TestCase
 TestSqlite.settings = settings(max_examples=settings().max_examples * 2)
+for case in (TestMemory, TestSqlite):
+    case.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]

@@ -248,7 +248,8 @@ class LocalEngine:
         if call.result is not None:
             return call.result
         call.task = asyncio.current_task()
-        await self._drive(call)
+        await self.pipeline.perform(call)
+        self._performed(call)
         if call.caller_left:
             raise asyncio.CancelledError
         self._straight += 1
@@ -281,16 +282,17 @@ class LocalEngine:
     async def _drive(self, call: LiveCall) -> None:
         try:
             await self.pipeline.perform(call)
-            if call.detached:
-                return
-            if call.settling:
-                self._returned(call, call.late)
-            else:
-                self.pipeline.finish(call, self.settled)
+            self._performed(call)
         except Exception:
             logger.exception("call %s could not be brought to its end", call.id)
         finally:
             self.tasks.discard(cast("asyncio.Task[Any]", call.task))  # signing off saves the loop a callback
+
+    def _performed(self, call: LiveCall) -> None:
+        if not call.settling:
+            self.pipeline.finish(call, self.settled)
+        elif not call.detached:  # the call was abandoned, and its body is back
+            self._returned(call, call.late)
 
     def _accepted(self, call: LiveCall, error: ClicketError | None) -> None:
         """The first commit of a call is through, or refused: then the call does not exist."""
@@ -498,6 +500,6 @@ def result_from(call: LiveCall) -> ToolResult:
         attempts=call.attempt,
         cached=False,
         duration=call.duration,
-        stages=call.stages,
+        stages=dict(call.stages),
         metadata={**call.request.metadata, **call.metadata} if call.request.metadata else call.metadata,
     )

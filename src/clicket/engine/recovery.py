@@ -77,7 +77,7 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
     )
     call.key, call.fence = stored.key, stored.fence
     call.state, call.seq, call.events = record.state, stored.events[-1].seq, list(stored.events)
-    call.stages = dict(record.stages)
+    call.stages = list(record.stages.items())
     call.attempt = len(record.attempts)
     call.started_at = record.started_at
     call.progress = record.progress

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
+from clicket.execution.deadlines import Deadlines
 from clicket.execution.hold import hold
 from clicket.execution.outcome import Stopped, stop_error
 from clicket.execution.processes import ProcessPool, Worker, target_of
@@ -24,7 +25,7 @@ from clicket.execution.sink import CallSink, ThreadSink, context_for
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model.codec import decode, encode
-from clicket.ports import Clock, Timer
+from clicket.ports import Clock
 from clicket.tools import STREAMED, Options, Tool
 
 __all__ = ["Runner", "lane_of"]
@@ -69,6 +70,7 @@ class Runner:
         self._abandon = abandon
         self._returned = returned
         self._spawn = spawn
+        self.deadlines = Deadlines(self.clock, lambda call: self.stop(call, "attempt"))
         self._lanes: dict[str, Lane] = {
             "loop": self._on_loop,
             "inline": self._inline,
@@ -136,20 +138,31 @@ class Runner:
 
     # One attempt, by lane.
 
-    def _limits(self, call: LiveCall, tool: Tool) -> list[Timer]:
+    def _limits(self, call: LiveCall, tool: Tool) -> None:
         """Start the attempt's clocks."""
         timeout = call.request.timeout or tool.options.timeout
         if call.sink is not None:
             call.sink.begin(timeout)
-        timers: list[Timer] = []
         if timeout is not None:
-            timers.append(self.clock.call_later(timeout, self.stop, call, "attempt"))
+            call.attempt_deadline = self.deadlines.add(call, timeout)
         if tool.options.idle_timeout is not None:
-            timers.append(_IdleTimer(self, call, tool.options.idle_timeout))
-        return timers
+            call.idle_timer = _IdleTimer(self, call, tool.options.idle_timeout)
+
+    def _attempt_over(self, call: LiveCall) -> None:
+        """Stop the attempt's clocks."""
+        call.stopper = None
+        if call.attempt_deadline is not None:
+            self.deadlines.drop(call, call.attempt_deadline)
+            call.attempt_deadline = None
+        if call.idle_timer is not None:
+            call.idle_timer.cancel()
+            call.idle_timer = None
+        if call.grace_timer is not None:
+            call.grace_timer.cancel()
+            call.grace_timer = None
 
     async def _on_loop(self, call: LiveCall, tool: Tool) -> Any:
-        timers = self._limits(call, tool)
+        self._limits(call, tool)
         task = _task_of(call)
         before = task.cancelling()
 
@@ -175,12 +188,7 @@ class Runner:
             call.late = (None, error)
             raise Stopped(call.stopping) from error
         finally:
-            call.stopper = None
-            for timer in timers:
-                timer.cancel()
-            if call.grace_timer is not None:
-                call.grace_timer.cancel()
-                call.grace_timer = None
+            self._attempt_over(call)
         if call.stopping is not None:
             await _absorb_cancel(call, task, before)
             call.late = (output, None)
@@ -211,7 +219,7 @@ class Runner:
         return tool.run(call.bound, context_for(call, call.sink))
 
     async def _in_thread(self, call: LiveCall, tool: Tool) -> Any:
-        timers = self._limits(call, tool)
+        self._limits(call, tool)
         body = getattr(tool, "run_sync", None) or tool.run
         if tool.is_async and body is tool.run:
             body = _run_async_body(body)
@@ -250,12 +258,7 @@ class Runner:
             call.late = (None, error)
             raise Stopped(call.stopping) from error
         finally:
-            call.stopper = None
-            for timer in timers:
-                timer.cancel()
-            if call.grace_timer is not None:
-                call.grace_timer.cancel()
-                call.grace_timer = None
+            self._attempt_over(call)
         if call.stopping is not None:
             call.late = (output, None)
             raise Stopped(call.stopping)
@@ -267,11 +270,13 @@ class Runner:
         task = _task_of(call)
         call.stopper = task.cancel
         sink: CallSink = call.sink
-        timers: list[Timer] = [self.clock.call_later(_START_LIMIT, self.stop, call, "attempt")]
+        call.attempt_deadline = self.deadlines.add(call, _START_LIMIT)
 
         def started() -> None:
-            timers.pop().cancel()
-            timers.extend(self._limits(call, tool))
+            if call.attempt_deadline is not None:
+                self.deadlines.drop(call, call.attempt_deadline)
+                call.attempt_deadline = None
+            self._limits(call, tool)
 
         def message(kind: str, data: Any) -> None:
             _relay(sink, kind, data)
@@ -295,9 +300,7 @@ class Runner:
             await worker.stop()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
-            call.stopper = None
-            for timer in timers:
-                timer.cancel()
+            self._attempt_over(call)
             self.processes.release(worker)
         if call.stopping is not None:
             await _absorb_cancel(call, task, 0)

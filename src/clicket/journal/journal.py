@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal.live import LiveCall, Then
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType
+from clicket.model import Event, EventType, Stage
 from clicket.ports import Append, Clock, Duplicate, Stale, Store, Unstorable, sleep
 
 __all__ = ["Fenced", "Journal", "Listener"]
@@ -25,6 +25,10 @@ logger = logging.getLogger("clicket.journal")
 Listener = Callable[[LiveCall, Sequence[Event]], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
+_STRAIGHT = tuple(
+    (CALL.advance(current, to), {"from": current._value_, "to": to._value_})
+    for current, to in ((State.PENDING, State.INITIALIZING), (State.INITIALIZING, State.RUNNING))
+)
 _RETRY_FIRST = 0.05
 _RETRY_MOST = 1.0
 
@@ -54,18 +58,20 @@ class Journal:
 
     # Staging: nothing here is visible to anybody yet.
 
-    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any]) -> None:
+    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
         """Stage an event that leaves the state as it is."""
         call.seq = seq = call.seq + 1
-        call.staged.append(Event(call.id, seq, self._now(), kind, call.state, data))
+        call.staged.append(Event(call.id, seq, self._now() if at is None else at, kind, call.state, data))
 
-    def record_all(self, call: LiveCall, at: float, entries: Iterable[tuple[EventType, dict[str, Any]]]) -> None:
-        """Stage several events of one moment."""
+    def record_stages(self, call: LiveCall, at: float, ended: Sequence[tuple[str, Stage]]) -> None:
+        """Stage the ends of stages."""
         seq, state, id, stage = call.seq, call.state, call.id, call.staged.append
-        for kind, data in entries:
+        for name, end in ended:
             seq += 1
-            stage(Event(id, seq, at, kind, state, data))
+            data = {"stage": name, "outcome": end.outcome, "duration": end.duration}
+            stage(Event(id, seq, at, "stage_ended", state, data))
         call.seq = seq
+        call.stages += ended
 
     def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None) -> None:
         """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
@@ -73,29 +79,32 @@ class Journal:
         if to not in self._edges[current]:
             raise CALL.refusal(current, to)
         call.state = to
-        body: dict[str, Any] = {"from": current._value_, "to": to._value_}
-        if data:
-            body.update(data)
         call.seq = seq = call.seq + 1
         now = self._now()
-        if not self._edges[to]:
-            call.ended_at = now
+        body: dict[str, Any] = {"from": current._value_, "to": to._value_}
+        if data is not None:
+            body.update(data)
+            if not self._edges[to]:
+                call.ended_at = now
         call.staged.append(Event(call.id, seq, now, "state_changed", to, body))
 
     def start(self, call: LiveCall, attempt: int) -> None:
-        """Stage an attempt's start, with the states on the way to it, as one moment."""
-        at, id, edges, stage = self._now(), call.id, self._edges, call.staged.append
-        current, seq = call.state, call.seq
-        for to in (State.INITIALIZING, State.RUNNING) if current is State.PENDING else (State.RUNNING,):
-            if to not in edges[current]:
-                raise CALL.refusal(current, to)
-            seq += 1
-            stage(Event(id, seq, at, "state_changed", to, {"from": current._value_, "to": to._value_}))
-            current = to
-        stage(Event(id, seq + 1, at, "attempt_started", current, {"attempt": attempt}))
-        call.seq, call.state, call.attempt = seq + 1, current, attempt
+        """Stage an attempt's start, with the states on the way to it."""
+        if call.state is not State.PENDING:
+            self.advance(call, State.RUNNING)
+            self.record(call, "attempt_started", {"attempt": attempt})
+        else:  # the way of almost every call, without the calls: `_STRAIGHT` holds edges that the table has
+            at, id, seq = self._now(), call.id, call.seq
+            (ready, first), (running, second) = _STRAIGHT
+            call.staged += (
+                Event(id, seq + 1, at, "state_changed", ready, first.copy()),
+                Event(id, seq + 2, at, "state_changed", running, second.copy()),
+                Event(id, seq + 3, at, "attempt_started", running, {"attempt": attempt}),
+            )
+            call.seq, call.state = seq + 3, running
+        call.attempt = attempt
         if call.started_at is None:
-            call.started_at = at
+            call.started_at = call.staged[-1].at
 
     # Appending: one unit of a call at a time.
 
@@ -138,8 +147,7 @@ class Journal:
 
     def _appended(self, change: Append, error: ClicketError | None) -> None:
         call: LiveCall = change.token
-        assert call.inflight is not None
-        thens = call.inflight[1]
+        thens = call.inflight[1] if call.inflight is not None else []
         if error is None:
             call.key = change.key
             call.inflight = None

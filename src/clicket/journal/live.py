@@ -51,8 +51,11 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     bound: Any = None
     verdict: str = "allow"
     approved_by: str | None = None
-    stages: dict[str, Stage] = {}
+    stages: list[tuple[str, Stage]] = []
+    """The stages that ended and are on record."""
     stage_at: float = 0.0
+    work: list[tuple[str, Stage]] = []
+    """The stages whose end goes on record with the outcome."""
     lane: str = "loop"
     needs: tuple[Any, ...] = ()
     prefer_sync: bool = False
@@ -91,6 +94,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     settling: bool = False
     settled: bool = False
     abandoned: bool = False
+    attempt_deadline: Timer | int | None = None
+    idle_timer: Timer | None = None
     deadline_timer: Timer | None = None
     grace_timer: Timer | None = None
     queue_timer: Timer | None = None

@@ -26,12 +26,12 @@ class CallOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _Request(msgspec.Struct, frozen=True, gc=False):
     tool: str
     arguments: Arguments = None
 
 
-class ToolCall(_Request, frozen=True, kw_only=True):
+class ToolCall(_Request, frozen=True, kw_only=True, gc=False):
     """`timeout` limits each attempt, `deadline` the whole call, both in seconds. Higher `priority` leaves the queue first."""
 
     id: str | None = None

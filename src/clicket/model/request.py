@@ -15,14 +15,16 @@ from clicket.model.codec import plain_output
 __all__ = ["checked"]
 
 _MAX_NAME = 512
+_MAX_GOOD = 4_096
+_good: set[str] = set()
 
 
 def checked(request: ToolCall) -> ToolCall:
     """The request with clean names, or `UsageError`. An unknown tool's name may be anything; it is made printable."""
     tool, thread = request.tool, request.thread
-    if not (type(tool) is str and tool.isidentifier() and len(tool) <= _MAX_NAME and tool.isascii()):
-        request = msgspec.structs.replace(request, tool=_printable(tool))
-    if not (type(thread) is str and thread.isidentifier() and len(thread) <= _MAX_NAME and thread.isascii()):
+    if not (type(tool) is str and tool in _good):
+        request = _with_name(request, tool)
+    if not (type(thread) is str and thread in _good):
         _check_name("thread", thread)
     if request.id is not None:
         _check_name("id", request.id)
@@ -41,10 +43,21 @@ def checked(request: ToolCall) -> ToolCall:
     return request
 
 
-def _printable(tool: Any) -> str:
+def _with_name(request: ToolCall, tool: Any) -> ToolCall:
     name = tool if type(tool) is str else getattr(tool, "name", tool)
     text = name if type(name) is str else repr(name)
-    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:_MAX_NAME]
+    clean = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:_MAX_NAME]
+    if clean is tool or clean == tool:
+        _remember(clean)
+        return request
+    return msgspec.structs.replace(request, tool=clean)
+
+
+def _remember(name: str) -> None:
+    """Names come again and again: what was found good once is not looked at again."""
+    if len(_good) >= _MAX_GOOD:
+        _good.clear()
+    _good.add(name)
 
 
 def _check_name(what: str, value: Any) -> None:
@@ -54,6 +67,7 @@ def _check_name(what: str, value: Any) -> None:
         value.encode()
     except UnicodeEncodeError:
         raise UsageError(f"{what} has a lone surrogate and cannot be stored.") from None
+    _remember(value)
 
 
 def _check_seconds(what: str, value: Any) -> None:

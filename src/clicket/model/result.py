@@ -24,14 +24,14 @@ class ToolError(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.code}: {self.message}"
 
 
-class Stage(msgspec.Struct, frozen=True):
+class Stage(msgspec.Struct, frozen=True, gc=False):
     """How one of the six stages ended, and the seconds it took."""
 
     outcome: str
     duration: float
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`output` is the value, `content` the text for the model, `artifact` the name of the whole when `content` was cut."""
 
     call_id: str

@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
-from clicket.pipeline.stage import ended
+from clicket.model import Stage
 
 __all__ = ["Persist"]
 
@@ -23,6 +23,7 @@ class Persist:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._clock = journal.clock.monotonic
+        self._now = journal.clock.now
 
     def __call__(self, call: LiveCall) -> None:
         started = self._clock()
@@ -30,7 +31,8 @@ class Persist:
         if call.progress is not None:
             self._last_progress(call, call.progress)
         data = _outcome(call)
-        self._journal.record(call, *ended(call, self.name, "ok", self._clock() - started))
+        call.work.append((self.name, Stage("ok", self._clock() - started)))
+        self._journal.record_stages(call, self._now(), call.work)
         self._journal.advance(call, call.outcome, data)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:

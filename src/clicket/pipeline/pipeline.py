@@ -16,9 +16,10 @@ from clicket.errors import ClicketError
 from clicket.execution import Stopped, describe, state_of, stop_error, transient
 from clicket.journal import Journal, LiveCall, Then
 from clicket.kernel import State
-from clicket.model import EventType, ToolError
+from clicket.model import Stage as StageRecord
+from clicket.model import ToolError
 from clicket.model.codec import fingerprint, plain_output
-from clicket.pipeline.stage import Stage, ended
+from clicket.pipeline.stage import Stage
 
 __all__ = ["Pipeline"]
 
@@ -37,51 +38,57 @@ class Pipeline:
     def admit(self, call: LiveCall) -> bool:
         """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
         clock = self._clock
-        entries: list[tuple[EventType, dict[str, Any]]] = []
+        ended: list[tuple[str, StageRecord]] = []
         mark = clock()
         for stage in self._admission:
             try:
                 stage(call)
-                now = clock()
-                entries.append(ended(call, stage.name, "ok", now - mark))
-                mark = now
             except Exception as error:
                 call.error = refusal(error)
                 call.outcome = State.FAILED
-                entries.append(ended(call, stage.name, call.error.code, clock() - mark))
+                ended.append((stage.name, StageRecord(call.error.code, clock() - mark)))
                 break
-        entries.insert(0, ("created", _created(call)))
-        self._journal.record_all(call, call.created_at, entries)
+            now = clock()
+            ended.append((stage.name, StageRecord("ok", now - mark)))
+            mark = now
+        self._journal.record(call, "created", _created(call), call.created_at)
+        self._journal.record_stages(call, call.created_at, ended)
         return call.error is None
 
     async def perform(self, call: LiveCall) -> None:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
+        clock = self._clock
+        mark = call.stage_at = clock()
         for stage in self._work:
-            mark = call.stage_at = self._clock()
             outcome = "ok"
             try:
                 waiting = stage(call)
                 if waiting is not None:
                     await waiting
-            except Stopped as stop:
-                outcome = str(state_of(stop.reason))
-                self._stopped(call, stop.reason)
-            except asyncio.CancelledError:
-                call.caller_left = True
-                if call.stopping is None:
-                    call.stopping, call.cancel_reason = "cancel", "its caller was cancelled"
-                outcome = str(state_of(call.stopping))
-                self._stopped(call, call.stopping)
             except BaseException as error:
-                call.error = describe(error, retryable=transient(error, call.required_tool().options))
-                call.outcome = State.FAILED
-                outcome = call.error.code
+                outcome = self._failed(call, error)
             if call.settling:
                 return
-            self._journal.record(call, *ended(call, stage.name, outcome, self._clock() - mark))
+            now = clock()
+            call.work.append((stage.name, StageRecord(outcome, now - mark)))
+            mark = now
             if outcome != "ok":
                 return
         call.outcome = State.COMPLETED
+
+    def _failed(self, call: LiveCall, error: BaseException) -> str:
+        """Turn what a stage raised into the call's outcome; returns the stage's."""
+        if isinstance(error, asyncio.CancelledError):
+            call.caller_left = True
+            if call.stopping is None:
+                call.stopping, call.cancel_reason = "cancel", "its caller was cancelled"
+            error = Stopped(call.stopping)
+        if isinstance(error, Stopped):
+            self._stopped(call, error.reason)
+            return str(call.outcome)
+        call.error = describe(error, retryable=transient(error, call.required_tool().options))
+        call.outcome = State.FAILED
+        return call.error.code
 
     def _stopped(self, call: LiveCall, reason: str) -> None:
         call.outcome = state_of(reason)
@@ -95,8 +102,7 @@ class Pipeline:
         """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            duration = self._clock() - call.stage_at
-            self._journal.record(call, *ended(call, "execute", str(call.outcome), duration))
+            call.work.append(("execute", StageRecord(str(call.outcome), self._clock() - call.stage_at)))
         self.finish(call, then)
 
     def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:

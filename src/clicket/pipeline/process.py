@@ -40,8 +40,10 @@ class Process:
         if (call.sink is not None and call.sink.announced) or not is_small(output):
             return self._in_thread(call, output)
         plain, encoded = plain_output(output)
-        limit = call.required_tool().options.max_result_size
-        if len(encoded) > limit:  # the bound of the text, too: quotes only add to it
+        tool = call.tool
+        if (
+            tool is None or len(encoded) > tool.options.max_result_size
+        ):  # the bound of the text, too: quotes only add to it
             return self._in_thread(call, plain)
         call.output = plain
         call.content = plain if type(plain) is str else encoded.decode()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Protocol
 
 from clicket.journal import LiveCall
-from clicket.model import EventType
-from clicket.model import Stage as StageRecord
 
-__all__ = ["Stage", "ended"]
+__all__ = ["Stage"]
 
 
 class Stage(Protocol):
@@ -17,9 +15,3 @@ class Stage(Protocol):
     def name(self) -> str: ...
 
     def __call__(self, call: LiveCall) -> Awaitable[None] | None: ...
-
-
-def ended(call: LiveCall, name: str, outcome: str, duration: float) -> tuple[EventType, dict[str, Any]]:
-    """Note a stage's end on the call; the event that puts it on record."""
-    call.stages[name] = StageRecord(outcome, duration)
-    return "stage_ended", {"stage": name, "outcome": outcome, "duration": duration}

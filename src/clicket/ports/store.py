@@ -38,7 +38,7 @@ class Unstorable(ClicketError):
     code = "unstorable"
 
 
-class Append(msgspec.Struct):
+class Append(msgspec.Struct, gc=False):
     """Events of one call to be written as one unit, and the call's state after them."""
 
     id: str

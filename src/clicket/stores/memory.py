@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
@@ -16,7 +15,7 @@ from clicket.ports import Append, Done, Duplicate, Owner, Query, Stale, Stored, 
 __all__ = ["MemoryStore"]
 
 
-class _Call(msgspec.Struct, eq=False):
+class _Call(msgspec.Struct, eq=False, gc=False):
     id: str
     thread: str
     caller: str
@@ -38,9 +37,9 @@ class MemoryStore:
         self.durability = "none"
         self.max_ended = max_ended
         self._keys = itertools.count(1)
-        self._calls: OrderedDict[int, _Call] = OrderedDict()
+        self._calls: dict[int, _Call] = {}
         self._by_id: dict[str, list[_Call]] = {}
-        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._ended: dict[int, None] = {}
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
         self._is_open = False
@@ -56,39 +55,48 @@ class MemoryStore:
             raise StoreUnavailable("memory:// is closed.")
 
     def append(self, change: Append, done: Done) -> None:
-        done(change, self._apply(change) if self._is_open else StoreUnavailable("memory:// is closed."))
-
-    def _apply(self, change: Append) -> ClicketError | None:
-        if change.expect == 0:
-            found = self._by_id.get(change.id)
-            if found is None:
-                found = self._by_id[change.id] = []
-            elif any(c.thread == change.thread and c.caller == change.caller for c in found):
-                return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
-            change.key = key = next(self._keys)
-            row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
-            call = _Call(*row, change.state, change.created_at, change.ended_at, list(change.events))
-            self._calls[key] = call
-            found.append(call)
+        if not self._is_open:
+            done(change, StoreUnavailable("memory:// is closed."))
+        elif change.expect == 0:
+            done(change, self._create(change))
         else:
-            known = self._calls.get(change.key)
-            if known is None or known.events[-1].seq != change.expect or change.fence not in (known.fence, -1):
-                return Stale(f"call {change.id} was changed by another writer")
-            call = known
-            call.events += change.events
-            if change.fence != -1:
-                call.state = change.state
-                call.ended_at = change.ended_at
-        if change.artifacts:
-            added = [name for name in change.artifacts if name not in call.artifacts]
-            call.artifacts = (*call.artifacts, *added)
-            for used in added:
-                self._uses[used] = self._uses.get(used, 0) + 1
-        if change.ended_at is not None and call.key not in self._ended:
-            self._ended[call.key] = None
-            if len(self._ended) > self.max_ended:
-                self._remove(next(iter(self._ended)))
+            done(change, self._update(change))
+
+    def _create(self, change: Append) -> ClicketError | None:
+        found = self._by_id.get(change.id)
+        if found is None:
+            found = self._by_id[change.id] = []
+        elif any(c.thread == change.thread and c.caller == change.caller for c in found):
+            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+        change.key = key = next(self._keys)
+        row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
+        call = self._calls[key] = _Call(*row, change.state, change.created_at, change.ended_at, list(change.events))
+        found.append(call)
+        if change.ended_at is not None:
+            self._close_off(call, change)
         return None
+
+    def _update(self, change: Append) -> ClicketError | None:
+        call = self._calls.get(change.key)
+        # Numbers start at 1 and have no gaps, so the count of events is the last number.
+        if call is None or len(call.events) != change.expect or change.fence not in (call.fence, -1):
+            return Stale(f"call {change.id} was changed by another writer")
+        call.events += change.events
+        if change.fence != -1:
+            call.state = change.state
+            if change.ended_at is not None:
+                self._close_off(call, change)
+        return None
+
+    def _close_off(self, call: _Call, change: Append) -> None:
+        call.ended_at = change.ended_at
+        for name in change.artifacts:
+            if name not in call.artifacts:
+                call.artifacts = (*call.artifacts, name)
+                self._uses[name] = self._uses.get(name, 0) + 1
+        self._ended[call.key] = None
+        if len(self._ended) > self.max_ended:
+            self._remove(next(iter(self._ended)))
 
     def _remove(self, key: int) -> int:
         call = self._calls.pop(key)

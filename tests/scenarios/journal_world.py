@@ -77,7 +77,13 @@ class SharedMemory(MemoryStore):
                 self.claims[call.key] += 1
                 self.cancels.discard(call.key)
                 found.append(
-                    Stored(key=call.key, fence=call.fence, claims=self.claims[call.key], owner=mine, events=list(call.events))
+                    Stored(
+                        key=call.key,
+                        fence=call.fence,
+                        claims=self.claims[call.key],
+                        owner=mine,
+                        events=list(call.events),
+                    )
                 )
         return found
 
@@ -424,7 +430,9 @@ class World:
             await asyncio.wait([closing], timeout=0.001)
             process.clock.advance(0.1)
         await closing
-        for _ in range(3):  # who waits for another process's outcome looks again now and then, and finds the store closed
+        for _ in range(
+            3
+        ):  # who waits for another process's outcome looks again now and then, and finds the store closed
             process.clock.advance(1.0)
             await self.settle()
         for id, waiter in process.waiters.items():
@@ -459,7 +467,9 @@ class World:
             self._check_events(id, events)
             for process in self.processes:
                 for call in process.engine.live.get(id, ()):
-                    assert call.events == events[: len(call.events)], f"{id}: shown before, or other than, it was stored"
+                    assert call.events == events[: len(call.events)], (
+                        f"{id}: shown before, or other than, it was stored"
+                    )
         for name, times in self.started.items():
             assert times == 1, f"attempt {name} was begun {times} times"
         assert self.complaints == [], self.complaints
@@ -479,6 +489,10 @@ class World:
                 assert event.state in CALL.edges[state], f"{id}: {state} -> {event.state} is not in the table"
                 state = event.state
                 ends += event.state.is_terminal
+                unknown = (event.data.get("error") or {}).get("code") == "outcome_unknown"
+                assert not (unknown and state is State.RETRYING and events[0].data["tool"] == "once"), (
+                    f"{id}: a silent repeat"
+                )
             elif event.type == "attempt_started":
                 attempts += 1
                 assert event.data["attempt"] == attempts, f"{id}: attempts are counted 1, 2, 3"
@@ -511,6 +525,9 @@ class World:
                 await self.advance(20.0)
                 if not any(events and not events[-1].state.is_terminal for events in await self._all()):
                     break
+            await self.advance(
+                APPROVAL + QUEUE
+            )  # who lost a call without knowing it finds out when it next says something
             await self.check()
             await self._check_end()
         finally:
@@ -536,7 +553,7 @@ class World:
                 result = waiter.result()
                 assert result == result_of(record), f"{id}: its caller was told something else"
         engine = process.engine
-        assert engine.live == {}, "an ended call is still live"
+        assert engine.live == {}, f"ended, but still live: {list(engine.live)}"
         assert not engine.lingering, "a body that came back still lingers"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
         assert engine.limiter.queued == 0, "somebody still stands in line"

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.scenarios.journal_world import NAMES, World
 
 PICK = st.integers(0, 20)
+WORDS = ["return", "return", "fail", "retry", "emit", "progress"]
 # Name, does it swallow its cancellation, deadline of the whole call, does its caller wait from the start.
 CALLS = st.tuples(st.sampled_from(NAMES), st.booleans(), st.sampled_from([None, None, 5.0, 25.0]), st.booleans())
 
@@ -62,7 +63,7 @@ class JournalMachine(RuleBasedStateMachine):
         self.do(self.world.submit(*call))
 
     @precondition(lambda self: self.world.bodies)
-    @rule(number=PICK, word=st.sampled_from(["return", "return", "fail", "retry", "emit", "progress"]))
+    @rule(number=PICK, word=st.sampled_from(WORDS))
     def tell(self, number: int, word: str) -> None:
         self.do(self.world.tell(self.world.bodies[number % len(self.world.bodies)], word))
 
@@ -110,23 +111,30 @@ class JournalMachine(RuleBasedStateMachine):
         self.do(self.world.decide(approved))
 
     @precondition(lambda self: self.is_open)
-    @rule(number=PICK, what=st.sampled_from(["hold", "release", "step", "fail", "lose"]), times=st.integers(1, 4))
-    def disk(self, number: int, what: str, times: int) -> None:
-        """It is held up; it goes on, at once or write by write; the next writes fail; or they succeed, and nobody is told."""
+    @rule(number=PICK, what=st.sampled_from(["hold", "release", "step"]))
+    def disk(self, number: int, what: str) -> None:
+        """It is held up; or it goes on, at once or write by write."""
         door = self.pick(number).door
 
         async def step() -> None:
             if what == "hold":
                 door.holding = True
-            elif what == "fail":
-                door.failing = times
-            elif what == "lose":
-                door.losing = times
             else:
                 door.release(1 if what == "step" else None)
             await self.world.settle()
 
         self.do(step())
+
+    @precondition(lambda self: self.is_open and self.world.bodies)
+    @rule(number=PICK, word=st.sampled_from(WORDS), times=st.integers(1, 4), lose=st.booleans())
+    def fault(self, number: int, word: str, times: int, lose: bool) -> None:
+        """A body's next writes fail; or they succeed, and nobody is told."""
+        body = self.world.bodies[number % len(self.world.bodies)]
+        if lose:
+            body.process.door.losing = times
+        else:
+            body.process.door.failing = times
+        self.do(self.world.tell(body, word))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)

@@ -20,7 +20,8 @@ from clicket.execution import RUNTIME, Limiter, ProcessPool, Runner, describe, l
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
-from clicket.model.codec import canonical, fingerprint, parse_arguments
+from clicket.model.arguments import fingerprint, parse_arguments
+from clicket.model.codec import canonical
 from clicket.model.ids import new_id
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Clock, Store

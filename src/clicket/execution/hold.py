@@ -7,26 +7,24 @@ the call is abandoned the body is handed to a task of its own, in the middle of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from types import CoroutineType, coroutine
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
 from typing import Any
 
 from clicket.execution.outcome import Stopped
 from clicket.journal import LiveCall
 
-__all__ = ["hold"]
+__all__ = ["hold", "settled"]
 
 Adopt = Callable[[LiveCall, Coroutine[Any, Any, Any]], None]
 
 
 @coroutine
-def hold(body: Awaitable[Any], call: LiveCall, adopt: Adopt) -> Generator[Any, Any, Any]:
-    """Await `body` until it ends or the call is abandoned; then `adopt` gets the rest of it, and `Stopped` is raised."""
-    steps: Any = body if type(body) is CoroutineType else body.__await__()
-    try:
-        waiting = steps.send(None)
-    except StopIteration as end:
-        return end.value
+def hold(steps: Any, waiting: Any, call: LiveCall, adopt: Adopt) -> Generator[Any, Any, Any]:
+    """Await the rest of a body that has taken its first step and waits.
+
+    If the call is abandoned meanwhile, `adopt` gets the rest, and `Stopped` is raised.
+    """
     while True:
         try:
             sent = yield waiting
@@ -57,3 +55,10 @@ def _rest(steps: Any, error: BaseException) -> Generator[Any, Any, Any]:
                 waiting = steps.send(sent)
     except StopIteration as end:
         return end.value
+
+
+async def settled(value: Any, error: BaseException | None) -> Any:
+    """A body that ended in its first step."""
+    if error is not None:
+        raise error
+    return value

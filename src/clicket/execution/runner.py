@@ -11,13 +11,14 @@ import contextlib
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
 from typing import Any
 
 from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
 from clicket.execution.deadlines import Deadlines
-from clicket.execution.hold import hold
+from clicket.execution.hold import hold, settled
 from clicket.execution.outcome import Stopped, stop_error
 from clicket.execution.processes import ProcessPool, Worker, target_of
 from clicket.execution.retry import backoff, describe, transient
@@ -78,24 +79,55 @@ class Runner:
             "process": self._in_process,
         }
 
-    async def run(self, call: LiveCall) -> None:
-        """Attempt until an output counts (then it is `call.output`), or raise what ended the last attempt."""
+    def start(self, call: LiveCall) -> Awaitable[None] | None:
+        """Run a call, in its caller's task if that is at hand. None: its output is there already.
+
+        An async body takes its first step here and now. All that guards an attempt (deadlines, stopping, retries) is only
+        needed once the body waits for something or fails, so that is when it is set up.
+        """
+        tool = call.required_tool()
+        if not call.direct or call.state is not State.RUNNING or call.stopping is not None:
+            return self.run(call)
+        ctx = None
+        if getattr(tool, "wants_context", True):
+            sink = call.sink = CallSink(self.journal, call)
+            sink.begin(call.request.timeout or tool.options.timeout)
+            ctx = context_for(call, sink)
+        try:
+            body = tool.run(call.bound, ctx)
+            steps = body if type(body) is CoroutineType else body.__await__()
+            waiting = steps.send(None)
+        except StopIteration as end:
+            if call.stopping is None:
+                call.output = end.value
+                return None
+            return self.run(call, settled(end.value, None))
+        except BaseException as error:
+            return self.run(call, settled(None, error))
+        return self.run(call, hold(steps, waiting, call, self._adopt))
+
+    async def run(self, call: LiveCall, begun: Awaitable[Any] | None = None) -> None:
+        """Attempt until an output counts (then it is `call.output`), or raise what ended the last attempt.
+
+        `begun`: the rest of a first attempt that is under way.
+        """
         tool = call.required_tool()
         lane = self._lanes[call.lane]
-        if getattr(tool, "wants_context", True):
+        if call.sink is None and getattr(tool, "wants_context", True):
             call.sink = CallSink(self.journal, call)
         try:
             if call.state is not State.RUNNING:  # the lane needs making ready, or a call is taken up again
                 if call.lane == "process":
                     call.worker = await self._prepare(call)
                 await self.begin(call)
-            while call.stopping is None:
+            while call.stopping is None or begun is not None:
                 try:
-                    call.output = await lane(call, tool)
+                    call.output = await (lane(call, tool) if begun is None else self._guarded(call, tool, begun))
                     return
                 except asyncio.CancelledError:
                     raise
                 except BaseException as error:
+                    begun = None
                     await self._again(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:
@@ -162,6 +194,19 @@ class Runner:
             call.grace_timer = None
 
     async def _on_loop(self, call: LiveCall, tool: Tool) -> Any:
+        ctx = context_for(call, call.sink) if call.sink is not None else None
+        body = tool.run(call.bound, ctx)
+        if not call.direct:
+            return await self._guarded(call, tool, body)
+        steps = body if type(body) is CoroutineType else body.__await__()
+        try:
+            waiting = steps.send(None)
+        except StopIteration as end:
+            return await self._guarded(call, tool, settled(end.value, None))
+        return await self._guarded(call, tool, hold(steps, waiting, call, self._adopt))
+
+    async def _guarded(self, call: LiveCall, tool: Tool, body: Awaitable[Any]) -> Any:
+        """Await a body on the loop, with a deadline, ready to be stopped."""
         self._limits(call, tool)
         task = _task_of(call)
         before = task.cancelling()
@@ -171,9 +216,10 @@ class Runner:
             call.grace_timer = self.clock.call_later(self.grace, self._abandon, call)
 
         call.stopper = stop
+        if call.stopping is not None:  # it was told to stop in its first step
+            stop()
         try:
-            body = tool.run(call.bound, context_for(call, call.sink) if call.sink is not None else None)
-            output = await (hold(body, call, self._adopt) if call.direct else body)
+            output = await body
         except Stopped:  # the body was let go
             raise
         except asyncio.CancelledError:

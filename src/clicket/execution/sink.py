@@ -15,7 +15,8 @@ from clicket.bridge import on_loop, on_loop_thread
 from clicket.execution.spool import Spool
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
-from clicket.model.codec import decode, encode_output
+from clicket.model.codec import decode
+from clicket.model.output import encode_output
 from clicket.tools import ToolContext
 
 __all__ = ["CallSink", "ThreadSink", "context_for", "progress_data"]

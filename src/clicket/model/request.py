@@ -10,7 +10,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.model.call import ToolCall
-from clicket.model.codec import plain_output
+from clicket.model.output import plain_output
 
 __all__ = ["checked"]
 

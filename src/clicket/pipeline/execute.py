@@ -14,7 +14,7 @@ class Execute:
     name = "execute"
 
     def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
+        self._start = runner.start
 
-    def __call__(self, call: LiveCall) -> Awaitable[None]:
-        return self._run(call)
+    def __call__(self, call: LiveCall) -> Awaitable[None] | None:
+        return self._start(call)

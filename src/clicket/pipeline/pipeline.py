@@ -18,7 +18,8 @@ from clicket.journal import Journal, LiveCall, Then
 from clicket.kernel import State
 from clicket.model import Stage as StageRecord
 from clicket.model import ToolError
-from clicket.model.codec import fingerprint, plain_output
+from clicket.model.arguments import fingerprint
+from clicket.model.output import plain_output
 from clicket.pipeline.stage import Stage
 
 __all__ = ["Pipeline"]

@@ -13,7 +13,8 @@ from typing import Any
 from clicket.bridge import Workers
 from clicket.execution import Spool
 from clicket.journal import LiveCall
-from clicket.model.codec import is_small, plain_output, plain_pieces
+from clicket.model.codec import is_small
+from clicket.model.output import plain_output, plain_pieces
 from clicket.ports import Store
 from clicket.tools import Streamed
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from clicket.errors import InvalidInput
 from clicket.journal import LiveCall
-from clicket.model.codec import decode, encode, parse_arguments
+from clicket.model.arguments import parse_arguments
+from clicket.model.codec import decode, encode
 from clicket.tools import Tool
 
 __all__ = ["Validate"]

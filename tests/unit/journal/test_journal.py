@@ -61,7 +61,9 @@ class HeldStore(MemoryStore):
     def write_as_outsider(self, call: LiveCall, kind: Any, data: dict[str, Any] | None = None) -> Event:
         last = self._calls[call.key].events[-1]
         event = Event(call_id=call.id, seq=last.seq + 1, at=0.0, type=kind, state=last.state, data=data or {})
-        change = Append(call.id, call.thread, call.caller, call.tool_name, last.seq, -1, [event], last.state, 0.0, key=call.key)
+        change = Append(
+            call.id, call.thread, call.caller, call.tool_name, last.seq, -1, [event], last.state, 0.0, key=call.key
+        )
         self.write_at_once(change)
         return event
 
@@ -106,7 +108,14 @@ class Desk:
 
 
 def live(id: str = "a") -> LiveCall:
-    return LiveCall(request=ToolCall("tool", {}, thread="t"), id=id, caller="", created_at=1.0, submitted_at=0.0, idempotency_key="k")
+    return LiveCall(
+        request=ToolCall("tool", {}, thread="t"),
+        id=id,
+        caller="",
+        created_at=1.0,
+        submitted_at=0.0,
+        idempotency_key="k",
+    )
 
 
 @pytest.fixture

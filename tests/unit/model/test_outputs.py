@@ -20,7 +20,8 @@ from hypothesis import given
 from pydantic import BaseModel
 
 from clicket.errors import ResultUnserializable
-from clicket.model.codec import as_text, decode, encode_output, plain_output
+from clicket.model.codec import as_text, decode
+from clicket.model.output import encode_output, plain_output
 from tests.unit.model.test_arguments import JSON, exactly
 
 

@@ -55,7 +55,9 @@ def scripts(draw: st.DrawFn) -> Script:
     script = Script(arguments=draw(OBJECTS), priority=draw(st.integers(-5, 5)))
     attempts = 0
     for _ in range(draw(st.integers(0, 25))):
-        move = draw(st.sampled_from(["step", "step", "output", "progress", "heartbeat", "note", "cancel", "stage", "late"]))
+        move = draw(
+            st.sampled_from(["step", "step", "output", "progress", "heartbeat", "note", "cancel", "stage", "late"])
+        )
         if move == "step" and (targets := sorted(CALL.edges[script.state])):
             to = draw(st.sampled_from(targets))
             data: dict[str, Any] = {}
@@ -80,7 +82,9 @@ def scripts(draw: st.DrawFn) -> Script:
         elif move == "cancel":
             script.add("cancel_requested", {"reason": ""})
         elif move == "stage":
-            script.add("stage_ended", {"stage": draw(st.sampled_from(["find", "execute"])), "outcome": "ok", "duration": 0.1})
+            script.add(
+                "stage_ended", {"stage": draw(st.sampled_from(["find", "execute"])), "outcome": "ok", "duration": 0.1}
+            )
         elif move == "late" and script.state.is_terminal:
             script.add("late_result", {"output": 1})
     return script
@@ -155,29 +159,52 @@ def test_foreign_text_is_refused(text: bytes) -> None:
 
 
 def test_the_way_of_a_good_call() -> None:
-    script = Script(arguments={"a": 1}, metadata={"m": 1}, request_id="r", timeout=3.0, idempotency_key="k", tool_version="2")
+    script = Script(
+        arguments={"a": 1}, metadata={"m": 1}, request_id="r", timeout=3.0, idempotency_key="k", tool_version="2"
+    )
     script.add("stage_ended", {"stage": "find", "outcome": "ok", "duration": 0.25}).started()
     script.to("streaming").add("output", {"content": "x", "offset": 0}).add("progress", {"step": 1, "percentage": 50})
     script.to("completed", output={"b": [1]}, duration=7.0, metadata={"n": 2})
     record = script.record
     assert (record.id, record.tool, record.thread, record.arguments) == ("a", "tool", "t", {"a": 1})
     assert (record.timeout, record.request_id, record.idempotency_key, record.tool_version) == (3.0, "r", "k", "2")
-    assert (record.state, record.success, record.output, record.content) == (State.COMPLETED, True, {"b": [1]}, '{"b":[1]}')
+    assert (record.state, record.success, record.output, record.content) == (
+        State.COMPLETED,
+        True,
+        {"b": [1]},
+        '{"b":[1]}',
+    )
     assert (record.created_at, record.started_at, record.ended_at, record.duration) == (101.0, 105.0, 109.0, 7.0)
     assert record.stages["find"].outcome == "ok"
     assert record.progress == {"step": 1, "percentage": 50}
     assert record.metadata == {"m": 1, "n": 2}
     (attempt,) = record.attempts
-    assert (attempt.number, attempt.started_at, attempt.ended_at, attempt.outcome, attempt.error) == (1, 105.0, 109.0, "ok", None)
+    assert (attempt.number, attempt.started_at, attempt.ended_at, attempt.outcome, attempt.error) == (
+        1,
+        105.0,
+        109.0,
+        "ok",
+        None,
+    )
     result = result_of(record)
-    assert (result.call_id, result.success, result.output, result.attempts, result.error) == ("a", True, {"b": [1]}, 1, None)
+    assert (result.call_id, result.success, result.output, result.attempts, result.error) == (
+        "a",
+        True,
+        {"b": [1]},
+        1,
+        None,
+    )
 
 
 def test_each_attempt_says_how_it_ended() -> None:
     script = Script().started()
     script.to("retrying", error=ERROR, delay=0.5).started(2).to("timeout", error={**ERROR, "code": "timeout"})
     first, second = script.record.attempts
-    assert (first.outcome, first.delay, first.error) == ("tool_error", 0.5, ToolError(code="tool_error", message="no", type="ValueError"))
+    assert (first.outcome, first.delay, first.error) == (
+        "tool_error",
+        0.5,
+        ToolError(code="tool_error", message="no", type="ValueError"),
+    )
     assert (second.number, second.outcome, second.delay, second.ended_at) == (2, "timeout", None, script.events[-1].at)
 
 

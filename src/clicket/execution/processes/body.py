@@ -18,7 +18,8 @@ from clicket.execution.processes.target import MAIN, resolve
 from clicket.execution.processes.wire import MAX_FRAME, Failure, Job, Kind
 from clicket.execution.processes.worker import Line, check_process, is_original, is_stopping
 from clicket.execution.retry import transient
-from clicket.model.codec import decode, encode, encode_output
+from clicket.model.codec import decode, encode
+from clicket.model.output import encode_output
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Options
 

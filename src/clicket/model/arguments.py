@@ -1,0 +1,282 @@
+"""Arguments as callers send them: a mapping or JSON text. What is not plain, finite, bounded JSON is refused, with its path.
+
+Speed comes from one observation: a value that survives encode and decode unchanged was plain JSON. Only a value that did not is
+walked, to name what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from clicket.errors import InvalidInput
+from clicket.model.codec import decode, encode, has_surrogate, is_small, json_pointer
+
+__all__ = ["fingerprint", "parse_arguments"]
+
+MAX_DEPTH = 100
+MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
+_MAX_HASHED = 1024 * 1024
+_SMALL_NODES = 20_000
+
+_sorted_encoder = msgspec.json.Encoder(order="sorted")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Plain JSON arguments, the caller's object left alone; `InvalidInput` otherwise."""
+    if type(given) is not dict:
+        if isinstance(given, str | bytes | bytearray):
+            return _parse_text(given, max_size, max_depth)
+        if given is None:
+            return {}
+    if not isinstance(given, Mapping):
+        hint = "Pass a mapping of parameter names to values, or JSON text."
+        raise InvalidInput(f"arguments must be an object, not {_kind(given)}", hint)
+    try:
+        return _parse_mapping(given, max_size, max_depth)
+    except InvalidInput:
+        raise
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except Exception as error:  # a mapping is foreign code, and may do anything while it is read
+        raise InvalidInput(f"the arguments could not be read: {type(error).__name__}: {error}") from None
+
+
+def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> dict[str, Any]:
+    for value in given.values():
+        if type(value) is str:
+            if len(value) > max_size:
+                raise _too_large(len(value), max_size)
+        elif type(value) in (list, dict) and not is_small(value, max_size // 2, max_size):
+            raise _too_large(max_size + 1, max_size)
+    try:
+        text = encode(given if type(given) is dict else dict(given))
+        plain: dict[str, Any] | None = decode(text)
+    except (TypeError, ValueError):  # something JSON does not know: the walk below finds it and says where
+        text, plain = b"", None
+    if plain is None or plain != given:
+        plain = _refuse_or_copy(given, max_depth)
+        text = encode(plain)
+    if len(text) > max_size:
+        raise _too_large(len(text), max_size)
+    if (text.count(b"{") + text.count(b"[") > max_depth and _is_deep(text, max_depth)) or b"\\u0000" in text:
+        return _refuse_or_copy(plain, max_depth)
+    return plain
+
+
+def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -> dict[str, Any]:
+    if len(given) > max_size:
+        raise _too_large(len(given), max_size)
+    try:
+        raw = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else bytes(given)
+        text = given if isinstance(given, str) else raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"not UTF-8 text: byte {error.start} cannot be read") from None
+    if len(raw) > max_size:
+        raise _too_large(len(raw), max_size)
+    if _is_deep(raw, max_depth):
+        raise _too_deep(max_depth)
+    try:
+        value = decode(raw or b"{}")
+    except (ValueError, RecursionError):
+        value = None
+    # A pair that was written and is not there was overwritten by another of its name.
+    if type(value) is not dict or b"\\u0000" in raw or _pairs_in(raw) != _pairs_in(encode(value)):
+        return _parse_slowly(text, max_depth)
+    return value
+
+
+def _parse_slowly(text: str, max_depth: int) -> dict[str, Any]:
+    """Find out what is wrong, and say it well."""
+    try:
+        value = json.loads(text or "{}", parse_constant=_refuse_constant, parse_float=_finite)
+        duplicates = _duplicates(json.loads(text or "{}", object_pairs_hook=_Pairs), ())
+    except InvalidInput:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"not valid JSON: {error}", "Send one JSON object.") from None
+    if duplicates:
+        raise InvalidInput(duplicates)
+    if not isinstance(value, dict):
+        inside = "It looks like JSON inside a JSON string: decode it once."
+        hint = inside if isinstance(value, str) else "Send one JSON object."
+        raise InvalidInput(f"arguments must be an object, not {_kind(value)}", hint)
+    return _refuse_or_copy(value, max_depth)
+
+
+def _pairs_in(text: bytes) -> int:
+    """How many keys a JSON text writes."""
+    return _STRING.sub(b"", text).count(b":")
+
+
+def _is_deep(text: bytes, limit: int) -> bool:
+    """Do brackets nest deeper than the limit? Each pass takes the innermost pairs away."""
+    brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
+    if len(brackets) <= 2 * limit and brackets.count(b"[") + brackets.count(b"{") <= limit:
+        return False
+    for _ in range(limit):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return len(brackets) > 0
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it was written, with every key that it had."""
+
+
+def _duplicates(value: Any, path: tuple[str | int, ...]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    if isinstance(value, _Pairs):
+        counts = Counter(key for key, _ in value)
+        message = "the key appears more than once"
+        found += [{"path": json_pointer((*path, k)), "message": message} for k, n in counts.items() if n > 1]
+        for key, item in value:
+            found += _duplicates(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            found += _duplicates(item, (*path, index))
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise InvalidInput(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise InvalidInput(f"the number {text[:40]} is out of range")
+    return value
+
+
+def _refuse_or_copy(given: Mapping[str, Any], max_depth: int) -> dict[str, Any]:
+    problems: list[dict[str, str]] = []
+    plain = _walk(given, (), problems, max_depth)
+    if problems:
+        raise InvalidInput(problems)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]], depth: int) -> Any:
+    """A plain copy of `value`, every complaint collected with its path. Arguments convert nothing but tuples."""
+    if depth < 0:
+        problems.append({"path": json_pointer(path), "message": "nested too deeply"})
+        return None
+    if isinstance(value, Mapping):
+        copy: dict[str, Any] = {}
+        for key, item in value.items():
+            bad = f"keys must be text, not {_kind(key)}" if type(key) is not str else _bad_text(key)
+            if bad:
+                problems.append({"path": json_pointer(path), "message": f"a key: {bad}"})
+            else:
+                copy[key] = _walk(item, (*path, key), problems, depth - 1)
+        return copy
+    if isinstance(value, list | tuple):
+        return [_walk(item, (*path, index), problems, depth - 1) for index, item in enumerate(value)]
+    plain, complaint = _scalar(value)
+    if complaint:
+        problems.append({"path": json_pointer(path), "message": complaint})
+    return plain
+
+
+def _scalar(value: Any) -> tuple[Any, str]:
+    """The plain value, and what is wrong with it."""
+    if value is None or value is True or value is False:
+        return value, ""
+    if isinstance(value, str):
+        text = str.__str__(value.value if isinstance(value, Enum) else value)
+        return text, _bad_text(text)
+    if isinstance(value, int):
+        plain = int(value)
+        return plain, "a number of more than 4,300 digits is refused" if plain.bit_length() > MAX_BITS else ""
+    if isinstance(value, float):
+        return float(value), "" if math.isfinite(value) else f"{float(value)} is not a JSON number"
+    return None, f"{_kind(value)} is not JSON"
+
+
+def _bad_text(text: str) -> str:
+    if "\x00" in text:
+        return "text with a NUL character is refused"
+    return "text with a lone surrogate is refused" if has_surrogate(text) else ""
+
+
+def _too_large(size: int, limit: int) -> InvalidInput:
+    return InvalidInput(
+        f"arguments of {size:,} bytes or more are over the limit of {limit:,}",
+        "Send a reference (a path, a URL, an artifact name) instead, or raise max_arguments_size.",
+    )
+
+
+def _too_deep(limit: int) -> InvalidInput:
+    return InvalidInput(f"nested deeper than {limit} levels", "Flatten the arguments.")
+
+
+def _kind(value: Any) -> str:
+    names = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "an array",
+        dict: "an object",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+def fingerprint(given: Any) -> dict[str, Any]:
+    """What is kept of refused arguments: their size and hash, never their content.
+
+    Of a big text the beginning is hashed; the size of a big object is an estimate, as writing it out would take too long.
+    """
+    if isinstance(given, str):
+        raw = given[:_MAX_HASHED].encode("utf-8", "surrogatepass")
+        size = len(given) if len(given) > _MAX_HASHED else len(raw)
+    elif isinstance(given, bytes | bytearray):
+        raw, size = bytes(given[:_MAX_HASHED]), len(given)
+    else:
+        raw = _outline(given)
+        size = len(raw) if is_small(given, _SMALL_NODES, _MAX_HASHED) else _weight(given)
+    return {"size": size, "sha256": sha256(raw).hexdigest()}
+
+
+def _outline(given: Any, *, inside: bool = False) -> bytes:
+    """Bytes for any object: its JSON if that is small and sound; else what is foreign or big counts by its kind and length."""
+    try:
+        if is_small(given, _SMALL_NODES, _MAX_HASHED):
+            return _sorted_encoder.encode(given)
+        if isinstance(given, Mapping) and not inside and len(given) < 1_000:
+            return b"\n".join(repr(key).encode() + _outline(value, inside=True) for key, value in given.items())
+    except (TypeError, ValueError, RecursionError):
+        pass
+    try:
+        if is_small(given, _SMALL_NODES, _MAX_HASHED):
+            text = json.dumps(given, default=lambda value: f"<{type(value).__name__}>", skipkeys=True)
+            return text.encode("utf-8", "surrogatepass")
+        return f"<{type(given).__name__} of {len(given)}>".encode()
+    except Exception:  # foreign objects may do anything
+        return f"<{type(given).__name__}>".encode()
+
+
+def _weight(given: Any, depth: int = 4) -> int:
+    """About how many bytes an object would take as JSON, from a look at its outer levels and first members."""
+    if isinstance(given, str):
+        return len(given) + 2
+    if depth == 0 or not isinstance(given, Mapping | list | tuple) or not given:
+        return 8
+    members = list(islice(given.values() if isinstance(given, Mapping) else given, 100))
+    return 2 + sum(_weight(member, depth - 1) + 2 for member in members) * len(given) // len(members)

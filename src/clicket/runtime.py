@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover
+from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover, same_or_conflict
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
 from clicket.errors import ClicketError, UsageError
 from clicket.journal import Fenced, LiveCall
@@ -207,7 +207,7 @@ class Runtime:
                     with suppress(ClicketError):
                         await engine.journal.flush(live)
                 if live.events:
-                    engine.same_or_conflict(request, live.events[0])
+                    same_or_conflict(request, live.events[0], max_size=self.settings.max_arguments_size)
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
         return engine.accept(request, prefer_sync=self._prefer_sync, direct=direct)
 
@@ -215,7 +215,7 @@ class Runtime:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
         assert request.id is not None
         stored = await find_stored(self.engine, request.id, request.thread, "")
-        self.engine.same_or_conflict(request, stored.events[0])
+        same_or_conflict(request, stored.events[0], max_size=self.settings.max_arguments_size)
         return CallHandle(self.engine, stored, id=request.id, thread=request.thread, caller="")
 
     # Steering.

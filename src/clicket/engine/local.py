@@ -12,45 +12,22 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-import msgspec
-
 from clicket.bridge import Workers, fulfil
-from clicket.errors import ClicketError, Conflict, StoreUnavailable, UsageError
-from clicket.execution import RUNTIME, Limiter, ProcessPool, Runner, describe, lane_of
+from clicket.engine.limits import Limits, Plans
+from clicket.errors import ClicketError, StoreUnavailable, UsageError
+from clicket.execution import Limiter, ProcessPool, Runner, describe
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
-from clicket.model.arguments import fingerprint, parse_arguments
-from clicket.model.codec import canonical
 from clicket.model.ids import new_id
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Clock, Store
-from clicket.tools import Registry, Tool
+from clicket.tools import Registry
 
-__all__ = ["Limits", "LocalEngine"]
+__all__ = ["LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
 _BREATH = 64
-_Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
-"""Of a tool's calls: the lane, the needs, whether one call at a time per thread, and the retries."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one runtime. Durations are seconds, sizes are bytes."""
-
-    max_concurrency: int = 10
-    max_thread_concurrency: int | None = None
-    max_queue: int = 50_000
-    queue_timeout: float | None = 3600.0
-    worker_threads: int = 4
-    worker_processes: int = 4
-    worker_memory: int | None = None
-    cancel_grace: float = 2.0
-    close_timeout: float = 10.0
-    lease: float = 10.0
-    max_arguments_size: int = 1024 * 1024
-    max_claims: int = 5
-    retention: float = 24 * 3600.0
 
 
 class LocalEngine:
@@ -96,7 +73,7 @@ class LocalEngine:
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
         self.tasks: set[asyncio.Task[Any]] = set()
-        self._plans: dict[Tool, _Plan] = {}
+        self.plans = Plans(limits)
         self._straight = 0
         self._loop = asyncio.get_running_loop()
 
@@ -132,7 +109,7 @@ class LocalEngine:
 
     def enlist(self, call: LiveCall) -> None:
         """An admitted call goes to approval, into a slot, or into the line."""
-        self.fit(call)
+        self.plans.fit(call)
         if call.verdict == "ask":
             self.remember(call)
             self.ask(call, self.policy.approval_timeout)
@@ -141,32 +118,6 @@ class LocalEngine:
             self.queue(call)
         if call.request.deadline is not None and not call.settling:
             call.deadline_timer = self.clock.call_later(call.request.deadline, self.expire, call, "deadline")
-
-    def fit(self, call: LiveCall) -> None:
-        """Work out where the call runs and what it needs for that."""
-        tool = call.required_tool()
-        plan = self._plans.get(tool)
-        if plan is None:
-            plan = self._plans[tool] = self._plan(tool, lane_of(tool))
-        if call.prefer_sync:
-            plan = self._plan(tool, lane_of(tool, prefer_sync=True))
-        call.lane, needs, exclusive, retries = plan
-        if exclusive:
-            needs = (*needs, ("session", tool.name, call.thread, 1))
-        if self.limits.max_thread_concurrency is not None:
-            needs = (*needs, ("thread", call.thread, self.limits.max_thread_concurrency))
-        call.needs = needs
-        call.retries_left = retries if call.attempt < 2 else max(retries - call.attempt + 1, 0)
-
-    def _plan(self, tool: Tool, lane: str) -> _Plan:
-        needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self.limits.max_concurrency),)
-        if lane == "thread":
-            needs = (*needs, ("lane", lane, self.limits.worker_threads))
-        elif lane == "process":
-            needs = (*needs, ("lane", lane, self.limits.worker_processes))
-        if tool.options.max_concurrency is not None:
-            needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-        return lane, needs, getattr(tool, "exclusive", False), tool.options.max_retries
 
     def queue(self, call: LiveCall) -> None:
         """Take a slot now or stand in line. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
@@ -429,24 +380,6 @@ class LocalEngine:
             if (thread is None or call.thread == thread) and (caller is None or call.caller == caller)
         ]
         return found[0] if len(found) == 1 else None
-
-    def same_or_conflict(self, request: ToolCall, first: Event) -> None:
-        """Same id, same tool and arguments: the same call. Anything else is a conflict."""
-        same = first.data["tool"] == request.tool
-        if same and "arguments" in first.data:
-            try:
-                given = parse_arguments(request.arguments, max_size=self.limits.max_arguments_size)
-                same = canonical(given) == canonical(first.data["arguments"])
-            except ClicketError:
-                same = False
-        elif same:
-            kept = first.data["refused"]
-            same = kept["sha256"] is not None and fingerprint(request.arguments)["sha256"] == kept["sha256"]
-        if not same:
-            raise Conflict(
-                f"the id {request.id!r} is taken in thread {request.thread!r} by a call with another tool or other arguments. "
-                "Use a new id, or send the same call to get its result."
-            )
 
     def remember(self, call: LiveCall) -> None:
         known = self.live.get(call.id)

@@ -175,7 +175,7 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
         )
         _fail(engine, call, "tool_unavailable", text)
         return False
-    engine.fit(call)
+    engine.plans.fit(call)
     return True
 
 

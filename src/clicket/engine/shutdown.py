@@ -52,7 +52,7 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
             except Exception:
                 logger.exception("tool %s could not be closed", tool.name)
     await engine.processes.close()
-    engine.runner.deadlines.close()
+    engine.runner.clocks.close()
     engine.workers.close(patience=0.2)
     engine.results.close()
     engine.journal.unsaved.clear()

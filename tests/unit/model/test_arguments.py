@@ -146,8 +146,8 @@ def test_enums_of_plain_values_become_their_values() -> None:
 
 def test_nothing_is_shared_with_the_caller() -> None:
     inner: dict[str, Any] = {"list": [1, {"x": 1}]}
-    for given in ({"a": inner}, {"a": (inner,)}, {"a": inner, "nul": "ok", "t": (1,)}):
-        got = parse(given)
+    for arguments in ({"a": inner}, {"a": (inner,)}, {"a": inner, "nul": "ok", "t": (1,)}):
+        got = parse(arguments)
         inner["list"][1]["x"] = 2
         inner["list"].append("later")
         assert "later" not in json.dumps(got)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any, get_args
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.model.test_arguments import JSON, OBJECTS, exactly
 
 from clicket.kernel import CALL, State
 from clicket.model import Event, EventType, Record, ToolError, dump_events, fold, load_events, result_of
 from clicket.model.ids import new_id
-from tests.unit.model.test_arguments import JSON, OBJECTS, exactly
 
 ERROR = {"code": "tool_error", "message": "no", "type": "ValueError", "retryable": False, "details": {}}
 TIMES = st.floats(0, 4e9)
@@ -110,7 +111,7 @@ def test_a_record_is_the_same_from_the_stores_text(script: Script, data: st.Data
     """However the events were cut into units."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(script.events)), max_size=4)))
     edges = [0, *cuts, len(script.events)]
-    texts = [dump_events(script.events[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    texts = [dump_events(script.events[a:b]) for a, b in pairwise(edges)]
     read = [event for text in texts for event in load_events("a", text)]
     assert read == script.events
     assert exactly(msgspec.to_builtins(fold(read)), msgspec.to_builtins(script.record))

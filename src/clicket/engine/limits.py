@@ -1,0 +1,68 @@
+"""The bounds of one runtime, and what each tool's calls need of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clicket.execution import RUNTIME, lane_of
+from clicket.journal import LiveCall
+from clicket.tools import Tool
+
+__all__ = ["Limits", "Plans"]
+
+_Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
+"""Of a tool's calls: the lane, the needs, whether one call at a time per thread, and the retries."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one runtime. Durations are seconds, sizes are bytes."""
+
+    max_concurrency: int = 10
+    max_thread_concurrency: int | None = None
+    max_queue: int = 50_000
+    queue_timeout: float | None = 3600.0
+    worker_threads: int = 4
+    worker_processes: int = 4
+    worker_memory: int | None = None
+    cancel_grace: float = 2.0
+    close_timeout: float = 10.0
+    lease: float = 10.0
+    max_arguments_size: int = 1024 * 1024
+    max_claims: int = 5
+    retention: float = 24 * 3600.0
+
+
+class Plans:
+    """Where calls run and what they need for that, worked out once per tool."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._plans: dict[Tool, _Plan] = {}
+
+    def fit(self, call: LiveCall) -> None:
+        """Tell the call where it runs and what it needs for that."""
+        tool = call.required_tool()
+        plan = self._plans.get(tool)
+        if plan is None:
+            plan = self._plans[tool] = self._plan(tool, lane_of(tool))
+        if call.prefer_sync:
+            plan = self._plan(tool, lane_of(tool, prefer_sync=True))
+        call.lane, needs, exclusive, retries = plan
+        if exclusive:
+            needs = (*needs, ("session", tool.name, call.thread, 1))
+        if self._limits.max_thread_concurrency is not None:
+            needs = (*needs, ("thread", call.thread, self._limits.max_thread_concurrency))
+        call.needs = needs
+        call.retries_left = retries if call.attempt < 2 else max(retries - call.attempt + 1, 0)
+
+    def _plan(self, tool: Tool, lane: str) -> _Plan:
+        needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self._limits.max_concurrency),)
+        if lane == "thread":
+            needs = (*needs, ("lane", lane, self._limits.worker_threads))
+        elif lane == "process":
+            needs = (*needs, ("lane", lane, self._limits.worker_processes))
+        if tool.options.max_concurrency is not None:
+            needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
+        return lane, needs, getattr(tool, "exclusive", False), tool.options.max_retries

@@ -1,0 +1,87 @@
+"""The threads' lane: blocking bodies. A thread cannot be ended, so what does not return in time is left to itself, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+from clicket.bridge import Workers, fulfil
+from clicket.execution.clocks import Clocks
+from clicket.execution.loop_lane import Late
+from clicket.execution.outcome import Stopped
+from clicket.execution.sink import ThreadSink, context_for
+from clicket.journal import LiveCall
+from clicket.tools import Tool
+
+__all__ = ["ThreadLane"]
+
+
+class ThreadLane:
+    """`returned` hears when a body that was abandoned has come back."""
+
+    def __init__(self, workers: Workers, clocks: Clocks, *, returned: Callable[[LiveCall, Late], None]) -> None:
+        self._workers = workers
+        self._clocks = clocks
+        self._returned = returned
+
+    async def attempt(self, call: LiveCall, tool: Tool) -> Any:
+        if call.sink is not None:
+            call.sink.begin(call.request.timeout or tool.options.timeout)
+        self._clocks.start(call, tool)
+        body = getattr(tool, "run_sync", None) or tool.run
+        if tool.is_async and body is tool.run:
+            body = _run_async_body(body)
+        ctx = context_for(call, ThreadSink(call.sink)) if call.sink is not None else None
+        bound = call.bound
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        context = contextvars.copy_context()
+
+        def done(value: Any, error: BaseException | None) -> None:
+            if outcome.done():
+                self._returned(call, (value, error))
+            else:
+                fulfil(outcome, value, error)
+
+        def give_up() -> None:
+            if not outcome.done():
+                call.abandoned = True
+                outcome.set_exception(Stopped(call.stopping or "cancel"))
+
+        def stop() -> None:
+            # A deadline is a deadline; a cancel gives the body a moment to see ctx.cancelled and return.
+            if call.stopping in ("cancel", "shutdown"):
+                self._clocks.grant(call, give_up)
+            else:
+                give_up()
+
+        call.stopper = stop
+        self._workers.submit(lambda: context.run(body, bound, ctx), done)
+        try:
+            output = await outcome
+        except Stopped:
+            raise
+        except BaseException as error:
+            if call.stopping is None:
+                raise
+            call.late = (None, error)
+            raise Stopped(call.stopping) from error
+        finally:
+            self._clocks.over(call)
+        if call.stopping is not None:
+            call.late = (output, None)
+            raise Stopped(call.stopping)
+        return output
+
+
+def _run_async_body(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An async body that its author sent to a thread gets a loop of its own there."""
+
+    def run(bound: Any, ctx: Any) -> Any:
+        async def main() -> Any:
+            return await body(bound, ctx)
+
+        return asyncio.run(main())
+
+    return run

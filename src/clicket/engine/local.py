@@ -228,8 +228,10 @@ class LocalEngine:
         call.direct = False
         if not call.settled:
             ending = asyncio.ensure_future(self.outcome(call))
-            await asyncio.wait([ending], timeout=self.limits.cancel_grace + 1.0)
-            ending.cancel()
+            try:
+                await asyncio.wait([ending], timeout=self.limits.cancel_grace + 1.0)
+            finally:
+                ending.cancel()
 
     async def _drive(self, call: LiveCall) -> None:
         try:

@@ -55,11 +55,13 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
     engine.runner.clocks.close()
     engine.workers.close(patience=0.2)
     engine.results.close()
-    engine.journal.unsaved.clear()
     if engine.tasks:
         await asyncio.wait(engine.tasks, timeout=1.0)
     await engine.store.close()
-    engine.closed = True
+    engine.closed = engine.journal.closed = True
+    for calls in list(engine.live.values()):
+        for call in calls:
+            engine.answer(call, Closed(f"the runtime was closed before the outcome of call {call.id} could be stored."))
     rest = [task for task in engine.tasks if task is not asyncio.current_task()]
     for task in rest:
         task.cancel()
@@ -69,11 +71,13 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
 
 async def _until_done(engine: LocalEngine, patience: float) -> None:
     """Wait until no call is running here; bodies that were abandoned are not waited for."""
-    if patience <= 0:
+    running = [call for calls in engine.live.values() for call in calls if call.slot and not call.settled]
+    if patience <= 0 or not running:
         return
-    deadline = asyncio.get_running_loop().time() + patience
-    while any(call.slot and not call.settled for calls in engine.live.values() for call in calls):
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0 or not engine.tasks:
-            return
-        await asyncio.wait(engine.tasks, timeout=min(left, 0.05), return_when=asyncio.FIRST_COMPLETED)
+    ends = [asyncio.ensure_future(engine.outcome(call)) for call in running]
+    try:
+        await asyncio.wait(ends, timeout=patience)
+    finally:
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)

@@ -1,7 +1,7 @@
 """Deadlines that are almost never met. A loop timer per call costs more than the rest of starting it, so long deadlines share.
 
-Calls whose time is up in the same twentieth of a second lie in one bucket; one timer walks the buckets. A deadline fires at most
-a bucket late, never early. Short ones get a timer of their own.
+Calls whose time is up in the same twentieth of a second lie in one bucket, and one timer walks the buckets. Only calls that are
+still there when their bucket's time comes get a timer of their own, for the exact moment.
 """
 
 from __future__ import annotations
@@ -25,37 +25,42 @@ class Deadlines:
         self._clock = clock
         self._monotonic = clock.monotonic
         self._expire = expire
-        self._buckets: dict[int, set[LiveCall]] = {}
+        self._buckets: dict[int, dict[LiveCall, float]] = {}
         self._order: list[int] = []
+        self._near: dict[LiveCall, Timer] = {}
         self._timer: Timer | None = None
 
     def add(self, call: LiveCall, seconds: float) -> Timer | int:
         """Start a deadline; what it returns is for `drop`."""
         if seconds < _SHORT:
             return self._clock.call_later(seconds, self._expire, call)
-        number = int((self._monotonic() + seconds) / _WIDTH) + 1
+        when = self._monotonic() + seconds
+        number = int(when / _WIDTH)
         bucket = self._buckets.get(number)
         if bucket is None:
-            self._buckets[number] = {call}
+            self._buckets[number] = {call: when}
             heapq.heappush(self._order, number)
             if self._timer is None or self._order[0] == number:
                 self._wait()
         else:
-            bucket.add(call)
+            bucket[call] = when
         return number
 
     def drop(self, call: LiveCall, deadline: Timer | int) -> None:
         """The call made it."""
-        if isinstance(deadline, int):
-            bucket = self._buckets.get(deadline)
-            if bucket is not None:
-                bucket.discard(call)
-        else:
+        if not isinstance(deadline, int):
             deadline.cancel()
+            return
+        bucket = self._buckets.get(deadline)
+        if bucket is not None:
+            bucket.pop(call, None)
+        elif (timer := self._near.pop(call, None)) is not None:
+            timer.cancel()
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, *self._near.values()):
+            if timer is not None:
+                timer.cancel()
 
     def _wait(self) -> None:
         if self._timer is not None:
@@ -64,11 +69,15 @@ class Deadlines:
 
     def _walk(self) -> None:
         self._timer = None
-        now = int(self._monotonic() / _WIDTH + 1e-6)
-        while self._order and self._order[0] <= now:
-            for call in self._buckets.pop(heapq.heappop(self._order)):
-                self._expire(call)
+        now = self._monotonic()
+        while self._order and self._order[0] * _WIDTH <= now + _WIDTH / 10:
+            for call, when in self._buckets.pop(heapq.heappop(self._order)).items():
+                self._near[call] = self._clock.call_later(max(when - now, 0.0), self._fire, call)
         while self._order and not self._buckets[self._order[0]]:  # everybody made it: nobody to wake up for
             del self._buckets[heapq.heappop(self._order)]
         if self._order:
             self._wait()
+
+    def _fire(self, call: LiveCall) -> None:
+        del self._near[call]
+        self._expire(call)

@@ -49,6 +49,7 @@ class Journal:
         self.listeners: list[Listener] = []
         self.listener_errors = 0
         self.unsaved: set[LiveCall] = set()
+        self.closed = False
         self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
         self.on_unsaved: Callable[[LiveCall, ClicketError], None] | None = None
         self._spawn = spawn
@@ -163,7 +164,7 @@ class Journal:
                 self._send(call)
         elif isinstance(error, Stale):
             self._spawn(self._rebase(call, change, thens))
-        elif isinstance(error, Duplicate | Unstorable) or change.expect == 0:
+        elif self.closed or isinstance(error, Duplicate | Unstorable) or change.expect == 0:
             self._give_up(call, thens, error)
         else:
             self._spawn(self._persevere(call, change, thens, error))
@@ -233,7 +234,7 @@ class Journal:
         """The store refused news of a call that exists. Keep trying: the outcome must not be lost while we live."""
         self.unsaved.add(call)
         delay, since, told = _RETRY_FIRST, self.clock.monotonic(), False
-        while call in self.unsaved:
+        while not self.closed:
             if not told and self.clock.monotonic() - since >= self.patience:
                 logger.error("call %s: its news could not be stored for %.0f s: %s", call.id, self.patience, error)
                 told = True
@@ -247,6 +248,7 @@ class Journal:
                 self._appended(change, failure)
                 return
             error = failure
+        self._give_up(call, thens, error)
 
 
 def _where(events: list[Event], unit: Sequence[Event]) -> int | None:

@@ -86,12 +86,12 @@ class SqliteStore:
         self._writer = None
 
         def end() -> None:
-            if reader is not None:
-                reader.close()
             with contextlib.suppress(apsw.Error):
                 writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             writer.connection.close()
 
+        if reader is not None:
+            await self._reading.run(reader.close)
         await self._writing.run(end)
         self._close_threads()
 

@@ -88,3 +88,17 @@ def test_driver_runs_blocks_in_order_with_await_and_shows_the_page_in_errors(tmp
     assert done.returncode == 1
     assert "AssertionError: 2" in done.stderr
     assert 'File "page.md", line 23' in done.stderr
+
+
+def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: Path) -> None:
+    """`make docs` was run after the last change of what it describes."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "docs.py"), "--check"],
+        cwd=ROOT,
+        env=clean_env,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -64,12 +64,13 @@ class Runtime:
     ) -> None:
         if engine not in (None, "local"):
             raise UsageError(f"there is no engine {engine!r}. Known: local.")
+        self.settings: Settings
         if settings is None:
             self.settings = Settings.load(store=store, durability=durability)
         else:
             given = {"store": store, "durability": durability}
             self.settings = msgspec.structs.replace(settings, **{k: v for k, v in given.items() if v is not None})
-        self.policy = policy
+        self.policy: Policy | None = policy
         self._registry = Registry(tools)
         self._engine: LocalEngine | None = None
         self._chores: Housekeeping | None = None
@@ -113,7 +114,12 @@ class Runtime:
         await self.close(patience=0 if kind is not None else None)
 
     @property
-    def engine(self) -> LocalEngine:
+    def engine(self) -> Any:
+        """What runs inside, for tests and commands that look there. No part of the contract: it may change any time."""
+        return self._opened
+
+    @property
+    def _opened(self) -> LocalEngine:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         return self._engine
@@ -132,7 +138,7 @@ class Runtime:
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
-        engine = self.engine
+        engine = self._opened
         if request.id is None:
             call = engine.accept(request, prefer_sync=self._prefer_sync, direct=True)
         else:
@@ -161,7 +167,7 @@ class Runtime:
                 await call.accepted
         except Duplicate:
             return await self._known(request)
-        return CallHandle(self.engine, call, id=call.id, thread=call.thread, caller=call.caller)
+        return CallHandle(self._opened, call, id=call.id, thread=call.thread, caller=call.caller)
 
     async def stream(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
@@ -199,7 +205,7 @@ class Runtime:
             return ToolResult(call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused)
 
     async def _accept(self, request: ToolCall, *, direct: bool = False) -> LiveCall | CallHandle:
-        engine = self.engine
+        engine = self._opened
         if request.id is not None:
             live = engine.find_live(request.id, request.thread, "")
             if live is not None:
@@ -214,15 +220,15 @@ class Runtime:
     async def _known(self, request: ToolCall) -> CallHandle:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
         assert request.id is not None
-        stored = await find_stored(self.engine, request.id, request.thread, "")
+        stored = await find_stored(self._opened, request.id, request.thread, "")
         same_or_conflict(request, stored.events[0], max_size=self.settings.max_arguments_size)
-        return CallHandle(self.engine, stored, id=request.id, thread=request.thread, caller="")
+        return CallHandle(self._opened, stored, id=request.id, thread=request.thread, caller="")
 
     # Steering.
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
-        return await cancel(self.engine, id, thread, None, reason)
+        return await cancel(self._opened, id, thread, None, reason)
 
     async def approve(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         """Let a call run that waits for approval. False: it is not waiting (any more)."""
@@ -233,43 +239,43 @@ class Runtime:
         return await self._decide(id, thread, approved=False, by=by, reason=reason)
 
     async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
-        call = await find_live(self.engine, id, thread)
+        call = await find_live(self._opened, id, thread)
         if call is None:
-            await find_stored(self.engine, id, thread, None)
+            await find_stored(self._opened, id, thread, None)
             return False
         if call.waiting_for != "approval" or call.settling:
             return False
-        self.engine.decide(call, approved=approved, by=by, reason=reason)
-        await self.engine.journal.flush(call)
+        self._opened.decide(call, approved=approved, by=by, reason=reason)
+        await self._opened.journal.flush(call)
         return True
 
     async def recover(self) -> Recovered:
         """Take over, now, what dead owners left in the store."""
-        return await recover(self.engine)
+        return await recover(self._opened)
 
     # Looking.
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
-        live = await find_live(self.engine, id, thread)
+        live = await find_live(self._opened, id, thread)
         if live is not None:
             return fold(live.events)
-        return fold((await find_stored(self.engine, id, thread, None)).events)
+        return fold((await find_stored(self._opened, id, thread, None)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
-        live = await find_live(self.engine, id, thread)
+        live = await find_live(self._opened, id, thread)
         if live is not None:
             return live.visible_state
-        return (await find_stored(self.engine, id, thread, None)).events[-1].state
+        return (await find_stored(self._opened, id, thread, None)).events[-1].state
 
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
-        live = await find_live(self.engine, id, thread)
+        live = await find_live(self._opened, id, thread)
         if live is not None:
-            return CallHandle(self.engine, live, id=live.id, thread=live.thread, caller=live.caller)
-        stored = await find_stored(self.engine, id, thread, None)
+            return CallHandle(self._opened, live, id=live.id, thread=live.thread, caller=live.caller)
+        stored = await find_stored(self._opened, id, thread, None)
         first = stored.events[0].data
-        return CallHandle(self.engine, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
+        return CallHandle(self._opened, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
 
     async def history(
         self,
@@ -295,7 +301,7 @@ class Runtime:
         query = Query(
             thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before
         )
-        found = await self.engine.store.history(query)
+        found = await self._opened.store.history(query)
         more = len(found) > limit
         return Page(
             items=[fold(stored.events) for stored in found[:limit]],
@@ -310,7 +316,7 @@ class Runtime:
         """The bytes of an artifact, or a range of them."""
         if start < 0 or (end is not None and end < start):
             raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
-        return await self.engine.store.read_artifact(name, start, end)
+        return await self._opened.store.read_artifact(name, start, end)
 
 
 def _as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:

@@ -27,8 +27,8 @@ class CallHandle:
     def __init__(self, runtime: Runtime, handle: AsyncHandle) -> None:
         self._runtime = runtime
         self._handle = handle
-        self.id = handle.id
-        self.thread = handle.thread
+        self.id: str = handle.id
+        self.thread: str = handle.thread
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """Every event after number `after`, then live ones, ending with the terminal one."""

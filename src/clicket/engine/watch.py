@@ -110,9 +110,9 @@ class CallHandle:
     def __init__(self, engine: LocalEngine, call: LiveCall | Stored, *, id: str, thread: str, caller: str) -> None:
         self._engine = engine
         self._call = call
-        self.id = id
-        self.thread = thread
-        self.caller = caller
+        self.id: str = id
+        self.thread: str = thread
+        self.caller: str = caller
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Every event after number `after`, then live ones, ending with the terminal one."""

@@ -57,8 +57,10 @@ class Policy:
         self._default: Verdict = default
         self._rule = rule
         self._granted = None if granted is None else frozenset(granted)
-        self.approval_timeout = approval_timeout
-        self.is_open = not any(self._patterns.values()) and default == "allow" and rule is None and granted is None
+        self.approval_timeout: float | None = approval_timeout
+        self.is_open: bool = (
+            not any(self._patterns.values()) and default == "allow" and rule is None and granted is None
+        )
 
     def decide(self, request: Request) -> tuple[Verdict, str]:
         """The verdict and its reason."""

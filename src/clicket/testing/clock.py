@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.errors import UsageError
+from clicket.ports import Timer
 
 __all__ = ["StepClock"]
 
@@ -31,7 +32,8 @@ class StepClock:
     def monotonic(self) -> float:
         return self._at
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _StepTimer:
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Call `callback` when the clock has been stepped by `delay` seconds."""
         timer = _StepTimer(callback, args)
         heapq.heappush(self._timers, (self._at + max(delay, 0.0), next(self._order), timer))
         return timer

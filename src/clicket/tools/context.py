@@ -41,14 +41,14 @@ class ToolContext:
         idempotency_key: str,
         metadata: Mapping[str, Any],
     ) -> None:
-        self._sink = sink
-        self.call_id = call_id
-        self.tool = tool
-        self.thread = thread
-        self.attempt = attempt
-        self.idempotency_key = idempotency_key
+        self._sink: Sink = sink
+        self.call_id: str = call_id
+        self.tool: str = tool
+        self.thread: str = thread
+        self.attempt: int = attempt
+        self.idempotency_key: str = idempotency_key
         """The same in every attempt of this call, also after a restart: hand it to the service that takes the effect."""
-        self.metadata = metadata
+        self.metadata: Mapping[str, Any] = metadata
 
     def progress(self, step: float, total: float | None = None, text: str = "") -> None:
         """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""

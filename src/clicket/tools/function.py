@@ -35,16 +35,20 @@ class FunctionTool(Generic[P, R]):
         run_sync: Callable[..., Any] | None = None,
     ) -> None:
         update_wrapper(self, function)
-        self.fn = function
-        self.name = name
-        self.description = description
-        self.options = options
-        self.binding = binding
+        self.fn: Callable[P, R] = function
+        self.name: str = name
+        self.description: str = description
+        self.options: Options = options
+        self.binding: Binding = binding
         self.input_schema: Mapping[str, Any] = binding.schema
-        self.bind = binding.bind
+        self.bind: Callable[[dict[str, Any]], dict[str, Any]] = binding.bind
+        self.is_async: bool
+        self.run: Callable[[Any, Any], Any]
         self.is_async, self.run = adapt(function, binding.context)
-        self.wants_context = binding.context is not None or not _is_plain(function)
-        self.run_sync = adapt(run_sync, binding.context)[1] if run_sync is not None else None
+        self.wants_context: bool = binding.context is not None or not _is_plain(function)
+        self.run_sync: Callable[[Any, Any], Any] | None = (
+            adapt(run_sync, binding.context)[1] if run_sync is not None else None
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)

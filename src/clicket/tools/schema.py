@@ -32,8 +32,8 @@ class Binding:
     def __init__(
         self, schema: dict[str, Any], validate: Callable[[Any], Any], fields: dict[str, str], context: str | None
     ) -> None:
-        self.schema = schema
-        self.context = context
+        self.schema: dict[str, Any] = schema
+        self.context: str | None = context
         self._validate = validate
         self._fields = fields
 

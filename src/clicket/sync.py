@@ -8,11 +8,11 @@ from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.engine import Recovered
-from clicket.engine.watch import CallHandle as AsyncHandle
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.pipeline import Policy
+from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
@@ -24,7 +24,7 @@ __all__ = ["CallHandle", "Runtime"]
 class CallHandle:
     """A call that was accepted."""
 
-    def __init__(self, runtime: Runtime, handle: AsyncHandle) -> None:
+    def __init__(self, runtime: Runtime, handle: Handle) -> None:
         self._runtime = runtime
         self._handle = handle
         self.id: str = handle.id

@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -107,14 +108,28 @@ class LoopThread:
         await self.loop.shutdown_asyncgens()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its value. Ctrl-C cancels it there."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        """Run a coroutine on the loop and wait for its value. Ctrl-C cancels it there, whenever it strikes."""
+        outcome: Future[T] = Future()
+        started: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            started.append(self.loop.create_task(coroutine))
+            started[0].add_done_callback(lambda task: _pass_on(task, outcome))
+
+        def stop() -> None:
+            if started:
+                started[0].cancel()
+            else:
+                coroutine.close()
+
         try:
-            return future.result()
+            self.loop.call_soon_threadsafe(start)
+            return outcome.result()
         except FutureCancelled:
             raise asyncio.CancelledError from None
         except BaseException:
-            future.cancel()
+            if not outcome.done():
+                self.loop.call_soon_threadsafe(stop)
             raise
 
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
@@ -138,6 +153,15 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+def _pass_on(task: asyncio.Task[T], outcome: Future[T]) -> None:
+    if task.cancelled():
+        outcome.cancel()
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
 
 
 def fulfil(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:

@@ -60,8 +60,11 @@ class Runtime:
         durability: str | None = None,
         engine: str | None = None,
         policy: Policy | None = None,
+        cache: None = None,
         settings: Settings | None = None,
     ) -> None:
+        if cache is not None:
+            raise UsageError("there is no result cache yet; leave `cache` out.")
         if engine not in (None, "local"):
             raise UsageError(f"there is no engine {engine!r}. Known: local.")
         self.settings: Settings

@@ -53,10 +53,11 @@ class Runtime:
         durability: str | None = None,
         engine: str | None = None,
         policy: Policy | None = None,
+        cache: None = None,
         settings: Settings | None = None,
     ) -> None:
         self._runtime = AsyncRuntime(
-            tools, store=store, durability=durability, engine=engine, policy=policy, settings=settings
+            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings
         )
         self._runtime._prefer_sync = True
         self._thread: LoopThread | None = None

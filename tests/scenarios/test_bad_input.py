@@ -304,7 +304,7 @@ async def test_big_arguments_do_not_block_the_loop(what: str, as_text: bool) -> 
     given: Any = json.dumps(BIG[what]) if as_text else BIG[what]
     async with make([take]) as rt:
         await rt.call("take")
-        await assert_loop_is_free(lambda: rt.call("take", given), limit=0.25)
+        await assert_loop_is_free(lambda: rt.call("take", given), limit=0.5)
 
 
 async def test_what_is_recorded_of_refused_arguments_is_their_size_and_hash(store: str) -> None:

@@ -59,6 +59,8 @@ async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: i
             known = await engine.store.events(key, id, max(at - 1, 0)) or await engine.store.events(key, id, 0)
             if not known:
                 raise NotFound(f"call {id!r} was swept while it was being read.")
+            if known[-1].seq > at:
+                continue  # it came between the two looks
             if known[-1].state.is_terminal:
                 return
             await sleep(engine.clock, delay)

@@ -254,7 +254,11 @@ class Runtime:
 
     async def recover(self) -> Recovered:
         """Take over, now, what dead owners left in the store."""
-        return await recover(self._opened)
+        # Calls that are claimed must be taken up, also if whoever asked leaves meanwhile.
+        task = asyncio.ensure_future(recover(self._opened))
+        self._opened.tasks.add(task)
+        task.add_done_callback(self._opened.tasks.discard)
+        return await asyncio.shield(task)
 
     # Looking.
 

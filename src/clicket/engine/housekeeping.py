@@ -46,6 +46,8 @@ class Housekeeping:
             except ClicketError as error:
                 if not self._stopped:
                     logger.warning("%s: %s", name, error)
+            except Exception:
+                logger.exception("%s failed; it is tried again", name)
             if not self._stopped:
                 self._timers[name] = self._engine.clock.call_later(seconds, self._engine.spawn_later, do)
 

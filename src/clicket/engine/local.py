@@ -15,11 +15,13 @@ from typing import Any, cast
 from clicket.bridge import Workers, fulfil
 from clicket.engine.limits import Limits, Plans
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
-from clicket.execution import Limiter, ProcessPool, Runner, describe
+from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner, describe
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
+from clicket.model.codec import clean
 from clicket.model.ids import new_id
+from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Clock, Store
 from clicket.tools import Registry
@@ -139,6 +141,7 @@ class LocalEngine:
 
     def decide(self, call: LiveCall, *, approved: bool, by: str, reason: str) -> None:
         """A person's word on a call that waits for it."""
+        by, reason = clean(by), clean(reason)
         call.waiting_for = None
         if call.queue_timer is not None:
             call.queue_timer.cancel()
@@ -173,7 +176,7 @@ class LocalEngine:
             return
         if call.settling:
             self.limiter.release(call)
-        elif call.direct and call.lane == "loop":
+        elif call.direct and call.lane == "loop" and (call.turn is None or not call.turn.done()):
             call.ready = True
             if call.turn is not None:
                 fulfil(call.turn)
@@ -252,6 +255,7 @@ class LocalEngine:
         """The first commit of a call is through, or refused: then the call does not exist."""
         if error is not None:
             call.refused = error
+            self.dismiss(call, error)
             self.forget(call)
             call.settling = True
             self.limiter.leave(call)
@@ -264,6 +268,7 @@ class LocalEngine:
         """The outcome is durable: tell those who wait, free the slot."""
         if isinstance(error, Fenced):
             self.forget(call)
+            self.dismiss(call, error)
             self.spawn(self._report_fenced(call, error))
         elif error is not None:
             self._accepted(call, error)
@@ -281,6 +286,13 @@ class LocalEngine:
             self.lingering.add(call)
         else:
             self.limiter.release(call)
+
+    def dismiss(self, call: LiveCall, error: ClicketError) -> None:
+        """Nothing more will be heard of the call here: those who follow its events are told why."""
+        call.gone = error
+        watchers, call.watchers = call.watchers, []
+        for watcher in watchers:
+            fulfil(watcher)
 
     def answer(self, call: LiveCall, error: ClicketError | None) -> None:
         waiters, call.waiters = call.waiters, []
@@ -320,16 +332,16 @@ class LocalEngine:
 
     def cancel(self, call: LiveCall, reason: str) -> bool:
         """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
-        if call.settling or call.stopping is not None:
+        if call.settling or call.stopping not in STOPPABLE:
             return False
-        call.cancel_reason = reason
+        call.cancel_reason = reason = clean(reason)
         self.journal.record(call, "cancel_requested", {"reason": reason})
         self.stop(call, "cancel")
         self.journal.commit(call)
         return True
 
     def expire(self, call: LiveCall, reason: str) -> None:
-        if not call.settling and call.stopping is None:
+        if not call.settling and call.stopping in STOPPABLE:
             self.stop(call, reason)
 
     def stop(self, call: LiveCall, reason: str) -> None:
@@ -343,12 +355,13 @@ class LocalEngine:
     def _requested(self, call: LiveCall, events: list[Event]) -> None:
         """Another process wrote a request into a call of ours."""
         for event in events:
-            if event.type == "cancel_requested" and not call.settling and call.stopping is None:
+            if event.type == "cancel_requested" and not call.settling and call.stopping in STOPPABLE:
                 call.cancel_reason = event.data.get("reason", "")
                 self.stop(call, "cancel")
 
     async def request(self, id: str, thread: str, caller: str, kind: Any, data: dict[str, Any]) -> bool:
         """Write into a call that another process owns. False: it has ended (a late result is kept even then)."""
+        data = plain_output(data)[0]
         while True:
             found = await self.store.load(id, thread, caller)
             if not found or (found[0].events[-1].state.is_terminal and kind != "late_result"):

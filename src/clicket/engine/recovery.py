@@ -6,12 +6,12 @@ else its outcome is unknown, and it says so. Exactly-once effects are never clai
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
 
 from clicket.engine.local import LocalEngine
-from clicket.errors import ClicketError
 from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, fold
@@ -19,6 +19,7 @@ from clicket.ports import Stored
 
 __all__ = ["Recovered", "recover"]
 
+logger = logging.getLogger("clicket.engine")
 _BATCH = 200
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
@@ -44,11 +45,14 @@ async def recover(engine: LocalEngine) -> Recovered:
     while True:
         orphans = await engine.store.claim_orphans(engine.registry.names, _BATCH)
         for stored in orphans:
-            call, record = _revive(engine, stored)
-            what = _take_up(engine, call, record, stored)
-            setattr(report, what, getattr(report, what) + 1)
-            if call.inflight is not None or call.staged:
-                await engine.journal.flush(call)
+            try:
+                call, record = _revive(engine, stored)
+                what = _take_up(engine, call, record, stored)
+                setattr(report, what, getattr(report, what) + 1)
+                if call.inflight is not None or call.staged:
+                    await engine.journal.flush(call)
+            except Exception:  # the others are ours by now, and must not be left behind for one that breaks
+                logger.exception("call %s could not be taken over", stored.events[0].call_id)
         if len(orphans) < _BATCH:
             return report
 
@@ -95,7 +99,8 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
         text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
         _fail(engine, call, "outcome_unknown", text)
         return "unknown"
-    if started and not (record.cancel_requested and engine.registry.find(call.tool_name)[0].options.repeatable):
+    options = engine.registry.find(call.tool_name)[0].options
+    if started and not (record.cancel_requested and (options.repeatable or options.recovery == "rerun")):
         return _take_up_started(engine, call, record)
     if record.cancel_requested:
         call.cancel_reason = "requested before the former owner died"
@@ -169,10 +174,8 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
     try:
         find(call)
         validate(call)
-    except ClicketError as error:
-        text = (
-            f"the tool changed while the call was under way, and does not take its arguments any more: {error.message}"
-        )
+    except Exception as error:
+        text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"
         _fail(engine, call, "tool_unavailable", text)
         return False
     engine.plans.fit(call)

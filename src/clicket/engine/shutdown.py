@@ -8,6 +8,8 @@ import logging
 
 from clicket.engine.local import LocalEngine
 from clicket.errors import ClicketError
+from clicket.execution import STOPPABLE
+from clicket.journal import LiveCall
 
 __all__ = ["close"]
 
@@ -32,15 +34,15 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
             elif keeps:
                 engine.limiter.leave(call)
                 engine.forget(call)
-                engine.answer(
-                    call, Closed(f"the runtime was closed; call {call.id} waits for the next one over this store.")
+                _dismiss(
+                    engine, call, f"the runtime was closed; call {call.id} waits for the next one over this store."
                 )
             else:
                 call.cancel_reason = "the runtime was closed"
                 engine.stop(call, "shutdown")
     await _until_done(engine, patience)
     for call in running:
-        if not call.settling and call.stopping is None:
+        if not call.settling and call.stopping in STOPPABLE:
             call.cancel_reason = "the runtime was closed"
             engine.runner.stop(call, "shutdown")
     await _until_done(engine, engine.limits.cancel_grace + 5.0)
@@ -61,12 +63,18 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
     engine.closed = engine.journal.closed = True
     for calls in list(engine.live.values()):
         for call in calls:
-            engine.answer(call, Closed(f"the runtime was closed before the outcome of call {call.id} could be stored."))
+            _dismiss(engine, call, f"the runtime was closed before the outcome of call {call.id} could be stored.")
     rest = [task for task in engine.tasks if task is not asyncio.current_task()]
     for task in rest:
         task.cancel()
     if rest:
         await asyncio.wait(rest, timeout=engine.limits.cancel_grace)
+
+
+def _dismiss(engine: LocalEngine, call: LiveCall, why: str) -> None:
+    error = Closed(why)
+    engine.answer(call, error)
+    engine.dismiss(call, error)
 
 
 async def _until_done(engine: LocalEngine, patience: float) -> None:

@@ -43,11 +43,17 @@ async def find_live(engine: LocalEngine, id: str, thread: str | None, caller: st
 
 async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: int) -> AsyncIterator[Event]:
     """Events after a number, replayed and then live, up to the terminal one."""
+    at = after
     if isinstance(call, LiveCall):
-        async for event in _follow_live(call, after):
-            yield event
-        return
-    key, delay, at = call.key, POLL_FIRST, after
+        try:
+            async for event in _follow_live(call, after):
+                at = event.seq
+                yield event
+        except Fenced:  # another owner has the call now: the store tells how it goes on
+            call = await find_stored(engine, call.id, call.thread, call.caller)
+        else:
+            return
+    key, delay = call.key, POLL_FIRST
     while True:
         events = await engine.store.events(key, id, at)
         for event in events:
@@ -81,6 +87,8 @@ async def _follow_live(call: LiveCall, after: int) -> AsyncIterator[Event]:
                 return
         if call.settled and at >= len(events):
             return
+        if call.gone is not None:
+            raise call.gone
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         call.watchers.append(watcher)
         await watcher

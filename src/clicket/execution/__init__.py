@@ -6,12 +6,13 @@ from clicket.execution.limits import RUNTIME, Limiter
 from clicket.execution.outcome import Stopped, state_of, stop_error
 from clicket.execution.processes import ProcessPool
 from clicket.execution.retry import describe, transient
-from clicket.execution.runner import Runner, lane_of
+from clicket.execution.runner import STOPPABLE, Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data
 from clicket.execution.spool import Spool
 
 __all__ = [
     "RUNTIME",
+    "STOPPABLE",
     "CallSink",
     "Limiter",
     "ProcessPool",

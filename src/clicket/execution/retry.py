@@ -8,6 +8,7 @@ from typing import Any
 
 from clicket.errors import ClicketError, RetryableError
 from clicket.model import ToolError
+from clicket.model.codec import clean
 from clicket.tools import Options
 
 __all__ = ["backoff", "describe", "transient"]
@@ -57,11 +58,11 @@ def describe(error: BaseException, *, retryable: bool) -> ToolError:
         code = "tool_error"  # raised by the tool's own body while it used clicket
     name = getattr(error, "type", None)
     said = error.details if isinstance(error, ClicketError) else {}
-    details = {k: _clean(v) if isinstance(v, str) else v for k, v in said.items() if isinstance(v, str | int | bool)}
+    details = {k: clean(v) if isinstance(v, str) else v for k, v in said.items() if isinstance(v, str | int | bool)}
     return ToolError(
         code=code,
-        message=_clean(message)[:4_000],
-        type=_clean(name if isinstance(name, str) else type(error).__name__),
+        message=clean(message)[:4_000],
+        type=clean(name if isinstance(name, str) else type(error).__name__),
         retryable=retryable,
         details=details,
     )
@@ -73,7 +74,3 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:
         return ""
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -26,9 +26,10 @@ from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.tools import Options, Tool
 
-__all__ = ["Runner", "lane_of"]
+__all__ = ["STOPPABLE", "Runner", "lane_of"]
 
-_RETRYABLE_STOPS = ("attempt", "idle")
+STOPPABLE = (None, "attempt", "idle")
+"""Reasons that a stronger one (a cancel, the call's deadline, closing) may still take the place of."""
 
 
 def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
@@ -107,10 +108,12 @@ class Runner:
 
     async def _again(self, call: LiveCall, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt, or raise the error that ended the last one."""
-        if call.retries_left <= 0 or call.abandoned:
+        if call.retries_left <= 0 or call.abandoned or call.caller_left:
             raise error
         if isinstance(error, Stopped):
-            if error.reason not in _RETRYABLE_STOPS or not options.repeatable:
+            if call.stopping not in STOPPABLE:  # told to stop for good while the attempt wound down
+                raise Stopped(call.stopping or error.reason)
+            if not options.repeatable:
                 raise error
             call.stopping = None
             reason = stop_error(call, error.reason)
@@ -133,11 +136,15 @@ class Runner:
         await self.journal.flush(call)
 
     def stop(self, call: LiveCall, reason: str) -> None:
-        """End what the call is doing now. The first reason counts."""
-        if call.stopping is None and not call.settling:
+        """End what the call is doing now. The first reason counts, unless it ends the attempt only and this one the call."""
+        if call.settling:
+            return
+        if call.stopping is None:
             call.stopping = reason
             if call.stopper is not None:
                 call.stopper()
+        elif call.stopping in STOPPABLE and reason not in STOPPABLE:
+            call.stopping = reason  # the body has been told already; only why is new
 
     async def _wait(self, call: LiveCall, delay: float) -> None:
         """Back off, unless somebody stops the call."""

@@ -15,7 +15,7 @@ from clicket.bridge import on_loop, on_loop_thread
 from clicket.execution.spool import Spool
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
-from clicket.model.codec import decode
+from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
 from clicket.tools import ToolContext
 
@@ -119,7 +119,7 @@ class CallSink:
     def note(self, text: str, data: Mapping[str, Any]) -> None:
         if not self._silent() and self._call.reported < MAX_REPORTS:
             self._call.reported += 1
-            self._journal.record(self._call, "note", {**decode(encode_output(dict(data))), "text": str(text)})
+            self._journal.record(self._call, "note", {**decode(encode_output(dict(data))), "text": clean(text)})
             self._journal.commit(self._call)
 
     async def drain(self) -> None:
@@ -192,7 +192,7 @@ def progress_data(step: float, total: float | None, text: str, elapsed: float) -
         "step": step,
         "total_steps": total,
         "percentage": percentage,
-        "status": str(text)[:2_000],
+        "status": clean(text)[:2_000],
         "estimated_time_remaining": left,
     }
 

@@ -216,7 +216,8 @@ class Journal:
         if written is not None:
             # Our own unit is there: it was written, and only the answer was lost. Written again it would be a second outcome.
             foreign = foreign[:written] + foreign[written + len(change.events) :]
-        by = len(foreign)
+        # Usually the number of foreign events; less when a unit of ours was given up and our own numbers ran ahead.
+        by = len(foreign) if written is not None else stored.events[-1].seq - change.expect
         call.staged = [_renumbered(event, by) for event in call.staged]
         call.seq += by
         if written is None:

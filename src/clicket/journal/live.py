@@ -101,6 +101,7 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     queue_timer: Timer | None = None
     result: ToolResult | None = None
     refused: ClicketError | None = None
+    gone: ClicketError | None = None
     accepted: asyncio.Future[None] | None = None
     waiters: list[asyncio.Future[Any]] = []
     watchers: list[asyncio.Future[None]] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["as_text", "canonical", "decode", "encode", "has_surrogate", "is_small", "json_pointer"]
+__all__ = ["as_text", "canonical", "clean", "decode", "encode", "has_surrogate", "is_small", "json_pointer"]
 
 _FLAT = frozenset({int, float, bool, type(None)})
 
@@ -26,6 +26,11 @@ def json_pointer(path: list[str | int] | tuple[str | int, ...]) -> str:
 def as_text(output: Any) -> str:
     """An output as a model reads it: text as it is, everything else as JSON."""
     return output if type(output) is str else encode(output).decode()
+
+
+def clean(text: Any) -> str:
+    """Text that can be stored: what is not UTF-8 is written as an escape."""
+    return str(text).encode("utf-8", "backslashreplace").decode()
 
 
 def has_surrogate(text: str) -> bool:

@@ -55,7 +55,7 @@ class ToolContext:
         for value in (step,) if total is None else (step, total):
             if not isinstance(value, int | float) or not isfinite(value):
                 raise UsageError(f"ctx.progress takes finite numbers as step and total, not {value!r}.")
-        self._sink.progress(step, total, text)
+        self._sink.progress(_plain(step), None if total is None else _plain(total), text)
 
     def emit(self, chunk: Any) -> None:
         """Send a piece of output while the work goes on. In a worker thread this waits when the journal lags behind."""
@@ -82,6 +82,11 @@ class ToolContext:
     def time_left(self) -> float | None:
         """Seconds until this attempt's deadline, or None when it has none."""
         return self._sink.time_left
+
+
+def _plain(number: float) -> float:
+    """Numbers of other libraries are numbers, too; JSON knows only Python's own."""
+    return float(number) if isinstance(number, float) else int(number)
 
 
 class Streamed:

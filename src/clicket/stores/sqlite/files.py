@@ -38,6 +38,7 @@ class ArtifactFiles:
             return
         partial = path.with_name(f".{uuid4().hex}")
         try:
+            new_folder = not path.parent.exists()
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(partial, "xb", opener=_private) as file:
                 file.writelines(chunks)
@@ -47,6 +48,9 @@ class ArtifactFiles:
             partial.replace(path)
             if self.sync:
                 _sync_folder(path.parent)
+                if new_folder:  # or the folder itself may be gone after a power loss
+                    _sync_folder(self.folder)
+                    _sync_folder(self.folder.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)

@@ -104,7 +104,7 @@ async def test_who_follows_a_call_that_is_handed_back_is_told(sqlite: str) -> No
 
     async def follow() -> None:
         async for event in handle.events():
-            seen.append(event.type)
+            seen.append(event.type)  # noqa: PERF401  # others look at it meanwhile
 
     following = asyncio.create_task(follow())
     while "approval_requested" not in seen:

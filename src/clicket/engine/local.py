@@ -304,8 +304,8 @@ class LocalEngine:
         if not call.settling and call.stopping is not None:
             call.abandoned = True
             self.pipeline.stop(call, call.stopping, self.settled, execute=True)
-            if call.direct and call.task is not None:
-                call.task.cancel()  # wakes the caller, who lets the body go
+            if call.gate is not None:
+                fulfil(call.gate)  # the caller goes on, and lets the body go
 
     def _returned(self, call: LiveCall, late: tuple[Any, BaseException | None] | None) -> None:
         """An abandoned body came back after all: with a value or an error, or (None) because it was cancelled at last."""

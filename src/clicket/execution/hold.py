@@ -1,16 +1,20 @@
 """A body runs in its caller's task, and can be let go of.
 
-Awaiting a body in the caller's own task costs no task and no turn of the loop. But a body that swallows its cancellation would
-keep its caller waiting for ever. So the body is stepped by hand: what it waits for is passed on to the caller's task, and when
-the call is abandoned the body is handed to a task of its own, in the middle of its wait, and the caller goes on.
+Awaiting a body in the caller's own task costs no task and no turn of the loop. But a body that swallows its cancellation, or
+takes long to clean up, would keep its caller waiting. So the body is stepped by hand, and where it waits its caller waits at a
+gate. The gate opens when the body can go on, or when the call is abandoned: then the body is handed to a task of its own, in the
+middle of its wait and undisturbed, and the caller goes on. The caller's task is never cancelled for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from types import coroutine
 from typing import Any
 
+from clicket.bridge import fulfil
 from clicket.execution.outcome import Stopped
 from clicket.journal import LiveCall
 
@@ -26,33 +30,66 @@ def hold(steps: Any, waiting: Any, call: LiveCall, adopt: Adopt) -> Generator[An
     If the call is abandoned meanwhile, `adopt` gets the rest, and `Stopped` is raised.
     """
     while True:
-        try:
-            sent = yield waiting
-        except BaseException as error:
-            if call.abandoned:
-                adopt(call, _rest(steps, error))
-                raise Stopped(call.stopping or "cancel") from None
-            step, value = steps.throw, error
+        error: BaseException | None = None
+        if call.must_stop:
+            call.must_stop, error = False, asyncio.CancelledError()
         else:
-            step, value = steps.send, sent
+            try:
+                if isinstance(waiting, asyncio.Future):
+                    yield from _gate(waiting, call)
+                else:
+                    yield waiting
+            except BaseException as raised:
+                error = raised
+            if call.abandoned:
+                adopt(call, _rest(steps, waiting, error))
+                raise Stopped(call.stopping or "cancel")
         try:
-            waiting = step(value)
+            waiting = steps.send(None) if error is None else steps.throw(error)
         except StopIteration as end:
             return end.value
 
 
+def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, None]:
+    """Wait until what the body waits for is done, or somebody opens `call.gate`."""
+    waiting._asyncio_future_blocking = False  # it is not passed on to a task: asyncio's own mark must say so
+    while True:
+        gate: asyncio.Future[None] = waiting.get_loop().create_future()
+        opens = partial(_open, gate)
+        waiting.add_done_callback(opens)
+        call.gate, call.held = gate, waiting
+        try:
+            yield from gate
+            return
+        except asyncio.CancelledError:
+            # The caller, or a timeout inside the body, cancelled the task: what the body waits for is cancelled, as a
+            # task would do it, and the body hears of it from there.
+            if not waiting.cancel():
+                raise
+        finally:
+            call.gate = call.held = None
+            waiting.remove_done_callback(opens)
+
+
+def _open(gate: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
+    fulfil(gate)
+
+
 @coroutine
-def _rest(steps: Any, error: BaseException) -> Generator[Any, Any, Any]:
-    """The body from where it was left, beginning with what its wait ended in."""
+def _rest(steps: Any, waiting: Any, error: BaseException | None) -> Generator[Any, Any, Any]:
+    """The body from where it was left: still waiting, or with what its wait ended in."""
+    if error is None and isinstance(waiting, asyncio.Future):
+        waiting._asyncio_future_blocking = True
     try:
-        waiting = steps.throw(error)
+        if error is not None:
+            waiting = steps.throw(error)
         while True:
             try:
-                sent = yield waiting
+                yield waiting
             except BaseException as raised:
                 waiting = steps.throw(raised)
             else:
-                waiting = steps.send(sent)
+                waiting = steps.send(None)
     except StopIteration as end:
         return end.value
 

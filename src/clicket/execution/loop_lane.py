@@ -78,7 +78,10 @@ class LoopLane:
         before = task.cancelling()
 
         def stop() -> None:
-            task.cancel()
+            if not call.direct:
+                task.cancel()
+            elif call.held is None or not call.held.cancel():
+                call.must_stop = True  # it waits for nothing that can be cancelled: it hears of it at its next step
             self._clocks.grant(call, self._abandon, call)
 
         call.stopper = stop
@@ -87,7 +90,6 @@ class LoopLane:
         try:
             output = await body
         except Stopped:  # the body was let go
-            task.uncancel()  # the cancel that woke the caller; the one that told the body to stop comes next
             _uncancel(call, task, before)
             raise
         except asyncio.CancelledError:
@@ -141,14 +143,15 @@ def task_of(call: LiveCall) -> asyncio.Task[None]:
 
 async def absorb_cancel(call: LiveCall, task: asyncio.Task[Any], before: int) -> None:
     """A body that swallowed its cancellation, or finished before it arrived, must not leave it to the stages after it."""
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
+    if not call.direct:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
     _uncancel(call, task, before)
 
 
 def _uncancel(call: LiveCall, task: asyncio.Task[Any], before: int) -> None:
     """Take back the cancellation that stopping the call made. If another is left, it is the caller's own."""
-    if call.stopping is not None:
+    if call.stopping is not None and not call.direct:
         task.uncancel()
     if task.cancelling() > before:
         call.caller_left = True

@@ -86,6 +86,9 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     detached: bool = False
     caller_left: bool = False
     turn: asyncio.Future[Any] | None = None
+    gate: asyncio.Future[None] | None = None
+    held: asyncio.Future[Any] | None = None
+    must_stop: bool = False
     slot: bool = False
     queued: bool = False
     stopping: str | None = None

@@ -58,22 +58,72 @@ async def test_a_stubborn_body_does_not_keep_its_caller() -> None:
 
 
 async def test_a_stubborn_body_that_fails_late_is_on_record() -> None:
+    release = asyncio.Event()
+
     @tool(timeout=0.02, max_retries=0)
     async def stubborn() -> None:
-        for _ in range(2):  # the deadline's cancel, then the one that wakes the caller
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                continue
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await release.wait()
         raise ValueError("gave up")
 
     async with Runtime([stubborn], settings=settings()) as rt:
         result = await rt.call("stubborn", id="x")
         assert result.metadata["abandoned"]
+        release.set()
         while rt.engine.limiter.used:
             await asyncio.sleep(0)
         late = [e.data for e in (await rt.get("x")).events if e.type == "late_result"]
     assert late[0]["error"]["message"] == "gave up"
+
+
+async def test_a_clean_up_that_takes_longer_than_the_grace_is_not_disturbed() -> None:
+    release, cleaned = asyncio.Event(), []
+
+    @tool(timeout=0.02, max_retries=0)
+    async def tidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await release.wait()
+            cleaned.append(True)
+
+    async with Runtime([tidy], settings=settings()) as rt:
+        result = await rt.call("tidy")
+        assert result.metadata["abandoned"]
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        release.set()
+        while rt.engine.limiter.used:
+            await asyncio.sleep(0)
+    assert cleaned == [True]
+
+
+async def test_a_body_that_waits_for_a_task_that_will_not_stop_is_let_go() -> None:
+    release = asyncio.Event()
+
+    async def deaf() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    @tool(timeout=0.02, max_retries=0)
+    async def waits() -> None:
+        await asyncio.create_task(deaf())
+
+    async with Runtime([waits], settings=settings()) as rt:
+        result = await asyncio.wait_for(rt.call("waits"), 5)
+        assert result.metadata["abandoned"]
+        release.set()
+        while rt.engine.limiter.used:
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
 
 
 async def test_the_callers_own_cancellation_is_not_swallowed() -> None:

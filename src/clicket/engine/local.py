@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from clicket.bridge import Workers, fulfil
 from clicket.engine.limits import Limits, Plans
+from clicket.engine.results import result_from
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner, describe
 from clicket.journal import Fenced, Journal, LiveCall
@@ -432,23 +433,3 @@ class LocalEngine:
 
 class _Denied(ClicketError):
     code = "approval_denied"
-
-
-def result_from(call: LiveCall) -> ToolResult:
-    """The result of a call that was settled here; equal to the one folded from its events."""
-    done = call.outcome is State.COMPLETED
-    return ToolResult(
-        call_id=call.id,
-        tool=call.tool_name,
-        state=call.outcome,
-        output=call.output if done else None,
-        content=call.content if done else "",
-        truncated=call.truncated and done,
-        artifact=call.artifact if done else None,
-        error=None if done else call.error,
-        attempts=call.attempt,
-        cached=False,
-        duration=call.duration,
-        stages=dict(call.stages),
-        metadata={**call.request.metadata, **call.metadata} if call.request.metadata else call.metadata,
-    )

@@ -34,7 +34,7 @@ class Pen:
         call = self.call
         if call is None or call.seq >= _EVENTS_A_CALL:
             self.call = call = LiveCall(
-                ToolCall("noop", {"a": 1}),
+                request=ToolCall("noop", {"a": 1}),
                 id=f"c{next(_numbers)}",
                 caller="",
                 created_at=time.time(),

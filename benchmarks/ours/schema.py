@@ -10,7 +10,7 @@ import jsonschema_rs
 from benchmarks import timing
 from benchmarks.people import GOOD, SCHEMA, WRONG
 from clicket.model.arguments import parse_arguments
-from clicket.tools.schema import compile_schema
+from clicket.tools.check import compile_schema
 
 Problems = Callable[[dict[str, Any]], list[Any]]
 

@@ -30,7 +30,8 @@ from clicket.tools import Registry
 __all__ = ["LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
-_BREATH = 64
+_BREATH = 0.002
+"""Seconds of one turn of the loop that calls which never wait may have, all together."""
 
 
 class LocalEngine:
@@ -77,7 +78,9 @@ class LocalEngine:
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
         self.tasks: set[asyncio.Task[Any]] = set()
         self.plans = Plans(limits)
-        self._straight = 0
+        self._monotonic = clock.monotonic
+        self._breathe_at = 0.0
+        self._turning = False
         self._loop = asyncio.get_running_loop()
 
     # Accepting.
@@ -208,11 +211,16 @@ class LocalEngine:
         self._performed(call)
         if call.caller_left:
             raise asyncio.CancelledError
-        self._straight += 1
-        if self._straight >= _BREATH:  # calls that never wait must still let others run
-            self._straight = 0
+        if self._monotonic() >= self._breathe_at:  # calls that never wait must still let others run
+            if not self._turning:
+                self._turning = True
+                self._loop.call_soon(self._new_turn)
             await asyncio.sleep(0)
         return call.result or await self.outcome(call)
+
+    def _new_turn(self) -> None:
+        self._turning = False
+        self._breathe_at = self._monotonic() + _BREATH
 
     async def outcome(self, call: LiveCall) -> ToolResult:
         """The result of a live call. Whoever stops waiting disturbs nobody else."""

@@ -151,7 +151,6 @@ class LocalEngine:
             call.queue_timer.cancel()
         self.journal.record(call, "approval_given", {"approved": approved, "by": by, "reason": reason})
         if approved:
-            call.approved_by = by
             self.queue(call)
             return
         why = f": {reason}" if reason else ""

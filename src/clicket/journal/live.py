@@ -50,7 +50,6 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     check: Any = None
     bound: Any = None
     verdict: str = "allow"
-    approved_by: str | None = None
     stages: list[tuple[str, Stage]] = []
     """The stages that ended and are on record."""
     stage_at: float = 0.0

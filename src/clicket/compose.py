@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,11 +20,13 @@ from clicket.tools import Registry
 
 __all__ = ["compose", "open_store"]
 
-_SCHEMES = ("memory", "sqlite")
+_SCHEMES = ("memory", "sqlite", "redis", "rediss", "postgresql")
 
 
-def open_store(url: str, durability: str) -> Store:
-    """The store behind a URL. `sqlite:///relative/path`, `sqlite:////absolute/path`, `memory://`."""
+def open_store(settings: Settings) -> Store:
+    """The store behind a URL. `sqlite:///relative/path`, `sqlite:////absolute/path`, `redis://`, `postgresql://`,
+    `memory://`."""
+    url, durability = settings.store, settings.durability
     parts = urlsplit(url)
     if parts.scheme == "memory":
         return MemoryStore()
@@ -31,8 +34,30 @@ def open_store(url: str, durability: str) -> Store:
         if parts.netloc or len(parts.path) < 2:
             raise UsageError(f"{url!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db.")
         return SqliteStore(unquote(parts.path[1:]), durability=durability)
+    if parts.scheme in ("redis", "rediss"):
+        with _extra("redis"):
+            from clicket.stores.redis import RedisStore
+        return RedisStore(url, durability=durability, timeout=settings.store_timeout, retention=settings.retention)
+    if parts.scheme in ("postgresql", "postgres"):
+        with _extra("postgres"):
+            from clicket.stores.postgres import PostgresStore
+        return PostgresStore(url, durability=durability, timeout=settings.store_timeout)
     near = did_you_mean(parts.scheme, _SCHEMES)
     raise UsageError(f"{url!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}.")
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Stores behind a network need a client that the core does not bring."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("clicket"):
+            raise
+        raise UsageError(
+            f"this store needs the package {missing.name!r}, which is not installed. "
+            f"Install it with: pip install 'clicket[{name}]'."
+        ) from None
 
 
 async def compose(
@@ -46,13 +71,15 @@ async def compose(
 ) -> LocalEngine:
     """An engine over an open store, on the running loop."""
     registry = tools if isinstance(tools, Registry) else Registry(tools)
-    store = store or open_store(settings.store, settings.durability)
+    store = store or open_store(settings)
     await store.open(this_process(settings.lease))
     return LocalEngine(
         registry,
         store,
         policy or Policy(),
         settings.limits(),
+        settings.caching(),
         clock or SystemClock(),
         chance or random.Random(),  # jitter, not secrets
+        gives_away=settings.engine == "workers",
     )

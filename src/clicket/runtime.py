@@ -12,19 +12,20 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine, Recovered, close, recover, same_or_conflict
+from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, recover, same_or_conflict
+from clicket.engine.approvals import decide
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import Clock, Duplicate, Query
+from clicket.ports import CacheStats, Clock, Duplicate, Query, Stored
 from clicket.settings import Settings
 from clicket.tools import Registry, Tool
 
-__all__ = ["Runtime", "ToolInfo"]
+__all__ = ["Cache", "Runtime", "ToolInfo"]
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,19 +61,18 @@ class Runtime:
         durability: str | None = None,
         engine: str | None = None,
         policy: Policy | None = None,
-        cache: None = None,
+        cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        if cache is not None:
-            raise UsageError("there is no result cache yet; leave `cache` out.")
-        if engine not in (None, "local"):
-            raise UsageError(f"there is no engine {engine!r}. Known: local.")
-        self.settings: Settings
-        if settings is None:
-            self.settings = Settings.load(store=store, durability=durability)
-        else:
-            given = {"store": store, "durability": durability}
-            self.settings = msgspec.structs.replace(settings, **{k: v for k, v in given.items() if v is not None})
+        given = {"store": store, "durability": durability, "engine": engine, **_cache_settings(cache)}
+        given = {name: value for name, value in given.items() if value is not None}
+        self.settings: Settings = (
+            Settings.load(**given) if settings is None else msgspec.structs.replace(settings, **given)
+        )
+        if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
+            raise UsageError(
+                "engine='workers' hands calls to other processes, and memory:// has none. Choose another store."
+            )
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
         self._engine: LocalEngine | None = None
@@ -242,20 +242,14 @@ class Runtime:
         return await self._decide(id, thread, approved=False, by=by, reason=reason)
 
     async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
-        call = await find_live(self._opened, id, thread)
-        if call is None:
-            await find_stored(self._opened, id, thread, None)
-            return False
-        if call.waiting_for != "approval" or call.settling:
-            return False
-        self._opened.decide(call, approved=approved, by=by, reason=reason)
-        await self._opened.journal.flush(call)
-        return True
+        engine = self._opened
+        call = await find_live(engine, id, thread) or await find_stored(engine, id, thread, None)
+        return await decide(engine, call, approved=approved, by=by, reason=reason)
 
-    async def recover(self) -> Recovered:
-        """Take over, now, what dead owners left in the store."""
+    async def recover(self, *, progress: Progress | None = None) -> Recovered:
+        """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
         # Calls that are claimed must be taken up, also if whoever asked leaves meanwhile.
-        task = asyncio.ensure_future(recover(self._opened))
+        task = asyncio.ensure_future(recover(self._opened, progress))
         self._opened.tasks.add(task)
         task.add_done_callback(self._opened.tasks.discard)
         return await asyncio.shield(task)
@@ -311,9 +305,14 @@ class Runtime:
         found = await self._opened.store.history(query)
         more = len(found) > limit
         return Page(
-            items=[fold(stored.events) for stored in found[:limit]],
+            items=[_record(stored) for stored in found[:limit]],
             cursor=str(found[limit - 1].key) if more else None,
         )
+
+    @property
+    def cache(self) -> Cache:
+        """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
+        return Cache(self._opened)
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""
@@ -324,6 +323,43 @@ class Runtime:
         if start < 0 or (end is not None and end < start):
             raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
         return await self._opened.store.read_artifact(name, start, end)
+
+
+class Cache:
+    """The cached results of a runtime's store, shared by all processes over it."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    async def stats(self) -> CacheStats:
+        return await self._engine.store.cache_stats()
+
+    async def clear(self, tag: str | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
+        return await self._engine.store.cache_clear(tag)
+
+
+def _cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
+    """`cache=False` turns it off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` sets it."""
+    if cache is None or isinstance(cache, bool):
+        return {"cache": cache}
+    known = {"scope": "cache_scope", "max_bytes": "cache_max_bytes", "ttl": "cache_ttl"}
+    for name in cache:
+        if name not in known:
+            raise UsageError(f"cache has no setting {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+    return {"cache": True, **{known[name]: value for name, value in cache.items()}}
+
+
+def _record(stored: Stored) -> Record:
+    """A call as it is listed; one whose events make no sense is listed as such, and hides no other."""
+    why = stored.damaged
+    if why is None:
+        try:
+            return fold(stored.events)
+        except Exception as nonsense:
+            why = f"its events make no sense: {nonsense!r}"
+    error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
+    return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
 
 
 def _as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:

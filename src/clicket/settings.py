@@ -10,11 +10,11 @@ import tomllib
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from clicket.engine import Limits
+from clicket.engine import CacheOptions, Limits
 from clicket.errors import UsageError, did_you_mean
 
 __all__ = ["FILE_NAME", "Settings"]
@@ -22,6 +22,8 @@ __all__ = ["FILE_NAME", "Settings"]
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
 Durability = Literal["process", "power"]
+Engine = Literal["local", "workers"]
+CacheScope = Literal["caller", "thread"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_arguments_size: int = 1024 * 1024
     max_claims: int = 5
     retention: float = 24 * 3600.0
+    retention_calls: int | None = None
+    retention_bytes: int | None = None
+    thread_retention_calls: int | None = None
+    thread_retention_bytes: int | None = None
+    engine: Engine = "local"
+    cache: bool = True
+    cache_scope: CacheScope = "caller"
+    cache_max_bytes: int = 64 * 1024 * 1024
+    cache_ttl: dict[str, float] = {}
+    store_timeout: float = 5.0
     origins: dict[str, str] = {}
     """Where each value that is not a default came from; filled by `load`."""
 
@@ -52,8 +64,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 zero_is_fine = name == "close_timeout" and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
-        if self.durability not in get_args(Durability):
-            raise UsageError(f"durability must be 'process' or 'power', not {self.durability!r}.")
+        for name, kind in (("durability", Durability), ("engine", Engine), ("cache_scope", CacheScope)):
+            if getattr(self, name) not in get_args(kind):
+                known = " or ".join(map(repr, get_args(kind)))
+                raise UsageError(f"{name} must be {known}, not {getattr(self, name)!r}.")
+        for tool, seconds in self.cache_ttl.items():
+            if not isfinite(seconds) or seconds <= 0:
+                raise UsageError(f"cache_ttl of {tool!r} must be a number of seconds above 0, not {seconds!r}.")
 
     @classmethod
     def load(
@@ -77,6 +94,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None:
                 values[name], origins[name] = value, "argument"
         return msgspec.structs.replace(cls(**_converted(values, origins)), origins=origins)
+
+    def caching(self) -> CacheOptions:
+        return CacheOptions(
+            enabled=self.cache, scope=self.cache_scope, max_bytes=self.cache_max_bytes, ttl=self.cache_ttl
+        )
 
     def limits(self) -> Limits:
         """What the engine needs of it."""
@@ -108,14 +130,20 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
         if name not in NAMES:
             raise UsageError(f"unknown setting {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}.")
         given = value
-        if name == "tools" and isinstance(value, str):
+        if name == "cache_ttl" and isinstance(value, str):  # CLICKET_CACHE_TTL="weather=60, default=300"
+            given = dict(part.strip().split("=", 1) for part in value.split(",") if part.strip().count("=") == 1)
+        elif name == "tools" and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):
             given = None
         try:
             converted[name] = msgspec.convert(given, _TYPES[name], strict=False)
         except msgspec.ValidationError as error:
-            raise UsageError(f"setting {name} (from {origins[name]}): {value!r} does not fit: {error}.") from None
+            choices = get_args(_TYPES[name]) if get_origin(_TYPES[name]) is Literal else ()
+            known = f" Known: {', '.join(choices)}." if choices else ""
+            raise UsageError(
+                f"setting {name} (from {origins[name]}): {value!r} does not fit: {error}.{known}"
+            ) from None
     return converted
 
 

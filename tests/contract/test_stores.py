@@ -18,12 +18,12 @@ import pytest
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import Append, Owner, Store
+from clicket.ports import Append, Keep, Owner, Query, Store
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing import Check, shared_store_contract, store_contract
-from clicket.testing.stores import ALIVE, _append, _created, _ended, _news, _opened
+from clicket.testing.store_kit import ALIVE, append, created, ended, news, opened
 
 LEASE = 3600.0
 SQLITE = ["process", "power"]
@@ -107,17 +107,17 @@ async def test_the_contract_refuses_a_broken_store(broken: type[MemoryStore], la
 
 
 async def test_two_stores_in_memory_are_two_places() -> None:
-    async with _opened(MemoryStore) as one, _opened(MemoryStore) as two:
-        await _created(one, "a")
+    async with opened(MemoryStore) as one, opened(MemoryStore) as two:
+        await created(one, "a")
         assert await two.load("a") == []
         assert await two.claim_orphans(frozenset({"tool"}), 10) == []
 
 
 async def test_memory_keeps_the_newest_ended_calls() -> None:
-    async with _opened(partial(MemoryStore, max_ended=3)) as store:
-        await _created(store, "active")
+    async with opened(partial(MemoryStore, max_ended=3)) as store:
+        await created(store, "active")
         for n in range(5):
-            await _ended(store, f"c{n}")
+            await ended(store, f"c{n}")
         assert [bool(await store.load(f"c{n}")) for n in range(5)] == [False, False, True, True, True]
         assert await store.load("active")
 
@@ -126,22 +126,22 @@ async def test_memory_keeps_the_newest_ended_calls() -> None:
 async def test_artifacts_go_with_the_last_call_that_names_them(keep: str, tmp_path: Path) -> None:
     make: Callable[[], Store] = MemoryStore if keep == "memory" else partial(SqliteStore, tmp_path / "calls.db")
     names = {}
-    async with _opened(make) as store:
+    async with opened(make) as store:
         for text in ("shared", "own"):
             names[text] = f"sha256-{sha256(text.encode()).hexdigest()}"
             await store.put_artifact(names[text], [text.encode()])
-        await _ended(store, "old", at=100.0, artifacts=(names["shared"], names["own"]))
-        late = await _ended(store, "new", at=300.0, artifacts=(names["shared"],))
+        await ended(store, "old", at=100.0, artifacts=((names["shared"], 9), (names["own"], 9)))
+        late = await ended(store, "new", at=300.0, artifacts=((names["shared"], 9),))
         # A late result names no artifact; what the outcome named stays named.
-        assert await _append(store, _news(late, state=State.COMPLETED, fence=-1)) == [None]
+        assert await append(store, news(late, state=State.COMPLETED, fence=-1)) == [None]
         for path in tmp_path.glob("*.artifacts/??/*"):  # young files are spared: their call may be about to be written
             os.utime(path, (time.time() - 7200,) * 2)
-        swept = await store.sweep(200.0, 10)
+        swept = await store.sweep(Keep(since=200.0), 10)
         assert (swept.calls, swept.artifacts) == (1, 1)
         assert await store.read_artifact(names["shared"], 0, None) == b"shared"
         with pytest.raises(LookupError):
             await store.read_artifact(names["own"], 0, None)
-        swept = await store.sweep(400.0, 10)
+        swept = await store.sweep(Keep(since=400.0), 10)
         assert (swept.calls, swept.artifacts) == (1, 1)
         with pytest.raises(LookupError):
             await store.read_artifact(names["shared"], 0, None)
@@ -149,10 +149,10 @@ async def test_artifacts_go_with_the_last_call_that_names_them(keep: str, tmp_pa
 
 
 async def test_a_young_artifact_outlives_a_sweep(tmp_path: Path) -> None:
-    async with _opened(partial(SqliteStore, tmp_path / "calls.db")) as store:
+    async with opened(partial(SqliteStore, tmp_path / "calls.db")) as store:
         name = f"sha256-{sha256(b'x').hexdigest()}"
         await store.put_artifact(name, [b"x"])
-        await store.sweep(1e12, 10)
+        await store.sweep(Keep(since=1e12), 10)
         assert await store.read_artifact(name, 0, None) == b"x"
 
 
@@ -169,8 +169,8 @@ def _changed(owner: Owner, **changes: Any) -> Owner:
 
 
 async def test_a_process_that_is_gone_is_dead_at_once(shared: Callable[[], Store]) -> None:
-    async with _opened(shared, _changed(this_process(LEASE), pid=_gone())) as dead, _opened(shared) as store:
-        await _created(dead, "a")
+    async with opened(shared, _changed(this_process(LEASE), pid=_gone())) as dead, opened(shared) as store:
+        await created(dead, "a")
         (claimed,) = await store.claim_orphans(frozenset({"tool"}), 10)
         assert (claimed.fence, claimed.claims) == (2, 2)
         assert await store.claim_orphans(frozenset({"tool"}), 10) == []
@@ -178,8 +178,8 @@ async def test_a_process_that_is_gone_is_dead_at_once(shared: Callable[[], Store
 
 async def test_claims_grow_with_every_death(shared: Callable[[], Store]) -> None:
     dead = _changed(this_process(LEASE), pid=_gone())
-    async with _opened(shared, dead) as first:
-        await _created(first, "a")
+    async with opened(shared, dead) as first:
+        await created(first, "a")
         for claims in range(2, 6):
             store = shared()
             await store.open(dead)
@@ -226,8 +226,8 @@ def test_a_zombie_is_dead() -> None:
 async def test_renewing_holds_off_the_end_of_the_lease(tmp_path: Path) -> None:
     make = partial(SqliteStore, tmp_path / "calls.db")
     short = _changed(ALIVE, host="elsewhere.invalid", lease=0.5)
-    async with _opened(make, short) as owner, _opened(make) as other:
-        await _created(owner, "a")
+    async with opened(make, short) as owner, opened(make) as other:
+        await created(owner, "a")
         owner._writer.connection.execute("UPDATE owners SET renewed = renewed - 1000")  # type: ignore[attr-defined]
         await owner.renew()
         assert await other.claim_orphans(frozenset({"tool"}), 10) == []
@@ -239,25 +239,28 @@ async def test_what_is_stored_survives_the_process(shared: Callable[[], Store]) 
     """No goodbye: what was answered is in the file."""
     store = shared()
     await store.open(ALIVE)
-    await _ended(store, "a")
+    await ended(store, "a")
     await _kill(store)
-    async with _opened(shared) as again:
+    async with opened(shared) as again:
         (stored,) = await again.load("a")
         assert [event.seq for event in stored.events] == [1, 2]
 
 
-async def test_a_row_that_is_not_ours_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_row_that_is_not_ours_is_damaged_and_harms_no_other(tmp_path: Path) -> None:
     make = partial(SqliteStore, tmp_path / "calls.db")
-    async with _opened(make) as store:
-        await _created(store, "a")
+    async with opened(make) as store:
+        await created(store, "a")
         store._writer.connection.execute("UPDATE events SET body = CAST('[[1]]' AS BLOB)")  # type: ignore[attr-defined]
-        with pytest.raises(StoreUnavailable, match=r"calls\.db"):
-            await store.load("a")
+        await created(store, "b")
+        (stored,) = await store.load("a")
+        assert stored.events == []
+        assert "not events" in (stored.damaged or "")
+        assert [(s.id, s.damaged is None) for s in await store.history(Query())] == [("b", True), ("a", False)]
 
 
 async def test_a_failing_follow_up_harms_no_other(shared: Callable[[], Store]) -> None:
     """An answer that raises is the writer's own trouble; appends after it are answered all the same."""
-    async with _opened(shared) as store:
+    async with opened(shared) as store:
         change = Append(
             "bad", "t", "", "tool", 0, 1,
             [Event(call_id="bad", seq=1, at=1.0, type="created", state=State.PENDING, data={"tool": "tool", "thread": "t"})],
@@ -268,5 +271,5 @@ async def test_a_failing_follow_up_harms_no_other(shared: Callable[[], Store]) -
             raise RuntimeError("a follow-up that fails")
 
         store.append(change, fail)
-        await _created(store, "good")
+        await created(store, "good")
         assert await store.load("bad")

@@ -43,7 +43,7 @@ class SharedMemory(MemoryStore):
         def answered(change: Append, error: ClicketError | None) -> None:
             if error is None and creates:
                 self.owners[change.key], self.claims[change.key] = owner, 1
-            if error is None and change.cancel:
+            if error is None and change.request:
                 self.cancels.add(change.key)
             done(change, error)
 

@@ -577,7 +577,7 @@ class TestExitCodes:
             (["call", "add", "--tools", "json"], "there are no tools in module 'json'"),
             (["call", "add", "--tools", "cli_tools:TOOLS"], "has no 'TOOLS'"),
             (["call", "add", "--tools", "missing.py"], "there is no file"),
-            (["ps", "--store", "redis://x"], "there is no store of the kind 'redis'"),
+            (["ps", "--store", "mongo://x"], "there is no store of the kind 'mongo'"),
             (["gc", "--older-than", "-1"], "is not a duration"),
             (["demo", "--store", "memory://"], "cannot show that"),
             (["show", "x", "--store", "memory://"], "seen by its own process alone"),

@@ -46,14 +46,16 @@ class Session:
     @property
     def store_path(self) -> Path | None:
         """The file of the store, if it lives in one."""
-        path: Path | None = getattr(open_store(self.settings.store, self.settings.durability), "path", None)
+        path: Path | None = getattr(open_store(self.settings), "path", None)
         return path
 
     @property
     def store_exists(self) -> bool:
         """Is there something to look at? A store in memory belongs to its process: from here it is always empty."""
-        path = self.store_path
-        return path is not None and path.exists()
+        if self.settings.store.startswith(("memory:", "sqlite:")):
+            path = self.store_path
+            return path is not None and path.exists()
+        return True
 
     def runtime(self) -> Runtime:
         """For commands that run calls."""

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from clicket.engine.local import LocalEngine
-from clicket.engine.recovery import recover
+from clicket.engine.recovery import Recovered, recover, take_up
 from clicket.errors import ClicketError
-from clicket.ports import Sweep, Timer
+from clicket.ports import Keep, Stored, Sweep, Timer
 
-__all__ = ["Housekeeping", "sweep"]
+__all__ = ["Housekeeping", "keep_of", "sweep"]
 
 logger = logging.getLogger("clicket.engine")
 
@@ -25,7 +25,11 @@ class Housekeeping:
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
         self._timers: dict[str, Timer] = {}
+        self._strays: frozenset[int] = frozenset()
+        self._listening = False
         self._stopped = False
+        engine.on_claimed = self._claimed
+        engine.on_request = self._asked
 
     def start(self) -> None:
         lease = self._engine.limits.lease
@@ -33,6 +37,7 @@ class Housekeeping:
         self._every(lease / 3, "renew", self._engine.store.renew)
         self._every(lease, "recover", self._recover)
         self._every(SWEEP_EVERY, "sweep", self._sweep)
+        self._every(SWEEP_EVERY, "cache", self._engine.caching.sweep)
 
     def stop(self) -> None:
         self._stopped = True
@@ -56,6 +61,7 @@ class Housekeeping:
     async def _listen(self) -> None:
         """A call of ours that another process wrote to is brought up to date; the journal then tells the engine."""
         engine = self._engine
+        engine.pump.nudge()
         if not engine.live:
             return
         keys = set(await engine.store.requests())
@@ -65,14 +71,41 @@ class Housekeeping:
                     if call.key in keys and call.stopping is None and not call.settling:
                         await engine.refresh(call)
 
+    def _asked(self) -> None:
+        if not self._listening and not self._stopped:
+            self._listening = True
+            self._engine.spawn(self._listen_now())
+
+    async def _listen_now(self) -> None:
+        self._listening = False
+        try:
+            await self._listen()
+        except ClicketError as error:
+            logger.warning("listen: %s", error)
+
+    async def _claimed(self, claimed: list[Stored]) -> None:
+        await take_up(self._engine, claimed, Recovered())
+
     async def _recover(self) -> None:
         report = await recover(self._engine)
         if report.total:
             logger.info("took over %d calls of owners that are gone", report.total)
+        await self._hand_back_strays()
+
+    async def _hand_back_strays(self) -> None:
+        """Calls that are ours in the store and that nobody here knows: an answer to a claim was lost. Seen twice, they go."""
+        engine = self._engine
+        known = {call.key for calls in engine.live.values() for call in calls}
+        strays = frozenset(await engine.store.owned()) - known - engine.broken
+        lost = strays & self._strays
+        if lost:
+            logger.warning("%d calls were ours without our knowing; they are handed back", len(lost))
+            await engine.store.hand_back(sorted(lost))
+        self._strays = strays - lost
 
     async def _sweep(self) -> None:
         engine = self._engine
-        await sweep(engine, engine.clock.now() - engine.limits.retention)
+        await sweep(engine, keep_of(engine))
         for tool in engine.registry:
             close_idle = getattr(tool, "sweep", None)
             if close_idle is not None:
@@ -80,11 +113,23 @@ class Housekeeping:
                 await close_idle(busy)
 
 
-async def sweep(engine: LocalEngine, before: float, progress: Callable[[Sweep], None] | None = None) -> Sweep:
-    """Remove ended calls older than `before`, in small steps that let writers through."""
+def keep_of(engine: LocalEngine, since: float | None = None) -> Keep:
+    """The runtime's bounds; `since` in place of the age that is set."""
+    limits = engine.limits
+    return Keep(
+        since=engine.clock.now() - limits.retention if since is None else since,
+        calls=limits.retention_calls,
+        bytes=limits.retention_bytes,
+        thread_calls=limits.thread_retention_calls,
+        thread_bytes=limits.thread_retention_bytes,
+    )
+
+
+async def sweep(engine: LocalEngine, keep: Keep, progress: Callable[[Sweep], None] | None = None) -> Sweep:
+    """Remove ended calls that break a bound, in small steps that let writers through."""
     total = Sweep()
     while True:
-        step = await engine.store.sweep(before, _SWEEP_STEP)
+        step = await engine.store.sweep(keep, _SWEEP_STEP)
         total.calls += step.calls
         total.artifacts += step.artifacts
         total.bytes += step.bytes

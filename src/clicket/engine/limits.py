@@ -32,6 +32,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_arguments_size: int = 1024 * 1024
     max_claims: int = 5
     retention: float = 24 * 3600.0
+    retention_calls: int | None = None
+    retention_bytes: int | None = None
+    thread_retention_calls: int | None = None
+    thread_retention_bytes: int | None = None
 
 
 class Plans:

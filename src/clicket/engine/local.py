@@ -13,40 +13,56 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from clicket.bridge import Workers, fulfil
+from clicket.engine.approvals import ask, decided
+from clicket.engine.caching import CacheOptions, Caching
+from clicket.engine.conduct import Conductor, refusal_of
+from clicket.engine.handover import close_started, give_away
 from clicket.engine.limits import Limits, Plans
+from clicket.engine.outside import request
 from clicket.engine.results import result_from
+from clicket.engine.room import Room
+from clicket.engine.sharing import Pump, SharedSlots
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
-from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner, describe
+from clicket.execution import RUNTIME, STOPPABLE, Limiter, ProcessPool, Runner
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
-from clicket.model.codec import clean
+from clicket.model.codec import as_text, clean
 from clicket.model.ids import new_id
-from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
-from clicket.ports import Append, Clock, Store
+from clicket.ports import Clock, Store, Stored
 from clicket.tools import Registry
 
 __all__ = ["LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
-_BREATH = 0.002
-"""Seconds of one turn of the loop that calls which never wait may have, all together."""
 
 
 class LocalEngine:
-    """One per runtime, on one event loop."""
+    """One per runtime, on one event loop. `gives_away`: calls are accepted here, and run by other runtimes."""
 
     def __init__(
-        self, registry: Registry, store: Store, policy: Policy, limits: Limits, clock: Clock, chance: random.Random
+        self,
+        registry: Registry,
+        store: Store,
+        policy: Policy,
+        limits: Limits,
+        caching: CacheOptions,
+        clock: Clock,
+        chance: random.Random,
+        *,
+        gives_away: bool = False,
     ) -> None:
         self.registry = registry
         self.store = store
         self.policy = policy
         self.limits = limits
         self.clock = clock
+        self.gives_away = gives_away
         self.live: dict[str, list[LiveCall]] = {}
         self.lingering: set[LiveCall] = set()
+        self.broken: set[int] = set()
+        """Keys of calls that could not be taken up; nobody else could, either."""
         self.closing = False
         self.closed = False
         self.journal = Journal(store, clock, self.spawn)
@@ -64,6 +80,10 @@ class LocalEngine:
             self.journal, self.workers, self.processes,
             chance=chance, grace=limits.cancel_grace, abandon=self._abandon, returned=self._returned, spawn=self.spawn,
         )  # fmt: skip
+        self.slots = SharedSlots(store, clock, self.spawn)
+        self.caching = Caching(
+            store, clock, self.slots, caching, serve=self._serve, run=self._go, keep=self.stand, spawn=self.spawn
+        )
         self.pipeline = Pipeline(
             (
                 Find(registry),
@@ -71,17 +91,27 @@ class LocalEngine:
                 Validate(max_size=limits.max_arguments_size),
                 Execute(self.runner),
                 Process(store, self.results),
-                Persist(self.journal),
+                Persist(self.journal, self.caching.use_of),
             ),
             self.journal,
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
+        self.pump = Pump(
+            store, self.limiter,
+            tools=lambda: frozenset() if gives_away else registry.names, capacity=(RUNTIME, limits.max_concurrency),
+            take_up=self.take_up, spawn=self.spawn,
+        )  # fmt: skip
+        self.followers: dict[int, list[asyncio.Event]] = {}
+        self.on_request: Callable[[], None] | None = None
+        self.on_claimed: Callable[[list[Stored]], Coroutine[Any, Any, object]] | None = None
+        self.shares = store.durability != "none"
+        store.hear = self._heard
         self.tasks: set[asyncio.Task[Any]] = set()
         self.plans = Plans(limits)
-        self._monotonic = clock.monotonic
-        self._breathe_at = 0.0
-        self._turning = False
         self._loop = asyncio.get_running_loop()
+        self.room = Room(self)
+        self.release = self.room.release
+        self.conduct = Conductor(self).conduct
 
     # Accepting.
 
@@ -116,14 +146,47 @@ class LocalEngine:
     def enlist(self, call: LiveCall) -> None:
         """An admitted call goes to approval, into a slot, or into the line."""
         self.plans.fit(call)
+        self.caching.fit(call)
         if call.verdict == "ask":
             self.remember(call)
-            self.ask(call, self.policy.approval_timeout)
-            self.journal.commit(call, self._accepted)
+            ask(self, call, self.policy.approval_timeout)
+            if self.gives_away:
+                give_away(self, call)
+            else:
+                self.journal.commit(call, self.accepted)
         else:
-            self.queue(call)
+            self.proceed(call)
         if call.request.deadline is not None and not call.settling:
             call.deadline_timer = self.clock.call_later(call.request.deadline, self.expire, call, "deadline")
+
+    def proceed(self, call: LiveCall) -> None:
+        """Nothing stands in the way any more: serve it from the cache, or run it."""
+        if call.cache_key is not None and call.state is State.PENDING:
+            self.remember(call)
+            self.caching.enter(call)
+        else:
+            self._run(call)
+
+    def _run(self, call: LiveCall) -> None:
+        if self.gives_away:
+            give_away(self, call)
+        else:
+            self.queue(call)
+
+    def _go(self, call: LiveCall) -> None:
+        """The cache has nothing for it, perhaps after a while: nobody is there to hear an error but the call itself."""
+        try:
+            self._run(call)
+        except ClicketError as error:
+            self.accepted(call, error)
+
+    def _serve(self, call: LiveCall, output: Any) -> None:
+        call.output, call.content, call.cached = output, as_text(output), True
+        self.pipeline.serve(call, self.settled)
+
+    async def take_up(self, claimed: list[Stored]) -> None:
+        assert self.on_claimed is not None, "recovery is wired in when the runtime opens"
+        await self.on_claimed(claimed)
 
     def queue(self, call: LiveCall) -> None:
         """Take a slot now or stand in line. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
@@ -132,36 +195,21 @@ class LocalEngine:
         if taken:
             self.begin(call)
         else:
-            self.journal.commit(call, self._accepted)
-            if self.limits.queue_timeout is not None:
-                call.queue_timer = self.clock.call_later(self.limits.queue_timeout, self.expire, call, "queue")
+            self.stand(call)
 
-    def ask(self, call: LiveCall, timeout: float | None, purpose: str = "run") -> None:
-        """Wait for a person. The question is in the journal, so it survives restarts."""
-        call.waiting_for = "approval"
-        self.journal.record(call, "approval_requested", {"timeout": timeout, "purpose": purpose})
-        if timeout is not None:
-            call.queue_timer = self.clock.call_later(timeout, self.expire, call, "approval")
-
-    def decide(self, call: LiveCall, *, approved: bool, by: str, reason: str) -> None:
-        """A person's word on a call that waits for it."""
-        by, reason = clean(by), clean(reason)
-        call.waiting_for = None
-        if call.queue_timer is not None:
-            call.queue_timer.cancel()
-        self.journal.record(call, "approval_given", {"approved": approved, "by": by, "reason": reason})
-        if approved:
-            self.queue(call)
-            return
-        why = f": {reason}" if reason else ""
-        error = describe(
-            _Denied(f"{by or 'somebody'} denied the call{why}. Ask again with other arguments, or do without."),
-            retryable=False,
-        )
-        self.pipeline.fail(call, error, self.settled)
+    def stand(self, call: LiveCall) -> None:
+        """The call is durable while it waits, and does not wait for ever."""
+        if call.staged or not call.events:
+            self.journal.commit(call, self.accepted)
+        if self.limits.queue_timeout is not None and call.queue_timer is None:
+            waited = self.clock.monotonic() - call.submitted_at if call.events else 0.0
+            left = max(self.limits.queue_timeout - waited, 0.0)
+            call.queue_timer = self.clock.call_later(left, self.expire, call, "queue")
 
     def begin(self, call: LiveCall) -> None:
         """The slot is taken: say so, and start once that is durable."""
+        if not self.room.has(call):
+            return
         if call.queue_timer is not None:
             call.queue_timer.cancel()
         if call.lane != "process":
@@ -170,96 +218,70 @@ class LocalEngine:
             self.journal.advance(call, State.INITIALIZING)
         self.journal.commit(call, self._launch)
 
+    def _heard(self, kind: str, key: int) -> None:
+        """A hint from another process. Whoever waits would have looked by itself, only later."""
+        if kind == "events":
+            for follower in self.followers.get(key, ()):
+                follower.set()
+        elif kind == "work":
+            self.pump.nudge()
+        elif kind == "slot":
+            self.room.look()
+            self.caching.slot_freed()
+        elif kind == "request" and self.on_request is not None:
+            self.on_request()
+
     # Running and settling.
 
     def _launch(self, call: LiveCall, error: ClicketError | None) -> None:
         if error is not None or call.accepted is not None:
-            self._accepted(call, error)
+            self.accepted(call, error)
         if error is not None:
             return
         if call.settling:
-            self.limiter.release(call)
+            self.release(call)
         elif call.direct and call.lane == "loop" and (call.turn is None or not call.turn.done()):
             call.ready = True
             if call.turn is not None:
                 fulfil(call.turn)
         else:
-            self._drive_apart(call)
+            self.drive_apart(call)
 
-    def _drive_apart(self, call: LiveCall) -> None:
+    def drive_apart(self, call: LiveCall) -> None:
         call.direct = False
         call.task = task = self._loop.create_task(self._drive(call))
         self.tasks.add(task)
-
-    async def conduct(self, call: LiveCall) -> ToolResult:
-        """For a caller that waits: an async body runs in the caller's own task, other calls are waited for."""
-        if call.refused is not None:
-            raise call.refused
-        if not call.ready and call.result is None:
-            call.turn = self._loop.create_future()
-            call.waiters.append(call.turn)
-            try:
-                await call.turn
-            except asyncio.CancelledError:
-                await self._caller_left(call)
-                raise
-        if call.result is not None:
-            return call.result
-        call.task = asyncio.current_task()
-        await self.pipeline.perform(call)
-        self._performed(call)
-        if call.caller_left:
-            raise asyncio.CancelledError
-        if self._monotonic() >= self._breathe_at:  # calls that never wait must still let others run
-            if not self._turning:
-                self._turning = True
-                self._loop.call_soon(self._new_turn)
-            await asyncio.sleep(0)
-        return call.result or await self.outcome(call)
-
-    def _new_turn(self) -> None:
-        self._turning = False
-        self._breathe_at = self._monotonic() + _BREATH
 
     async def outcome(self, call: LiveCall) -> ToolResult:
         """The result of a live call. Whoever stops waiting disturbs nobody else."""
         if call.result is not None:
             return call.result
-        if call.refused is not None:
-            raise call.refused
+        refusal = refusal_of(call)
+        if refusal is not None:
+            raise refusal
         waiter: asyncio.Future[ToolResult] = self._loop.create_future()
         call.waiters.append(waiter)
         return await waiter
 
-    async def _caller_left(self, call: LiveCall) -> None:
-        """The caller was cancelled while its call waited or ran elsewhere: the call ends, and with it the work."""
-        self.cancel(call, "its caller was cancelled")
-        if call.ready and not call.settling:
-            self._drive_apart(call)
-        call.direct = False
-        if not call.settled:
-            ending = asyncio.ensure_future(self.outcome(call))
-            try:
-                await asyncio.wait([ending], timeout=self.limits.cancel_grace + 1.0)
-            finally:
-                ending.cancel()
-
     async def _drive(self, call: LiveCall) -> None:
         try:
             await self.pipeline.perform(call)
-            self._performed(call)
+            self.performed(call)
         except Exception:
             logger.exception("call %s could not be brought to its end", call.id)
         finally:
             self.tasks.discard(cast("asyncio.Task[Any]", call.task))  # signing off saves the loop a callback
 
-    def _performed(self, call: LiveCall) -> None:
+    def performed(self, call: LiveCall) -> None:
         if not call.settling:
-            self.pipeline.finish(call, self.settled)
+            if call.stopping == "shutdown" and call.outcome is State.CANCELLED and self.shares:
+                close_started(self, call)
+            else:
+                self.pipeline.finish(call, self.settled)
         elif not call.detached:  # the call was abandoned, and its body is back
             self._returned(call, call.late)
 
-    def _accepted(self, call: LiveCall, error: ClicketError | None) -> None:
+    def accepted(self, call: LiveCall, error: ClicketError | None) -> None:
         """The first commit of a call is through, or refused: then the call does not exist."""
         if error is not None:
             call.refused = error
@@ -267,7 +289,7 @@ class LocalEngine:
             self.forget(call)
             call.settling = True
             self.limiter.leave(call)
-            self.limiter.release(call)
+            self.release(call)
             self.answer(call, error)
         if call.accepted is not None:
             fulfil(call.accepted, None, error)
@@ -279,7 +301,7 @@ class LocalEngine:
             self.dismiss(call, error)
             self.spawn(self._report_fenced(call, error))
         elif error is not None:
-            self._accepted(call, error)
+            self.accepted(call, error)
             return
         else:
             call.settled = True
@@ -293,7 +315,7 @@ class LocalEngine:
         if call.abandoned:
             self.lingering.add(call)
         else:
-            self.limiter.release(call)
+            self.release(call)
 
     def dismiss(self, call: LiveCall, error: ClicketError) -> None:
         """Nothing more will be heard of the call here: those who follow its events are told why."""
@@ -311,7 +333,10 @@ class LocalEngine:
         """The body did not stop in its grace: the call ends without it, the slot stays with it."""
         if not call.settling and call.stopping is not None:
             call.abandoned = True
-            self.pipeline.stop(call, call.stopping, self.settled, execute=True)
+            if call.stopping == "shutdown" and self.shares:
+                close_started(self, call)
+            else:
+                self.pipeline.stop(call, call.stopping, self.settled, execute=True)
             if call.gate is not None:
                 fulfil(call.gate)  # the caller goes on, and lets the body go
 
@@ -319,7 +344,7 @@ class LocalEngine:
         """An abandoned body came back after all: with a value or an error, or (None) because it was cancelled at last."""
         self.lingering.discard(call)
         call.abandoned = False
-        self.limiter.release(call)
+        self.release(call)
         if late is not None and not self.closed:
             self.pipeline.keep_late(call, late)
             self.journal.commit(call)
@@ -329,8 +354,9 @@ class LocalEngine:
         said: list[Event] = error.details.get("events", [])
         outcome = next((e for e in said if e.is_terminal), None)
         try:
-            if outcome is not None:
-                await self.request(call.id, call.thread, call.caller, "late_result", dict(outcome.data))
+            found = await self.store.load(call.id, call.thread, call.caller)
+            if outcome is not None and found and found[0].damaged is None:
+                await request(self, found[0], "late_result", dict(outcome.data))
         except StoreUnavailable as unavailable:
             logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
         finally:
@@ -364,29 +390,11 @@ class LocalEngine:
         """Another process wrote a request into a call of ours."""
         for event in events:
             if event.type == "cancel_requested" and not call.settling and call.stopping in STOPPABLE:
-                call.cancel_reason = event.data.get("reason", "")
+                call.cancel_reason = clean(event.data.get("reason", ""))
                 self.stop(call, "cancel")
-
-    async def request(self, id: str, thread: str, caller: str, kind: Any, data: dict[str, Any]) -> bool:
-        """Write into a call that another process owns. False: it has ended (a late result is kept even then)."""
-        data = plain_output(data)[0]
-        while True:
-            found = await self.store.load(id, thread, caller)
-            if not found or (found[0].events[-1].state.is_terminal and kind != "late_result"):
-                return False
-            stored = found[0]
-            last = stored.events[-1]
-            event = Event(call_id=id, seq=last.seq + 1, at=self.clock.now(), type=kind, state=last.state, data=data)
-            first = stored.events[0]
-            change = Append(
-                id, thread, caller, first.data["tool"], last.seq, -1, [event], last.state, first.at,
-                cancel=kind == "cancel_requested", key=stored.key,
-            )  # fmt: skip
-            error = await self.journal.append(change)
-            if error is None:
-                return True
-            if error.code != "stale":
-                raise error
+            elif event.type == "approval_given" and call.waiting_for == "approval" and not call.settling:
+                decided(self, call, event.data)
+                self.journal.commit(call)
 
     async def refresh(self, call: LiveCall) -> None:
         """Bring a live call up to date with what others wrote into it, by writing nothing on top of what we know."""
@@ -412,6 +420,7 @@ class LocalEngine:
             known.append(call)
 
     def forget(self, call: LiveCall) -> None:
+        self.caching.left(call)
         if call.deadline_timer is not None:
             call.deadline_timer.cancel()
         if call.queue_timer is not None:
@@ -436,7 +445,3 @@ class LocalEngine:
         self.tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("a task of the engine failed", exc_info=task.exception())
-
-
-class _Denied(ClicketError):
-    code = "approval_denied"

@@ -6,18 +6,22 @@ else its outcome is unknown, and it says so. Exactly-once effects are never clai
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from clicket.engine.approvals import ask, decided
 from clicket.engine.local import LocalEngine
+from clicket.errors import StoreUnavailable
 from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, fold
 from clicket.ports import Stored
 
-__all__ = ["Recovered", "recover"]
+__all__ = ["Progress", "Recovered", "recover", "take_up"]
 
 logger = logging.getLogger("clicket.engine")
 _BATCH = 200
@@ -33,28 +37,49 @@ class Recovered(msgspec.Struct, kw_only=True):
     asked: int = 0
     unavailable: int = 0
     cancelled: int = 0
+    damaged: int = 0
 
     @property
     def total(self) -> int:
-        return self.queued + self.rerun + self.unknown + self.asked + self.unavailable + self.cancelled
+        return sum(msgspec.structs.astuple(self))
 
 
-async def recover(engine: LocalEngine) -> Recovered:
+Progress = Callable[[Recovered], None]
+
+
+async def recover(engine: LocalEngine, progress: Progress | None = None) -> Recovered:
     """Take over every orphan whose tool is registered here; returns when each is settled or queued."""
     report = Recovered()
-    while True:
+    while not engine.closing:
         orphans = await engine.store.claim_orphans(engine.registry.names, _BATCH)
-        for stored in orphans:
-            try:
-                call, record = _revive(engine, stored)
-                what = _take_up(engine, call, record, stored)
-                setattr(report, what, getattr(report, what) + 1)
-                if call.inflight is not None or call.staged:
-                    await engine.journal.flush(call)
-            except Exception:  # the others are ours by now, and must not be left behind for one that breaks
-                logger.exception("call %s could not be taken over", stored.events[0].call_id)
+        await take_up(engine, orphans, report)
+        if progress is not None and orphans:
+            progress(report)
         if len(orphans) < _BATCH:
-            return report
+            break
+    await engine.pump.claim()
+    return report
+
+
+async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recovered) -> None:
+    """Go on with calls that were claimed just now, and wait until what was decided about them is durable."""
+    writing: list[Awaitable[None]] = []
+    for stored in claimed:
+        try:
+            if stored.damaged is not None:
+                raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
+            call, record = _revive(engine, stored)
+            what = _take_up(engine, call, record, stored)
+            if call.inflight is not None or call.staged:
+                writing.append(engine.journal.flush(call))
+        except Exception:  # the others are ours by now, and must not be left behind for one that breaks
+            logger.exception("call %s cannot be taken over and is left as it is", stored.id)
+            engine.broken.add(stored.key)
+            what = "damaged"
+        setattr(report, what, getattr(report, what) + 1)
+    for outcome in await asyncio.gather(*writing, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
 
 
 def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
@@ -93,20 +118,52 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
 def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored) -> str:
     """Decide by what the journal says; the answer is the report's field."""
     started = call.state in (State.RUNNING, State.STREAMING)
-    deaths = _deaths(call)
-    engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
+    deaths = _deaths(call) if stored.taken_from is not None else 0
+    if stored.taken_from is not None:
+        engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
     if deaths >= engine.limits.max_claims:
         text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
         _fail(engine, call, "outcome_unknown", text)
         return "unknown"
-    options = engine.registry.find(call.tool_name)[0].options
+    tool = engine.registry.get(call.tool_name)
+    if tool is None:
+        return _without_tool(engine, call, record, stored, started=started)
+    options = tool.options
     if started and not (record.cancel_requested and (options.repeatable or options.recovery == "rerun")):
         return _take_up_started(engine, call, record)
     if record.cancel_requested:
-        call.cancel_reason = "requested before the former owner died"
-        engine.pipeline.stop(call, "cancel", engine.settled)
+        return _cancelled(engine, call)
+    denial = _denial(call)
+    if denial is not None:
+        decided(engine, call, denial)
         return "cancelled"
     return _queue_again(engine, call, record, "queued")
+
+
+def _without_tool(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored, *, started: bool) -> str:
+    """Claimed by name, to end it: that needs no tool, unless it has started, when only its tool's author can say more."""
+    if not started and record.cancel_requested:
+        return _cancelled(engine, call)
+    deadline = record.deadline
+    if not started and deadline is not None and record.created_at + deadline <= engine.clock.now():
+        engine.pipeline.stop(call, "deadline", engine.settled)
+        return "cancelled"
+    call.staged.clear()
+    engine.spawn(engine.store.hand_back([stored.key]))
+    return "queued"
+
+
+def _cancelled(engine: LocalEngine, call: LiveCall) -> str:
+    asked = next((e for e in reversed(call.events) if e.type == "cancel_requested"), None)
+    call.cancel_reason = str(asked.data.get("reason") or "") if asked is not None else ""
+    engine.pipeline.stop(call, "cancel", engine.settled)
+    return "cancelled"
+
+
+def _denial(call: LiveCall) -> dict[str, Any] | None:
+    """The word of whoever denied the call while nobody held it."""
+    given = next((e for e in reversed(call.events) if e.type == "approval_given"), None)
+    return given.data if given is not None and given.data.get("approved") is not True else None
 
 
 def _deaths(call: LiveCall) -> int:
@@ -137,7 +194,7 @@ def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str
         )
         if _admit_again(engine, call):
             engine.remember(call)
-            engine.ask(call, engine.policy.approval_timeout, purpose="recovery")
+            ask(engine, call, engine.policy.approval_timeout, purpose="recovery")
             return "asked"
         return "unavailable"
     text = (
@@ -164,7 +221,7 @@ def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str)
             left = max(asked.at + timeout - engine.clock.now(), 0.0)
             call.queue_timer = engine.clock.call_later(left, engine.expire, call, "approval")
         return "asked"
-    engine.queue(call)
+    engine.proceed(call)
     return what
 
 
@@ -179,6 +236,8 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
         _fail(engine, call, "tool_unavailable", text)
         return False
     engine.plans.fit(call)
+    if call.state is State.PENDING:
+        engine.caching.fit(call)
     return True
 
 

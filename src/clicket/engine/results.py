@@ -22,7 +22,7 @@ def result_from(call: LiveCall) -> ToolResult:
         artifact=call.artifact if done else None,
         error=None if done else call.error,
         attempts=call.attempt,
-        cached=False,
+        cached=call.cached,
         duration=call.duration,
         stages=dict(call.stages),
         metadata={**call.request.metadata, **call.metadata} if call.request.metadata else call.metadata,

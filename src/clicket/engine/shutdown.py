@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import logging
 
+from clicket.engine.handover import Closed
 from clicket.engine.local import LocalEngine
-from clicket.errors import ClicketError
 from clicket.execution import STOPPABLE
 from clicket.journal import LiveCall
 
@@ -16,15 +16,9 @@ __all__ = ["close"]
 logger = logging.getLogger("clicket.engine")
 
 
-class Closed(ClicketError):
-    """The runtime was closed while the call waited; a durable store keeps it, and the next runtime runs it."""
-
-    code = "closed"
-
-
 async def close(engine: LocalEngine, *, patience: float) -> None:
     """`patience`: seconds that running calls get to finish by themselves."""
-    engine.closing = True
+    engine.closing = engine.pump.stopped = True
     keeps = engine.store.durability != "none"
     running = []
     for calls in list(engine.live.values()):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from clicket.engine.handover import take
 from clicket.engine.local import LocalEngine
-from clicket.errors import NotFound, UsageError
+from clicket.engine.outside import request
+from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.model import Event, Record, ToolResult, fold, result_of
 from clicket.model.codec import decode
-from clicket.ports import Stored, sleep
+from clicket.ports import Stored
 
 __all__ = ["CallHandle", "find_live", "find_stored", "follow", "result_of_stored"]
 
@@ -26,8 +28,13 @@ async def find_stored(engine: LocalEngine, id: str, thread: str | None, caller: 
         where = f" in thread {thread!r}" if thread is not None else ""
         raise NotFound(f"there is no call {id!r}{where}. It may have been swept; `history` lists what is there.")
     if len(found) > 1:
-        threads = ", ".join(repr(s.events[0].data["thread"]) for s in found)
+        threads = ", ".join(repr(s.events[0].data["thread"]) for s in found if s.damaged is None)
         raise UsageError(f"{len(found)} threads have a call {id!r} ({threads}); pass thread= to say which.")
+    if found[0].damaged is not None:
+        raise StoreUnavailable(
+            f"call {id!r} cannot be read: {found[0].damaged}. Somebody else wrote into {engine.store.url}, or it is damaged: "
+            "restore it from a backup."
+        )
     return found[0]
 
 
@@ -53,26 +60,43 @@ async def follow(engine: LocalEngine, call: LiveCall | Stored, id: str, after: i
             call = await find_stored(engine, call.id, call.thread, call.caller)
         else:
             return
-    key, delay = call.key, POLL_FIRST
-    while True:
-        events = await engine.store.events(key, id, at)
-        for event in events:
-            at = event.seq
-            yield event
-        if any(event.is_terminal for event in events):
-            return
-        if not events:
+    async for event in _follow_stored(engine, call.key, id, at):
+        yield event
+
+
+async def _follow_stored(engine: LocalEngine, key: int, id: str, at: int) -> AsyncIterator[Event]:
+    """Events that another process writes: looked for when the store tells of news, and now and then in any case."""
+    news, delay = asyncio.Event(), POLL_FIRST
+    engine.followers.setdefault(key, []).append(news)
+    try:
+        while True:
+            news.clear()
+            events = await engine.store.events(key, id, at)
+            for event in events:
+                at = event.seq
+                yield event
+            if any(event.is_terminal for event in events):
+                return
+            if events:
+                delay = POLL_FIRST
+                continue
             known = await engine.store.events(key, id, max(at - 1, 0)) or await engine.store.events(key, id, 0)
             if not known:
-                raise NotFound(f"call {id!r} was swept while it was being read.")
+                raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
             if known[-1].seq > at:
                 continue  # it came between the two looks
             if known[-1].state.is_terminal:
                 return
-            await sleep(engine.clock, delay)
+            timer = engine.clock.call_later(delay, news.set)
+            try:
+                await news.wait()
+            finally:
+                timer.cancel()
             delay = min(delay * 2, POLL_MOST)
-        else:
-            delay = POLL_FIRST
+    finally:
+        engine.followers[key].remove(news)
+        if not engine.followers[key]:
+            del engine.followers[key]
 
 
 async def _follow_live(call: LiveCall, after: int) -> AsyncIterator[Event]:
@@ -150,12 +174,10 @@ async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str |
     call = await find_live(engine, id, thread, caller)
     if call is None:
         stored = await find_stored(engine, id, thread, caller)
-        first = stored.events[0]
-        if stored.events[-1].state.is_terminal:
+        if not await request(engine, stored, "cancel_requested", {"reason": reason}):
             return False
-        return await engine.request(
-            id, first.data["thread"], first.data.get("caller", ""), "cancel_requested", {"reason": reason}
-        )
+        await take(engine, stored.key)  # if it is nobody's, nobody else would end it
+        return True
     asked = engine.cancel(call, reason)
     result = await engine.outcome(call)
     return asked or result.state.value == "cancelled"

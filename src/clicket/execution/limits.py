@@ -30,11 +30,12 @@ class Limiter:
         self.queued = 0
         self.used: dict[Key, int] = {}
         self._start = start
-        self._order = itertools.count()
+        self._order = itertools.count(1)
         self._groups: dict[_Group, list[_Place]] = {}
         self._ready: list[tuple[int, int, _Group]] = []
         self._left: dict[_Group, int] = {}
         self._parked: dict[Key, set[_Group]] = {}
+        self._shut: set[Key] = set()
 
     def take(self, call: LiveCall, *, force: bool = False) -> bool:
         """Take a slot now, or stand in line (False), or raise `QueueFull`. Nobody overtakes an equal."""
@@ -54,7 +55,8 @@ class Limiter:
                 f"{self.queued:,} calls are waiting already (max_queue = {self.max_queue:,}). "
                 "Try again when some have ended, or raise the limit."
             )
-        place = (-call.request.priority, next(self._order), call)
+        call.place = call.place or next(self._order)  # who comes back keeps its place
+        place = (-call.request.priority, call.place, call)
         group = self._groups.setdefault(needs, [])
         heapq.heappush(group, place)
         if group[0] is place:  # the group has a new head: offer it under its rank
@@ -97,6 +99,27 @@ class Limiter:
             else:
                 del self._groups[call.needs]
 
+    def shut(self, key: Key) -> None:
+        """Let nobody start who needs this key, though there is room here: other processes have taken all there is."""
+        self._shut.add(key)
+
+    def reopen(self) -> None:
+        """Whoever waits for a shut key may try again."""
+        keys, self._shut = self._shut, set()
+        for key in keys:
+            for group in self._parked.pop(key, ()):
+                self._offer(group)
+        if self._ready:
+            self._advance()
+
+    @property
+    def is_shut(self) -> bool:
+        return bool(self._shut)
+
+    def waiting_tools(self) -> set[str]:
+        """Tools whose calls stand in line here; a look at the heads of the lines is enough."""
+        return {place[2].tool_name for places in self._groups.values() for place in places[:10] if place[2].queued}
+
     def _offer(self, group: _Group) -> None:
         places = self._groups.get(group)
         if places:
@@ -130,7 +153,7 @@ class Limiter:
     def _exhausted(self, needs: _Group) -> Key | None:
         used = self.used
         for key in needs:
-            if used.get(key, 0) >= key[-1]:
+            if used.get(key, 0) >= key[-1] or (self._shut and key in self._shut):
                 return key
         return None
 

@@ -139,10 +139,15 @@ class Journal:
             call.ended_at,
             call.waiting_for,
             False,
-            () if call.artifact is call.stream_artifact else _named(call),
+            call.kept,
             call.key,
             call,
+            call.owned,
+            request.priority,
+            call.cache_use,
         )
+        if call.ended_at is not None:  # said once: a late result must not name or count it again
+            call.kept, call.cache_use = (), None
         call.inflight = (change, thens)
         self._append(change, self._appended)
 
@@ -264,8 +269,3 @@ def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
 
 def _renumbered(event: Event, by: int) -> Event:
     return Event(event.call_id, event.seq + by, event.at, event.type, event.state, event.data)
-
-
-def _named(call: LiveCall) -> tuple[str, ...]:
-    """The artifacts that the call names by now."""
-    return tuple(name for name in (call.artifact, call.stream_artifact) if name is not None)

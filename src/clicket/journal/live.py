@@ -13,7 +13,7 @@ from clicket.kernel import State
 
 if TYPE_CHECKING:
     from clicket.model import Event, Stage, ToolCall, ToolError, ToolResult
-    from clicket.ports import Append, Timer
+    from clicket.ports import Append, CacheUse, Timer
     from clicket.tools import Tool
 
 __all__ = ["LiveCall", "Then"]
@@ -43,12 +43,19 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     inflight: tuple[Append, list[Then]] | None = None
     waiting_for: str | None = None
     ended_at: float | None = None
+    owned: bool = True
+    """False: the next commit gives the call away."""
+    cache_use: CacheUse | None = None
 
     # What the stages work with.
     tool: Tool | None = None
     arguments: dict[str, Any] | None = None
     check: Any = None
     bound: Any = None
+    cache_key: str | None = None
+    flight: str | None = None
+    """The slot that says, to all processes, that this call runs for all its equals."""
+    cached: bool = False
     verdict: str = "allow"
     stages: list[tuple[str, Stage]] = []
     """The stages that ended and are on record."""
@@ -73,7 +80,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     content: str = ""
     truncated: bool = False
     artifact: str | None = None
-    stream_artifact: str | None = None
+    kept: tuple[tuple[str, int], ...] = ()
+    """Artifacts that the call names, with their sizes."""
     error: ToolError | None = None
     outcome: State = State.FAILED
     metadata: dict[str, Any] = {}
@@ -89,7 +97,10 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     held: asyncio.Future[Any] | None = None
     must_stop: bool = False
     slot: bool = False
+    shared: bool = False
+    """Holds a slot that all processes share."""
     queued: bool = False
+    place: int = 0
     stopping: str | None = None
     stopper: Callable[[], object] | None = None
     cancel_reason: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
-from clicket.model.event import Event, EventType, dump_events, load_events
+from clicket.model.event import Event, EventType, dump_events, load_call, load_events
 from clicket.model.record import Attempt, Page, Record, fold, result_of
 from clicket.model.result import Stage, ToolError, ToolResult
 
@@ -21,6 +21,7 @@ __all__ = [
     "ToolResult",
     "dump_events",
     "fold",
+    "load_call",
     "load_events",
     "result_of",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from clicket.kernel import State
 
-__all__ = ["Event", "EventType", "dump_events", "load_events"]
+__all__ = ["Event", "EventType", "dump_events", "load_call", "load_events"]
 
 EventType = Literal[
     "created",
@@ -56,3 +56,21 @@ def dump_events(events: Iterable[Event]) -> bytes:
 def load_events(call_id: str, text: bytes) -> list[Event]:
     """The inverse of `dump_events`; raises msgspec's ValidationError or DecodeError on foreign text."""
     return [Event(call_id, seq, at, kind, state, data) for seq, at, kind, state, data in _decoder.decode(text)]
+
+
+def load_call(call_id: str, units: Sequence[bytes]) -> tuple[list[Event], str | None]:
+    """All events of a call, or none and the reason why they cannot be a call's. For stores that others may write to."""
+    events: list[Event] = []
+    try:
+        for unit in units:
+            events += load_events(call_id, unit)
+    except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+        return [], f"not events as clicket writes them: {error}"
+    if not events:
+        return [], "there are no events"
+    if any(event.seq != number for number, event in enumerate(events, start=1)):
+        return [], "their numbers are not 1, 2, 3 …"
+    first = events[0]
+    if first.type != "created" or not all(type(first.data.get(name)) is str for name in ("tool", "thread")):
+        return [], "the first one does not say what was called"
+    return events, None

@@ -6,6 +6,7 @@ can tell of its own writing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import to_builtins
@@ -13,6 +14,7 @@ from msgspec import to_builtins
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Stage
+from clicket.ports import CacheUse
 
 __all__ = ["Persist"]
 
@@ -20,8 +22,9 @@ __all__ = ["Persist"]
 class Persist:
     name = "persist"
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, cache_use: Callable[[LiveCall], CacheUse | None]) -> None:
         self._journal = journal
+        self._cache_use = cache_use
         self._clock = journal.clock.monotonic
         self._now = journal.clock.now
 
@@ -30,6 +33,8 @@ class Persist:
         call.duration = started - call.submitted_at
         if call.progress is not None:
             self._last_progress(call, call.progress)
+        if call.cache_key is not None:
+            call.cache_use = self._cache_use(call)
         data = _outcome(call)
         call.work.append((self.name, Stage("ok", self._clock() - started)))
         self._journal.record_stages(call, self._now(), call.work)
@@ -55,6 +60,8 @@ def _outcome(call: LiveCall) -> dict[str, Any]:
         data["artifact"] = call.artifact
     else:
         data["output"] = call.output
+        if call.cached:
+            data["cached"] = True
     if call.metadata:
         data["metadata"] = dict(call.metadata)
     return data

@@ -58,24 +58,25 @@ class Process:
         if size <= limit:
             call.content = b"".join(pieces).decode()
         else:
-            call.artifact = await self._keep(pieces)
+            call.artifact = await self._keep(call, pieces, size)
             call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
             if type(call.output) is not str:
                 call.metadata["artifact_type"] = "json"
         if call.sink is not None and call.sink.announced:
             # The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too.
-            call.stream_artifact = call.metadata["stream_artifact"] = await self._keep(_Pieces(call.sink.spool))
+            call.metadata["stream_artifact"] = await self._keep(call, _Pieces(call.sink.spool), call.sink.spool.size)
 
     async def _keep_spool(self, call: LiveCall, spool: Spool) -> None:
         """What was streamed is the output."""
         limit = call.required_tool().options.max_result_size
-        call.artifact, call.truncated = await self._keep(_Pieces(spool)), True
+        call.artifact, call.truncated = await self._keep(call, _Pieces(spool), spool.size), True
         call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
         call.output = spool.value() if spool.in_memory else None
 
-    async def _keep(self, pieces: Sequence[bytes]) -> str:
+    async def _keep(self, call: LiveCall, pieces: Sequence[bytes], size: int) -> str:
         name = await self._workers.run(lambda: _name(pieces))
         await self._put(name, pieces)
+        call.kept = (*call.kept, (name, size))
         return name
 
 

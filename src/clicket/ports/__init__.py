@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, sleep
-from clicket.ports.store import Append, Done, Duplicate, Owner, Query, Stale, Store, Stored, Sweep, Unstorable
+from clicket.ports.store import (
+    Append,
+    CacheItem,
+    CacheStats,
+    CacheUse,
+    Done,
+    Duplicate,
+    Found,
+    Hear,
+    Keep,
+    Owner,
+    Presence,
+    Query,
+    Stale,
+    Store,
+    Stored,
+    Sweep,
+    Unstorable,
+)
 
 __all__ = [
     "Append",
+    "CacheItem",
+    "CacheStats",
+    "CacheUse",
     "Caller",
     "Clock",
     "Done",
     "Duplicate",
+    "Found",
     "Handle",
+    "Hear",
+    "Keep",
     "Owner",
+    "Presence",
     "Query",
     "Stale",
     "Store",

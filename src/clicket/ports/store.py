@@ -4,6 +4,8 @@ Laws that every store keeps, and the contract suite checks:
  1. An append is atomic and takes effect only if the call's last number is `expect` and its fence is `fence`.
  2. `done` is called once per append, on the loop, after the append is as durable as the mode promises.
  3. Appends are applied in the order in which they were handed over.
+ 4. A creating append that is answered with an error leaves no call behind, also if the error was a lost connection.
+ 5. Time that decides over owners is the store's own or the machine's boot clock, never the date of whoever asks.
 """
 
 from __future__ import annotations
@@ -17,7 +19,28 @@ from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
 
-__all__ = ["Append", "Done", "Duplicate", "Owner", "Query", "Stale", "Store", "Stored", "Sweep", "Unstorable"]
+__all__ = [
+    "Append",
+    "CacheItem",
+    "CacheStats",
+    "CacheUse",
+    "Done",
+    "Duplicate",
+    "Found",
+    "Hear",
+    "Keep",
+    "Owner",
+    "Presence",
+    "Query",
+    "Stale",
+    "Store",
+    "Stored",
+    "Sweep",
+    "Unstorable",
+]
+
+_CLOCK_SLACK = 60.0
+"""Seconds by which the clocks of two hosts may differ."""
 
 
 class Stale(ClicketError):
@@ -38,6 +61,31 @@ class Unstorable(ClicketError):
     code = "unstorable"
 
 
+class CacheItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A result that equal calls may have without running the tool. Times are seconds since the epoch."""
+
+    key: str
+    body: bytes
+    """The output as JSON."""
+    tags: tuple[str, ...]
+    created_at: float
+    expires_at: float
+    accessed_at: float
+    access_count: int = 0
+
+    def is_fresh(self, now: float) -> bool:
+        """May it be served? Not after its time, nor when the clock was set back to well before it was made."""
+        return self.created_at - _CLOCK_SLACK <= now < self.expires_at
+
+
+class CacheUse(msgspec.Struct, frozen=True, gc=False):
+    """What an ending call had to do with the cache: served from it, or not; and what it leaves there."""
+
+    key: str
+    hit: bool
+    item: CacheItem | None = None
+
+
 class Append(msgspec.Struct, gc=False):
     """Events of one call to be written as one unit, and the call's state after them."""
 
@@ -54,17 +102,26 @@ class Append(msgspec.Struct, gc=False):
     created_at: float
     ended_at: float | None = None
     waiting_for: str | None = None
-    cancel: bool = False
-    """A request to cancel is among the events: the owner must hear of it."""
-    artifacts: tuple[str, ...] = ()
-    """Artifacts that the call names from now on; they live as long as it does."""
+    request: bool = False
+    """An outsider's word (a cancel, an approval) is among the events: the owner must hear of it."""
+    artifacts: tuple[tuple[str, int], ...] = ()
+    """Artifacts that the call names from now on, with their sizes; they live as long as it does."""
     key: int = 0
     """The store's own handle of the call; a creating append receives it."""
     token: Any = None
     """The writer's own mark, handed back untouched."""
+    owned: bool = True
+    """False: the call is nobody's from now on; whoever has its tool may claim it."""
+    priority: int = 0
+    cache: CacheUse | None = None
+    """Written in the same transaction as the outcome."""
 
 
 Done = Callable[[Append, ClicketError | None], None]
+Found = Callable[[CacheItem | None, ClicketError | None], None]
+Hear = Callable[[str, int], None]
+"""`hear(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
+"slot" became free. Only a hint, on the loop: it may be lost, come twice, or be of one's own making."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +135,15 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
 
 
+class Presence(msgspec.Struct, frozen=True, kw_only=True):
+    """An owner as the store knows it."""
+
+    id: int
+    owner: Owner
+    alive: bool
+    mine: bool = False
+
+
 class Stored(msgspec.Struct, kw_only=True):
     """A call as the store has it."""
 
@@ -86,6 +152,12 @@ class Stored(msgspec.Struct, kw_only=True):
     claims: int
     owner: int | None
     events: list[Event]
+    id: str = ""
+    taken_from: int | None = None
+    """For a call that was just claimed: the owner that it was taken from. None: it was nobody's."""
+    damaged: str | None = None
+    """Why its events cannot be read (then there are none); somebody else wrote into the store, or it decays. A claim sets
+    such a call aside: its owner is 0 from then on, which is nobody that could die or be asked."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,13 +168,26 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None = None
     since: float | None = None
     caller: str | None = None
+    id_prefix: str | None = None
     active: bool = False
     limit: int = 100
     before: int | None = None
 
 
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of what is kept of ended calls; None is no bound. Of what breaks a bound the oldest end goes first."""
+
+    since: float | None = None
+    """Calls that ended before this time go."""
+    calls: int | None = None
+    bytes: int | None = None
+    """Of events and artifacts together."""
+    thread_calls: int | None = None
+    thread_bytes: int | None = None
+
+
 class Sweep(msgspec.Struct, kw_only=True):
-    """What a retention step removed."""
+    """What a retention step removed, or would remove."""
 
     calls: int = 0
     artifacts: int = 0
@@ -110,19 +195,35 @@ class Sweep(msgspec.Struct, kw_only=True):
     more: bool = False
 
 
+class CacheStats(msgspec.Struct, kw_only=True):
+    """Counted by the store, so by all processes together, since the store was made."""
+
+    items: int = 0
+    bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+
+
 class Store(Protocol):
-    """One place for calls, their events and their artifacts."""
+    """One place for calls, their events, their artifacts and cached results."""
 
     url: str
     durability: str
+    hear: Hear
+    """Set by the engine; a store that hears nothing of other processes never calls it."""
 
     async def open(self, owner: Owner) -> None:
         """Make the store ready and register its owner; refuse a corrupt, newer or foreign one by name."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Write what was handed over, hand back the calls that are still owned, and sign off."""
+        ...
 
     def append(self, change: Append, done: Done) -> None: ...
+
+    # Reading.
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         """Every call of that id, the newest first; more than one when threads share it."""
@@ -132,17 +233,48 @@ class Store(Protocol):
 
     async def history(self, query: Query) -> list[Stored]: ...
 
-    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take over calls of these tools whose owner is dead: new owner, next fence, one more claim."""
-        ...
+    # Owning.
 
     async def renew(self) -> None:
-        """Say that this owner lives."""
+        """Say that this owner lives. One that was given up for dead meanwhile is an owner again."""
+        ...
+
+    async def owners(self) -> list[Presence]:
+        """Every owner that the store knows."""
+        ...
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        """Take over calls of these tools whose owner is dead: new owner, next fence, one more claim. Dead owners lose
+        their slots."""
+        ...
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        """Take calls of these tools that are nobody's: those of the highest priority first, then the oldest."""
+        ...
+
+    async def claim(self, key: int) -> Stored | None:
+        """Take this call, if it has not ended and is nobody's or a dead owner's; else None."""
+        ...
+
+    async def owned(self) -> list[int]:
+        """Keys of the calls that this owner holds and that have not ended."""
+        ...
+
+    async def hand_back(self, keys: Sequence[int]) -> None:
+        """Calls of this owner become nobody's, as they are."""
         ...
 
     async def requests(self) -> list[int]:
-        """Keys of this owner's calls for which another process asked a cancel."""
+        """Keys of this owner's calls into which another process wrote a request since they were claimed, or since their
+        owner last appended: an append that is taken knows all that was written before it."""
         ...
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        """Hold `count` slots of a name that all owners share, if no more than `capacity` are held then; else change
+        nothing. Fewer than before is always granted. Saying it twice is saying it once."""
+        ...
+
+    # Artifacts.
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
         """Keep bytes under their content's name; the same name twice is one copy."""
@@ -152,8 +284,28 @@ class Store(Protocol):
         """A range of an artifact; `NotFound` when there is none."""
         ...
 
-    async def sweep(self, before: float, limit: int) -> Sweep:
-        """Remove up to `limit` calls that ended before `before`, and artifacts that nothing names any more."""
+    # Cached results; they are written by appends.
+
+    def cache_get(self, key: str, now: float, found: Found) -> None:
+        """Look a result up; `found` is called on the loop, at once where nothing needs waiting. Expired is not found."""
+        ...
+
+    async def cache_clear(self, tag: str | None) -> int:
+        """Remove the results with that tag, or all; how many there were."""
+        ...
+
+    async def cache_stats(self) -> CacheStats: ...
+
+    async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
+        """Remove up to `limit` results: expired ones, then the least recently used while there are over `max_bytes`
+        (those count as evictions). `calls` counts them."""
+        ...
+
+    # Retention.
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+        """Remove up to `limit` ended calls that break a bound, and artifacts that nothing names any more. `dry`: remove
+        nothing, and count all that would go."""
         ...
 
     async def size(self) -> int:

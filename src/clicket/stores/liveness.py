@@ -6,11 +6,12 @@ import contextlib
 import os
 import socket
 import time
+from functools import cache
 from pathlib import Path
 
 from clicket.ports import Owner
 
-__all__ = ["host_clock", "is_dead", "this_process"]
+__all__ = ["host_clock", "is_dead", "process_gone", "this_process"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -21,19 +22,30 @@ def host_clock() -> float:
 
 
 def this_process(lease: float) -> Owner:
-    return Owner(host=socket.gethostname(), boot=_boot(), pid=os.getpid(), started=_started(os.getpid()), lease=lease)
+    return Owner(host=_host(), boot=_boot(), pid=os.getpid(), started=_started(os.getpid()), lease=lease)
 
 
 def is_dead(owner: Owner, renewed: float) -> bool:
     """Dead at once when its process or its boot is gone from this host; else when its lease has run out."""
-    if owner.host == socket.gethostname():
-        if owner.boot != _boot():
-            return True
-        if not _exists(owner.pid) or _started(owner.pid) != owner.started:
-            return True
-    return host_clock() > renewed + owner.lease
+    return process_gone(owner) or host_clock() > renewed + owner.lease
 
 
+def process_gone(owner: Owner) -> bool:
+    """Is it known, without waiting for its lease, that the process is no more? Only processes of this host can be seen."""
+    if owner.host != _host():
+        return False
+    return owner.boot != _boot() or not _exists(owner.pid) or _started(owner.pid) != owner.started
+
+
+@cache
+def _host() -> str:
+    """This machine as far as pids are concerned: containers may share a name and not see each other's processes."""
+    with contextlib.suppress(OSError):
+        return f"{socket.gethostname()}/{os.readlink('/proc/self/ns/pid')}"
+    return socket.gethostname()
+
+
+@cache
 def _boot() -> str:
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import Append, Done, Duplicate, Owner, Query, Stale, Stored, Sweep
+from clicket.ports import (
+    Append,
+    CacheStats,
+    Done,
+    Duplicate,
+    Found,
+    Hear,
+    Keep,
+    Owner,
+    Presence,
+    Query,
+    Stale,
+    Stored,
+    Sweep,
+)
+from clicket.stores.memory_cache import MemoryCache
 
 __all__ = ["MemoryStore"]
+
+_CALL_SIZE = 2_000
+"""Bytes that a call is taken to weigh, artifacts aside: events are objects here, and have no exact size."""
 
 
 class _Call(msgspec.Struct, eq=False, gc=False):
@@ -26,15 +45,24 @@ class _Call(msgspec.Struct, eq=False, gc=False):
     created_at: float
     ended_at: float | None
     events: list[Event]
-    artifacts: tuple[str, ...] = ()
+    artifacts: tuple[tuple[str, int], ...] = ()
+    claims: int = 1
+    owned: bool = True
+    asked: bool = False
+    priority: int = 0
+
+    @property
+    def weight(self) -> int:
+        return _CALL_SIZE + sum(size for _, size in self.artifacts)
 
 
 class MemoryStore:
-    """Keeps at most `max_ended` finished calls; the oldest go first."""
+    """Keeps at most `max_ended` finished calls; the oldest go first. It has one owner, which never dies."""
 
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url = "memory://"
         self.durability = "none"
+        self.hear: Hear = _deaf
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: dict[int, _Call] = {}
@@ -42,20 +70,21 @@ class MemoryStore:
         self._ended: dict[int, None] = {}
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
-        self._is_open = False
+        self._cache = MemoryCache()
+        self._owner: Owner | None = None
 
     async def open(self, owner: Owner) -> None:
-        self._is_open = True
+        self._owner = owner
 
     async def close(self) -> None:
-        self._is_open = False
+        self._owner = None
 
     def _check_open(self) -> None:
-        if not self._is_open:
+        if self._owner is None:
             raise StoreUnavailable("memory:// is closed.")
 
     def append(self, change: Append, done: Done) -> None:
-        if not self._is_open:
+        if self._owner is None:
             done(change, StoreUnavailable("memory:// is closed."))
         elif change.expect == 0:
             done(change, self._create(change))
@@ -71,6 +100,8 @@ class MemoryStore:
         change.key = key = next(self._keys)
         row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
         call = self._calls[key] = _Call(*row, change.state, change.created_at, change.ended_at, list(change.events))
+        if not change.owned:
+            call.owned, call.priority = False, change.priority
         found.append(call)
         if change.ended_at is not None:
             self._close_off(call, change)
@@ -82,17 +113,24 @@ class MemoryStore:
         if call is None or len(call.events) != change.expect or change.fence not in (call.fence, -1):
             return Stale(f"call {change.id} was changed by another writer")
         call.events += change.events
-        if change.fence != -1:
+        if change.fence == -1:
+            call.asked = call.asked or change.request
+        else:
             call.state = change.state
+            call.asked = False
+            if not change.owned:
+                call.owned = False
             if change.ended_at is not None:
                 self._close_off(call, change)
         return None
 
     def _close_off(self, call: _Call, change: Append) -> None:
+        if change.cache is not None and call.ended_at is None:
+            self._cache.use(change.cache, change.ended_at or 0.0)
         call.ended_at = change.ended_at
-        for name in change.artifacts:
-            if name not in call.artifacts:
-                call.artifacts = (*call.artifacts, name)
+        for name, size in change.artifacts:
+            if all(known != name for known, _ in call.artifacts):
+                call.artifacts = (*call.artifacts, (name, size))
                 self._uses[name] = self._uses.get(name, 0) + 1
         self._ended[call.key] = None
         if len(self._ended) > self.max_ended:
@@ -106,12 +144,14 @@ class MemoryStore:
         if not calls:
             del self._by_id[call.id]
         removed = 0
-        for name in call.artifacts:
+        for name, _ in call.artifacts:
             self._uses[name] -= 1
             if self._uses[name] == 0:
                 del self._uses[name], self._artifacts[name]
                 removed += 1
         return removed
+
+    # Reading.
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         self._check_open()
@@ -140,19 +180,55 @@ class MemoryStore:
                 and (query.state is None or call.state is query.state)
                 and (query.caller is None or call.caller == query.caller)
                 and (query.since is None or call.created_at >= query.since)
+                and (query.id_prefix is None or call.id.startswith(query.id_prefix))
                 and not (query.active and call.ended_at is not None)
             ):
                 found.append(_stored(call))
         return found
 
-    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return []
+    # Owning: there is nobody else.
 
     async def renew(self) -> None:
         """Nobody else could look."""
 
-    async def requests(self) -> list[int]:
+    async def owners(self) -> list[Presence]:
+        self._check_open()
+        return [] if self._owner is None else [Presence(id=1, owner=self._owner, alive=True, mine=True)]
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
         return []
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        self._check_open()
+        waiting = [c for c in self._live() if not c.owned and c.tool in tools]
+        waiting.sort(key=lambda call: (-call.priority, call.key))
+        return [_claimed(call) for call in waiting[:limit]]
+
+    async def claim(self, key: int) -> Stored | None:
+        self._check_open()
+        call = self._calls.get(key)
+        return None if call is None or call.owned or call.ended_at is not None else _claimed(call)
+
+    async def owned(self) -> list[int]:
+        self._check_open()
+        return [call.key for call in self._live() if call.owned]
+
+    async def hand_back(self, keys: Sequence[int]) -> None:
+        self._check_open()
+        for key in keys:
+            if key in self._calls:
+                self._calls[key].owned = False
+
+    async def requests(self) -> list[int]:
+        return [call.key for call in self._live() if call.owned and call.asked]
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        return count <= capacity
+
+    def _live(self) -> Iterator[_Call]:
+        return (call for call in self._calls.values() if call.ended_at is None)
+
+    # Artifacts.
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
         self._check_open()
@@ -164,20 +240,72 @@ class MemoryStore:
             raise NotFound(f"there is no artifact {name!r}")
         return self._artifacts[name][start:end]
 
-    async def sweep(self, before: float, limit: int) -> Sweep:
+    # Cached results.
+
+    def cache_get(self, key: str, now: float, found: Found) -> None:
+        found(self._cache.get(key, now), None)
+
+    async def cache_clear(self, tag: str | None) -> int:
+        self._check_open()
+        return self._cache.clear(tag)
+
+    async def cache_stats(self) -> CacheStats:
+        self._check_open()
+        return msgspec.structs.replace(self._cache.stats)
+
+    async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
+        self._check_open()
+        return self._cache.sweep(now, max_bytes, limit)
+
+    # Retention.
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         self._check_open()
         swept = Sweep()
-        for key in list(itertools.islice(self._ended, limit)):
-            ended_at = self._calls[key].ended_at
-            if ended_at is not None and ended_at < before:
-                swept.artifacts += self._remove(key)
-                swept.calls += 1
-        swept.more = swept.calls == limit
+        for call in list(itertools.islice(self._over(keep), None if dry else limit)):
+            swept.calls += 1
+            swept.bytes += call.weight
+            if not dry:
+                swept.artifacts += self._remove(call.key)
+        swept.more = not dry and swept.calls == limit
         return swept
 
+    def _over(self, keep: Keep) -> Iterator[_Call]:
+        """The ended calls that break a bound, the oldest end first."""
+        ended = sorted((self._calls[key] for key in self._ended), key=lambda call: call.ended_at or 0.0)
+        calls, weight = len(ended), sum(call.weight for call in ended)
+        threads = Counter(call.thread for call in ended)
+        weights: Counter[str] = Counter()
+        for call in ended:
+            weights[call.thread] += call.weight
+        for call in ended:
+            if (
+                (keep.since is not None and call.ended_at is not None and call.ended_at < keep.since)
+                or (keep.calls is not None and calls > keep.calls)
+                or (keep.bytes is not None and weight > keep.bytes)
+                or (keep.thread_calls is not None and threads[call.thread] > keep.thread_calls)
+                or (keep.thread_bytes is not None and weights[call.thread] > keep.thread_bytes)
+            ):
+                calls, weight = calls - 1, weight - call.weight
+                threads[call.thread] -= 1
+                weights[call.thread] -= call.weight
+                yield call
+
     async def size(self) -> int:
-        return sum(len(data) for data in self._artifacts.values()) + 2_000 * len(self._calls)
+        return sum(len(data) for data in self._artifacts.values()) + _CALL_SIZE * len(self._calls)
 
 
 def _stored(call: _Call) -> Stored:
-    return Stored(key=call.key, fence=call.fence, claims=1, owner=None, events=list(call.events))
+    owner = 1 if call.owned else None
+    return Stored(key=call.key, fence=call.fence, claims=call.claims, owner=owner, events=list(call.events), id=call.id)
+
+
+def _claimed(call: _Call) -> Stored:
+    call.fence += 1
+    call.claims += 1
+    call.owned, call.asked = True, False
+    return _stored(call)
+
+
+def _deaf(kind: str, key: int) -> None:
+    """Nobody listens yet."""

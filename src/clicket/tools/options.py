@@ -14,6 +14,7 @@ __all__ = ["Isolation", "Options", "Recovery", "make_options"]
 
 Isolation = Literal["auto", "inline", "thread", "process"]
 Recovery = Literal["auto", "rerun", "fail", "ask"]
+CacheScope = Literal["caller", "thread"]
 DependsOn = str | Sequence[str] | Mapping[str, Sequence[str]] | None
 
 _ISOLATIONS = get_args(Isolation)
@@ -34,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     recovery: Recovery = "auto"
     isolation: Isolation = "auto"
     cache: float | bool | None = None
+    cache_scope: CacheScope | None = None
     real_time: bool = False
     time_window: float | None = None
     depends_on: Any = None
@@ -72,6 +74,10 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
         values.pop("recovery", None)
     if values.get("recovery", "auto") not in _RECOVERIES:
         raise UsageError(f"{where}: recovery must be one of {', '.join(_RECOVERIES)}, not {values['recovery']!r}.")
+    if values.get("cache_scope") not in (None, *get_args(CacheScope)):
+        raise UsageError(f"{where}: cache_scope must be 'caller' or 'thread', not {values['cache_scope']!r}.")
+    if values.get("cache") is not True and values.get("cache") is not False:
+        _positive(where, values, "cache")
     if values.get("sensitive"):
         warnings.warn(f"{where}: `sensitive` is not honoured yet: nothing is redacted.", UserWarning, stacklevel=4)
     for key in ("permissions", "sensitive", "tags"):

@@ -24,6 +24,7 @@ class Call:
         self.request = SimpleNamespace(priority=priority)
         self.queued = False
         self.slot = False
+        self.place = 0
 
     def __repr__(self) -> str:
         return self.name

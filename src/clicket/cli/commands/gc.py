@@ -12,7 +12,7 @@ from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import duration, parse_duration, size
 from clicket.model import Page
-from clicket.ports import Sweep
+from clicket.ports import Keep, Sweep
 from clicket.runtime import Runtime
 
 __all__ = ["gc"]
@@ -53,7 +53,7 @@ async def _sweep(runtime: Runtime, before: float, counter: _Counter) -> Sweep:
     """In small steps, which let writers through."""
     total, more = Sweep(), True
     while more:
-        step = await runtime.engine.store.sweep(before, _STEP)
+        step = await runtime.engine.store.sweep(Keep(since=before), _STEP)
         total.calls += step.calls
         total.artifacts += step.artifacts
         total.bytes += step.bytes

@@ -38,6 +38,29 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             call INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (call, name)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX artifacts_name ON artifacts (name)",
     ),
+    (
+        "ALTER TABLE calls RENAME COLUMN cancel TO request",
+        "ALTER TABLE calls ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE calls ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX calls_waiting ON calls (priority DESC, key) WHERE owner IS NULL AND ended_at IS NULL",
+        "DROP INDEX calls_ended",
+        "CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL",
+        """CREATE TABLE slots (
+            name TEXT NOT NULL, owner INTEGER NOT NULL, held INTEGER NOT NULL,
+            PRIMARY KEY (name, owner)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE cache (
+            row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, body BLOB NOT NULL, tags TEXT NOT NULL,
+            created_at REAL NOT NULL, expires_at REAL NOT NULL, accessed_at REAL NOT NULL,
+            access_count INTEGER NOT NULL) STRICT""",
+        "CREATE INDEX cache_expires ON cache (expires_at)",
+        "CREATE INDEX cache_accessed ON cache (accessed_at)",
+        """CREATE TABLE cache_tags (
+            tag TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (tag, row)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE cache_totals (
+            items INTEGER NOT NULL, bytes INTEGER NOT NULL, hits INTEGER NOT NULL, misses INTEGER NOT NULL,
+            evictions INTEGER NOT NULL) STRICT""",
+        "INSERT INTO cache_totals VALUES (0, 0, 0, 0, 0)",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 

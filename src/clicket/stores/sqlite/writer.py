@@ -20,7 +20,9 @@ import apsw
 from clicket.bridge import Workers, fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_events
-from clicket.ports import Append, Done, Duplicate, Stale, Unstorable
+from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
+from clicket.stores.liveness import host_clock
+from clicket.stores.sqlite import cache, owners
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["Writer", "unavailable"]
@@ -34,11 +36,13 @@ _SLOW_FOR = 5.0
 _CHECKPOINT_PAGES = 2_000
 _RESTART_PAGES = 16_000
 
-_INSERT_CALL = """INSERT INTO calls (id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for, created_at, ended_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
-_UPDATE_CALL = """UPDATE calls SET state = ?, seq = ?, waiting_for = ?, ended_at = ?
+_INSERT_CALL = """INSERT INTO calls
+    (id, thread, caller, tool, state, seq, fence, claims, owner, priority, bytes, waiting_for, created_at, ended_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_UPDATE_CALL = """UPDATE calls SET state = ?, seq = ?, bytes = bytes + ?, waiting_for = ?, ended_at = ?, request = 0
     WHERE key = ? AND seq = ? AND fence = ?"""
-_REQUEST = "UPDATE calls SET seq = ?, cancel = max(cancel, ?) WHERE key = ? AND seq = ?"
+_REQUEST = "UPDATE calls SET seq = ?, bytes = bytes + ?, request = max(request, ?) WHERE key = ? AND seq = ?"
+_GIVE_BACK = "UPDATE calls SET owner = NULL WHERE key = ?"
 _INSERT_EVENTS = "INSERT INTO events (row, body) VALUES (?, ?)"
 _INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts (call, name) VALUES (?, ?)"
 
@@ -49,10 +53,14 @@ _Waiting = tuple[Append, Done, bytes]
 class Writer:
     """Owns the writing connection. `append` and `run` are called on the loop."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, workers: Workers, *, inline: bool, busy: float) -> None:
+    def __init__(
+        self, path: Path, connection: apsw.Connection, workers: Workers, identity: Owner, *, inline: bool, busy: float
+    ) -> None:
         self.path = path
         self.connection = connection
         self.owner = 0
+        self._identity = identity
+        self._renew_by = float("inf")
         self._workers = workers
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
@@ -87,6 +95,11 @@ class Writer:
             self._scheduled = True
             self._loop.call_soon(self._flush)
         return await future
+
+    def enrol(self, connection: apsw.Connection) -> None:
+        """Say, inside a transaction, that this owner lives."""
+        self.owner = owners.register(connection, self._identity, self.owner or None)
+        self._renew_by = host_clock() + self._identity.lease / 2
 
     async def drain(self) -> None:
         """Wait until everything handed over so far has been written or refused."""
@@ -191,6 +204,8 @@ class Writer:
         except apsw.Error as error:
             return [unavailable(self.path, error)] * len(group)
         try:
+            if host_clock() > self._renew_by:  # we slept: who writes again, lives again
+                self.enrol(connection)
             outcomes = [self._apply(connection, change, body) for change, _, body in group]
             connection.execute("COMMIT")
         except apsw.Error as error:
@@ -208,36 +223,35 @@ class Writer:
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
         events = change.events
         last = events[-1].seq if events else change.expect
+        ended_at = change.ended_at
+        size = len(body)
+        for _, weight in change.artifacts:
+            size += weight
         if change.expect == 0:
-            owner = None if change.ended_at is not None else self.owner
+            owner = self.owner if change.owned and ended_at is None else None
             row = (change.id, change.thread, change.caller, change.tool, change.state.value, last, change.fence, owner)
-            times = (change.waiting_for, change.created_at, change.ended_at)
-            connection.execute(_INSERT_CALL, row + times)
+            rest = (change.priority, size, change.waiting_for, change.created_at, ended_at)
+            connection.execute(_INSERT_CALL, row + rest)
             if connection.changes() == 0:
                 return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
             change.key = connection.last_insert_rowid()
         else:
+            where = (change.key, change.expect)
             if change.fence == -1:
-                connection.execute(_REQUEST, (last, change.cancel, change.key, change.expect))
+                connection.execute(_REQUEST, (last, size, change.request, *where))
             else:
-                connection.execute(
-                    _UPDATE_CALL,
-                    (
-                        change.state.value,
-                        last,
-                        change.waiting_for,
-                        change.ended_at,
-                        change.key,
-                        change.expect,
-                        change.fence,
-                    ),
-                )
+                news = (change.state.value, last, size, change.waiting_for, ended_at, *where, change.fence)
+                connection.execute(_UPDATE_CALL, news)
             if connection.changes() == 0:
                 return Stale(f"call {change.id} was changed by another writer")
+            if not change.owned:
+                connection.execute(_GIVE_BACK, (change.key,))
         if events:
             connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | events[0].seq, body))
-        for name in change.artifacts:
+        for name, _ in change.artifacts:
             connection.execute(_INSERT_ARTIFACT, (change.key, name))
+        if change.cache is not None:
+            cache.use(connection, change.cache, ended_at or change.created_at)
         return None
 
     # The write-ahead log is folded back in the writer thread, never inside a commit.

@@ -1,0 +1,236 @@
+"""Equal calls of tools that allow it are run once: served from the cache, or from the one that is running.
+
+Equal is what has the same tool, version, arguments (however they were spelled), scope and time window. Of equal calls at the
+same time, here or in other processes, one leads and runs; the others are durable, hold no slot, and get its result. If it
+fails they run on their own: failures are never shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from clicket.bridge import fulfil
+from clicket.engine.sharing import SharedSlots
+from clicket.errors import ClicketError
+from clicket.journal import LiveCall
+from clicket.kernel import State
+from clicket.model.codec import canonical, decode, encode
+from clicket.ports import CacheItem, CacheUse, Clock, Store
+from clicket.tools import Tool
+
+__all__ = ["CacheOptions", "Caching"]
+
+logger = logging.getLogger("clicket.engine")
+
+_TTL = {"code_interpreter": 1800.0, "deep_search": 7200.0, "file_operation": 600.0, "web_scraping": 900.0}
+_WAIT_FIRST = 0.02
+_WAIT_MOST = 0.25
+_SWEEP_STEP = 200
+
+
+class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How results are cached in one runtime."""
+
+    enabled: bool = True
+    scope: Literal["caller", "thread"] = "caller"
+    max_bytes: int = 64 * 1024 * 1024
+    ttl: Mapping[str, float] = {}
+    """Seconds by tool name, for tools with `cache=True`; `default` is for those that are not named."""
+
+    def ttl_of(self, tool: Tool) -> float | None:
+        """Seconds for which results of a tool may be served; None: never."""
+        options = tool.options
+        if not self.enabled or not options.cache or options.real_time or options.sensitive:
+            return None
+        if getattr(tool, "exclusive", False):  # it has a session: its answers depend on more than its arguments
+            return None
+        if options.cache is not True:
+            return float(options.cache)
+        return self.ttl.get(tool.name) or _TTL.get(tool.name) or self.ttl.get("default") or 300.0
+
+
+class Caching:
+    """`serve(call, output)` ends a call with a cached output; `run(call)` sends it on to be run."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        slots: SharedSlots,
+        options: CacheOptions,
+        *,
+        serve: Callable[[LiveCall, Any], None],
+        run: Callable[[LiveCall], None],
+        keep: Callable[[LiveCall], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self.options = options
+        self._store = store
+        self._clock = clock
+        self._slots = slots
+        self._serve = serve
+        self._run = run
+        self._keep = keep
+        self._spawn = spawn
+        self._ttls: dict[Tool, float | None] = {}
+        self._flights: dict[str, list[LiveCall]] = {}
+        self._items: dict[str, CacheItem] = {}
+        self._leaders: dict[str, LiveCall] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._weight = 0
+        self._shared = store.durability != "none"
+
+    def fit(self, call: LiveCall) -> None:
+        """Give a call its key, if its tool's results are cached."""
+        tool = call.required_tool()
+        if tool.options.cache and self._ttl(tool) is not None:
+            call.cache_key = self._key(call, tool)
+
+    def _ttl(self, tool: Tool) -> float | None:
+        if tool not in self._ttls:
+            self._ttls[tool] = self.options.ttl_of(tool)
+        return self._ttls[tool]
+
+    def _key(self, call: LiveCall, tool: Tool) -> str:
+        options = tool.options
+        by_thread = (options.cache_scope or self.options.scope) == "thread"
+        window = None if options.time_window is None else self._clock.now() // options.time_window
+        parts = [tool.name, options.version, call.arguments, call.caller, call.thread if by_thread else None, window]
+        return sha256(canonical(parts)).hexdigest()
+
+    # A call comes in.
+
+    def enter(self, call: LiveCall) -> None:
+        """Serve a call, let it wait for its equal, or send it on."""
+        key = call.cache_key
+        assert key is not None
+        followers = self._flights.get(key)
+        if followers is not None:
+            followers.append(call)
+            self._keep(call)
+            return
+        self._flights[key] = []
+        self._leaders[key] = call
+        self._store.cache_get(key, self._clock.now(), lambda item, error: self._looked_up(call, key, item, error))
+
+    def _looked_up(self, call: LiveCall, key: str, item: CacheItem | None, error: ClicketError | None) -> None:
+        if call.settling:
+            return  # stopped meanwhile; `left` has seen to its followers
+        if error is not None:
+            logger.warning("the cache could not be read, so call %s runs: %s", call.id, error)
+        if item is not None and self._offer(call, item):
+            return
+        if self._shared and error is None:
+            self._spawn(self._lead(call, key))
+        else:
+            self._run(call)
+
+    def _offer(self, call: LiveCall, item: CacheItem) -> bool:
+        try:
+            output = decode(item.body)
+        except msgspec.MsgspecError as error:
+            logger.warning("a cached result is not JSON, so call %s runs: %s", call.id, error)
+            return False
+        self._items[item.key] = item
+        self._serve(call, output)
+        return True
+
+    async def _lead(self, call: LiveCall, key: str) -> None:
+        """Among processes only one runs it. Who is not first waits for the cache to be filled."""
+        name, delay = f"flight:{key}", _WAIT_FIRST
+        while not call.settling:
+            try:
+                leads = await self._slots.take(name, 1)
+                item = await self._get(key)
+            except ClicketError as error:
+                logger.warning("call %s runs without looking at other processes: %s", call.id, error)
+                self._run(call)
+                return
+            if call.settling or item is not None:
+                if leads:
+                    self._slots.give(name)
+                if call.settling or (item is not None and self._offer(call, item)):
+                    return
+                leads = False
+            if leads:
+                call.flight = name
+                self._run(call)
+                return
+            if not call.events:
+                self._keep(call)
+            await self._pause(delay)
+            delay = min(delay * 2, _WAIT_MOST)
+
+    async def _get(self, key: str) -> CacheItem | None:
+        answer: asyncio.Future[CacheItem | None] = asyncio.get_running_loop().create_future()
+        self._store.cache_get(key, self._clock.now(), lambda item, error: fulfil(answer, item, error))
+        return await answer
+
+    async def _pause(self, delay: float) -> None:
+        """Until somebody freed a slot, or for a while."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        timer = self._clock.call_later(delay, fulfil, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiting.discard(waiter)
+
+    def slot_freed(self) -> None:
+        for waiter in self._waiting:
+            fulfil(waiter)
+
+    # A call ends.
+
+    def use_of(self, call: LiveCall) -> CacheUse | None:
+        """What an ending call has to do with the cache; it is written with the outcome."""
+        key = call.cache_key
+        if key is None:
+            return None
+        if call.cached:
+            return CacheUse(key, True)
+        if call.outcome is not State.COMPLETED or call.truncated or call.tool is None:
+            return CacheUse(key, False)
+        ttl = self._ttl(call.tool)
+        body = encode(call.output)
+        if ttl is None or len(body) > self.options.max_bytes:
+            return CacheUse(key, False)
+        now = self._clock.now()
+        tags = (f"tool:{call.tool.name}", *sorted(call.tool.options.tags))
+        item = CacheItem(key=key, body=body, tags=tags, created_at=now, expires_at=now + ttl, accessed_at=now)
+        self._items[key] = item
+        self._weight += len(body)
+        return CacheUse(key, False, item)
+
+    def left(self, call: LiveCall) -> None:
+        """A call is over here, however it ended. Its followers get its result, or go on by themselves."""
+        key = call.cache_key
+        if key is None or self._leaders.get(key) is not call:
+            return
+        del self._leaders[key]
+        followers, item = self._flights.pop(key), self._items.pop(key, None)
+        if call.flight is not None:
+            self._slots.give(call.flight)
+            call.flight = None
+        served = call.settled and call.outcome is State.COMPLETED
+        for follower in followers:
+            if not follower.settling and not (served and item is not None and self._offer(follower, item)):
+                self._run(follower)
+        self._items.pop(key, None)
+        if self._weight > self.options.max_bytes // 4:
+            self._weight = 0
+            self._spawn(self.sweep())
+
+    async def sweep(self) -> None:
+        """Remove what expired, and what is too much, in small steps."""
+        more = True
+        while more:
+            step = await self._store.cache_sweep(self._clock.now(), self.options.max_bytes, _SWEEP_STEP)
+            more = step.more

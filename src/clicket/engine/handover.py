@@ -1,0 +1,79 @@
+"""Calls that change hands: given away to whoever claims them, taken by name, handed back when the runtime closes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from clicket.engine.approvals import ask
+from clicket.errors import ClicketError
+from clicket.journal import Fenced
+from clicket.kernel import State
+from clicket.model import ToolError
+
+if TYPE_CHECKING:
+    from clicket.engine.local import LocalEngine
+    from clicket.journal import LiveCall
+
+__all__ = ["Closed", "close_started", "give_away", "take"]
+
+
+class Closed(ClicketError):
+    """The runtime was closed while the call waited; a durable store keeps it, and the next runtime runs it."""
+
+    code = "closed"
+
+
+def give_away(engine: LocalEngine, call: LiveCall) -> None:
+    """Commit the call as nobody's: from then on it belongs to whoever claims it."""
+    call.owned = False
+    engine.remember(call)
+    if call.queue_timer is not None:
+        call.queue_timer.cancel()
+
+    def given(call: LiveCall, error: ClicketError | None) -> None:
+        engine.accepted(call, error)
+        if error is None:
+            _let_go(engine, call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
+            if call.request.deadline is not None:  # if nobody has it then, nobody else will say that its time is up
+                left = call.request.deadline - (engine.clock.monotonic() - call.submitted_at)
+                engine.clock.call_later(max(left, 0.0), engine.spawn_later, lambda: take(engine, call.key))
+
+    engine.journal.commit(call, given)
+
+
+async def take(engine: LocalEngine, key: int) -> None:
+    """Claim a call that is nobody's, or a dead owner's, and do with it what its journal asks for."""
+    if not engine.closing:
+        stored = await engine.store.claim(key)
+        if stored is not None:
+            await engine.take_up([stored])
+
+
+def close_started(engine: LocalEngine, call: LiveCall) -> None:
+    """The runtime closes, and the call did not finish in time: what may be repeated is handed back to be run again."""
+    options = call.required_tool().options
+    text = f"the runtime was closed while attempt {call.attempt} ran, and the attempt was stopped"
+    unknown = ToolError(code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown")
+    asks = options.recovery == "ask"
+    if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
+        engine.pipeline.fail(call, unknown, engine.settled)
+        return
+    call.settling, call.owned = True, False
+    data: dict[str, Any] = {"attempt": call.attempt, "error": to_builtins(unknown), "delay": 0.0}
+    engine.journal.advance(call, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
+    if asks:
+        ask(engine, call, engine.policy.approval_timeout, purpose="recovery")
+
+    def handed_back(call: LiveCall, error: ClicketError | None) -> None:
+        _let_go(engine, call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
+        engine.release(call)
+
+    engine.journal.commit(call, handed_back)
+
+
+def _let_go(engine: LocalEngine, call: LiveCall, why: ClicketError) -> None:
+    engine.forget(call)
+    engine.answer(call, why)
+    engine.dismiss(call, why)

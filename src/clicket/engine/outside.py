@@ -1,0 +1,43 @@
+"""Words into calls that other processes hold: a cancel, an approval, a late result. All of them are events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clicket.model import Event, fold
+from clicket.model.output import plain_output
+from clicket.ports import Append, Stored
+
+if TYPE_CHECKING:
+    from clicket.engine.local import LocalEngine
+
+__all__ = ["request"]
+
+
+async def request(engine: LocalEngine, stored: Stored, kind: Any, data: dict[str, Any]) -> bool:
+    """Write into a call that somebody else holds. False: it has ended, or no longer waits for this word.
+
+    A late result is kept even after the end.
+    """
+    data = plain_output(data)[0]
+    while True:
+        last, first = stored.events[-1], stored.events[0]
+        if last.state.is_terminal and kind != "late_result":
+            return False
+        if kind == "approval_given" and fold(stored.events).waiting_for != "approval":
+            return False
+        thread, caller = first.data["thread"], first.data.get("caller", "")
+        event = Event(stored.id, last.seq + 1, engine.clock.now(), kind, last.state, data)
+        change = Append(
+            stored.id, thread, caller, first.data["tool"], last.seq, -1, [event], last.state, first.at,
+            request=kind != "late_result", key=stored.key,
+        )  # fmt: skip
+        error = await engine.journal.append(change)
+        if error is None:
+            return True
+        if error.code != "stale":
+            raise error
+        found = await engine.store.load(stored.id, thread, caller)
+        if not found or found[0].damaged is not None:
+            return False
+        stored = found[0]

@@ -1,0 +1,153 @@
+"""What runtimes over one store share: slots of tools that allow only so many calls at once, and calls that wait for anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from clicket.errors import ClicketError
+from clicket.execution import Limiter
+from clicket.ports import Clock, Store, Stored
+
+__all__ = ["Pump", "SharedSlots"]
+
+logger = logging.getLogger("clicket.engine")
+
+_PASS_ON = 1.0
+"""Seconds for which a slot may go from call to call in this process before other processes get their chance."""
+
+
+class SharedSlots:
+    """Counts what this process holds of each name; the store knows what all hold together.
+
+    A slot that is given back is kept for a turn of the loop: the next call in line takes it without asking the store.
+    """
+
+    def __init__(self, store: Store, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._store = store
+        self._clock = clock
+        self._spawn = spawn
+        self._held: dict[str, int] = {}
+        self._spare: dict[str, int] = {}
+        self._granted: dict[str, float] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def take_spare(self, name: str) -> bool:
+        """Take what a call of this process gave back just now, if it is not other processes' turn."""
+        if not self._spare.get(name) or self._clock.monotonic() - self._granted[name] > _PASS_ON:
+            return False
+        self._spare[name] -= 1
+        return True
+
+    async def take(self, name: str, capacity: int) -> bool:
+        async with self._alone(name):
+            wanted = self._held.get(name, 0) + 1
+            if not await self._store.hold(name, wanted, capacity):
+                return False
+            self._held[name] = wanted
+            self._granted[name] = self._clock.monotonic()
+            return True
+
+    def give(self, name: str) -> None:
+        self._spare[name] = self._spare.get(name, 0) + 1
+        self._spawn(self._return(name))
+
+    async def _return(self, name: str) -> None:
+        """Tell the store about the slots that nobody here took up."""
+        async with self._alone(name):
+            spare = self._spare.pop(name, 0)
+            if not spare:
+                return
+            left = self._held[name] - spare
+            try:
+                await self._store.hold(name, left, left)
+            except ClicketError as error:  # it is said again with the next one, or ends with our lease
+                logger.warning("a slot of %s could not be given back: %s", name, error)
+                self._spare[name] = self._spare.get(name, 0) + spare
+                return
+            if left:
+                self._held[name] = left
+            else:
+                del self._held[name], self._granted[name]
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        """One question about a name at a time. Names come and go, and so do their locks."""
+        lock, users = self._locks.get(name) or (asyncio.Lock(), 0)
+        self._locks[name] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[name]
+            if users == 1:
+                del self._locks[name]
+            else:
+                self._locks[name] = (lock, users - 1)
+
+
+class Pump:
+    """Claims calls that are nobody's, as many as can start here now, so that others get theirs."""
+
+    def __init__(
+        self,
+        store: Store,
+        limiter: Limiter,
+        *,
+        tools: Callable[[], frozenset[str]],
+        capacity: tuple[Any, ...],
+        take_up: Callable[[list[Stored]], Awaitable[object]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._store = store
+        self._limiter = limiter
+        self._tools = tools
+        self._capacity = capacity
+        self._take_up = take_up
+        self._spawn = spawn
+        self._running = False
+        self._again = False
+        self._more = False
+        self.stopped = False
+
+    def nudge(self) -> None:
+        """There may be work: look."""
+        if self._running:
+            self._again = True
+        elif not self.stopped:
+            self._running = True
+            self._spawn(self._pump())
+
+    def slot_freed(self) -> None:
+        """A call here ended; last time there was more to claim than could start."""
+        if self._more:
+            self.nudge()
+
+    async def _pump(self) -> None:
+        try:
+            self._again = True
+            while self._again and not self.stopped:
+                self._again = False
+                await self.claim()
+        except ClicketError as error:
+            logger.warning("no work could be claimed: %s", error)
+        finally:
+            self._running = False
+
+    async def claim(self) -> None:
+        """Claim until nothing waits, or nothing more can start here."""
+        while not self.stopped:
+            free = self._capacity[-1] - self._limiter.used.get(self._capacity, 0)
+            tools = self._tools() - self._limiter.waiting_tools()
+            if free <= 0 or not tools:
+                self._more = True
+                return
+            claimed = await self._store.claim_waiting(tools, free)
+            self._more = len(claimed) == free
+            if claimed:
+                await self._take_up(claimed)
+            if not self._more:
+                return

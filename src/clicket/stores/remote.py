@@ -1,0 +1,130 @@
+"""What stores behind a network share: group commit with one group under way, and honest answers when the line breaks.
+
+A connection that breaks in the middle leaves it open whether the group was applied. It is sent again with `again` set: then
+the backend, for each unit, first looks whether that very unit is there already. When patience ends before the server is back,
+the writers are told; calls that this group would have created are erased as soon as the server can be asked (law 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Protocol, TypeVar
+
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model import dump_events
+from clicket.ports import Append, Done, Unstorable
+
+__all__ = ["Backend", "GroupWriter", "Lost", "Unit", "insist"]
+
+logger = logging.getLogger("clicket.stores")
+T = TypeVar("T")
+
+_MAX_GROUP = 256
+_WAIT_FIRST = 0.02
+_WAIT_MOST = 0.5
+
+Unit = tuple[Append, bytes]
+"""A change, and its events as they are stored."""
+
+
+class Lost(Exception):
+    """The server could not be reached, broke off, or did not answer in time: what was asked may have been done."""
+
+
+class Backend(Protocol):
+    async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
+        """Apply units in order, each atomically, and answer for each. `again`: some may be there already, by this writer;
+        a unit whose events stand under their numbers, byte for byte, was applied. Raises `Lost`."""
+        ...
+
+    async def erase(self, creations: Sequence[Unit]) -> None:
+        """Remove those calls that consist of exactly the given unit. Raises `Lost`."""
+        ...
+
+
+class GroupWriter:
+    """All appends that arrive while a group is under way become the next group. Called on the loop."""
+
+    def __init__(self, name: str, backend: Backend, *, patience: float) -> None:
+        self.name = name
+        self._backend = backend
+        self._patience = patience
+        self._queue: deque[tuple[float, Append, Done, bytes]] = deque()
+        self._doubtful: list[Unit] = []
+        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def append(self, change: Append, done: Done) -> None:
+        try:
+            body = dump_events(change.events)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
+            self._loop.call_soon(done, change, refusal)
+            return
+        self._queue.append((monotonic(), change, done, body))
+        if self._task is None:
+            self._task = self._loop.create_task(self._work())
+
+    async def drain(self) -> None:
+        """Wait until everything handed over so far has been written or refused."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _work(self) -> None:
+        queue = self._queue
+        try:
+            while queue:
+                group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
+                give_up = group[0][0] + self._patience
+                units = [(change, body) for _, change, _, body in group]
+                try:
+                    outcomes = await self._write(units, give_up)
+                except Exception as error:
+                    logger.exception("%s: a group of appends failed", self.name)
+                    outcomes = [StoreUnavailable(f"{self.name}: the write failed: {error!r}.")] * len(group)
+                for (_, change, done, _), outcome in zip(group, outcomes, strict=True):
+                    try:
+                        done(change, outcome)
+                    except Exception:
+                        logger.exception("the follow-up of an append to call %s failed", change.id)
+        finally:
+            self._task = None
+
+    async def _write(self, units: Sequence[Unit], give_up: float) -> Sequence[ClicketError | None]:
+        again, delay = False, _WAIT_FIRST
+        while True:
+            try:
+                if self._doubtful:
+                    await self._backend.erase(self._doubtful)
+                    self._doubtful = []
+                return await self._backend.apply(units, again=again)
+            except Lost as lost:
+                again = True
+                if monotonic() + delay >= give_up:
+                    self._doubtful += [unit for unit in units if unit[0].expect == 0]
+                    return [unreachable(self.name, lost)] * len(units)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _WAIT_MOST)
+
+
+async def insist(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until there is an answer, at most `patience` seconds. Only for what may be asked twice without harm."""
+    give_up, delay = monotonic() + patience, _WAIT_FIRST
+    while True:
+        try:
+            return await ask()
+        except Lost as lost:
+            if monotonic() + delay >= give_up:
+                raise unreachable(name, lost) from lost
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, _WAIT_MOST)
+
+
+def unreachable(name: str, lost: Lost) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{name} cannot be reached: {lost}. Look whether the server runs; clicket connects again by itself.", url=name
+    )

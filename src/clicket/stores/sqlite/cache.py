@@ -1,0 +1,112 @@
+"""Cached results in SQLite: written with the outcome of their call, read by key in a few microseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from clicket.ports import CacheItem, CacheStats, CacheUse, Sweep
+
+__all__ = ["clear", "get", "stats", "sweep", "use"]
+
+_COLUMNS = "key, body, tags, created_at, expires_at, accessed_at, access_count"
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def get(connection: apsw.Connection, key: str, now: float) -> CacheItem | None:
+    for row in connection.execute(f"SELECT {_COLUMNS} FROM cache WHERE key = ?", (key,)):  # noqa: S608  # a constant
+        item = _item(row)
+        return item if item is not None and item.is_fresh(now) else None
+    return None
+
+
+def _item(row: tuple[Any, ...]) -> CacheItem | None:
+    key, body, tags, created_at, expires_at, accessed_at, access_count = row
+    try:
+        return CacheItem(
+            key=key,
+            body=body,
+            tags=_decode(tags),
+            created_at=created_at,
+            expires_at=expires_at,
+            accessed_at=accessed_at,
+            access_count=access_count,
+        )
+    except msgspec.MsgspecError:
+        return None  # not of our making: as good as not there
+
+
+def use(connection: apsw.Connection, used: CacheUse, now: float) -> None:
+    """What an ending call did: it was served, or it missed and may leave its result."""
+    if used.hit:
+        connection.execute(
+            "UPDATE cache SET accessed_at = ?, access_count = access_count + 1 WHERE key = ?", (now, used.key)
+        )
+        connection.execute("UPDATE cache_totals SET hits = hits + 1")
+        return
+    connection.execute("UPDATE cache_totals SET misses = misses + 1")
+    item = used.item
+    if item is None:
+        return
+    _drop(connection, "key = ?", (item.key,), 1)
+    connection.execute(
+        f"INSERT INTO cache ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608  # a constant
+        (item.key, item.body, _encode(item.tags).decode(), item.created_at, item.expires_at, item.accessed_at, 0),
+    )
+    row = connection.last_insert_rowid()
+    for tag in item.tags:
+        connection.execute("INSERT OR IGNORE INTO cache_tags (tag, row) VALUES (?, ?)", (tag, row))
+    connection.execute("UPDATE cache_totals SET items = items + 1, bytes = bytes + ?", (len(item.body),))
+
+
+def _drop(connection: apsw.Connection, where: str, values: tuple[Any, ...], limit: int) -> Sweep:
+    """Remove up to `limit` items; `where` is a constant of this module."""
+    sql = f"SELECT row, length(body), tags FROM cache WHERE {where} LIMIT ?"  # noqa: S608  # a constant
+    swept = Sweep()
+    for row, size, tags in list(connection.execute(sql, (*values, limit))):
+        connection.execute("DELETE FROM cache WHERE row = ?", (row,))
+        for tag in _known_tags(tags):
+            connection.execute("DELETE FROM cache_tags WHERE tag = ? AND row = ?", (tag, row))
+        swept.calls += 1
+        swept.bytes += size
+    if swept.calls:
+        connection.execute("UPDATE cache_totals SET items = items - ?, bytes = bytes - ?", (swept.calls, swept.bytes))
+    return swept
+
+
+def _known_tags(text: str) -> tuple[str, ...]:
+    try:
+        return _decode(text)
+    except msgspec.MsgspecError:
+        return ()
+
+
+def clear(connection: apsw.Connection, tag: str | None) -> int:
+    if tag is None:
+        count: int = connection.execute("SELECT count(*) FROM cache").get
+        connection.execute("DELETE FROM cache; DELETE FROM cache_tags; UPDATE cache_totals SET items = 0, bytes = 0")
+        return count
+    return _drop(connection, "row IN (SELECT row FROM cache_tags WHERE tag = ?)", (tag,), -1).calls
+
+
+def stats(connection: apsw.Connection) -> CacheStats:
+    for row in connection.execute("SELECT items, bytes, hits, misses, evictions FROM cache_totals"):
+        return CacheStats(**dict(zip(CacheStats.__struct_fields__, row, strict=True)))
+    return CacheStats()
+
+
+def sweep(connection: apsw.Connection, now: float, max_bytes: int, limit: int) -> Sweep:
+    swept = _drop(connection, "expires_at <= ?", (now,), limit)
+    total: int = connection.execute("SELECT bytes FROM cache_totals").get
+    while total > max_bytes and swept.calls < limit:
+        oldest = _drop(connection, "row = (SELECT row FROM cache ORDER BY accessed_at, row LIMIT 1)", (), 1)
+        if not oldest.calls:
+            break
+        connection.execute("UPDATE cache_totals SET evictions = evictions + 1")
+        total -= oldest.bytes
+        swept.calls += 1
+        swept.bytes += oldest.bytes
+    swept.more = swept.calls == limit
+    return swept

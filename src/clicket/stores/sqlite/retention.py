@@ -1,0 +1,65 @@
+"""What is kept of ended calls, and what goes: the oldest end first, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from clicket.ports import Keep, Sweep
+from clicket.stores.sqlite.schema import EVENT_BITS
+
+__all__ = ["count_over", "sweep"]
+
+_Row = tuple[Any, ...]
+"""A call's key and its size."""
+
+
+def sweep(connection: apsw.Connection, keep: Keep, limit: int) -> Sweep:
+    """Remove up to `limit` calls that break a bound."""
+    found = list(islice(_over(connection, keep, limit), limit))
+    going: dict[int, int] = dict(found)
+    for key in going:
+        connection.execute("DELETE FROM events WHERE row > ? AND row < ?", (key << EVENT_BITS, (key + 1) << EVENT_BITS))
+        connection.execute("DELETE FROM artifacts WHERE call = ?", (key,))
+        connection.execute("DELETE FROM calls WHERE key = ?", (key,))
+    return Sweep(calls=len(going), bytes=sum(going.values()), more=len(found) == limit)
+
+
+def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
+    """All that would go."""
+    going: dict[int, int] = dict(_over(connection, keep, -1))
+    return Sweep(calls=len(going), bytes=sum(going.values()))
+
+
+def _over(connection: apsw.Connection, keep: Keep, limit: int) -> Iterator[_Row]:
+    """Calls that break a bound, by key and size; some may come twice. A limit of -1 is none."""
+    if keep.since is not None:
+        sql = "SELECT key, bytes FROM calls WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+        yield from connection.execute(sql, (keep.since, limit))
+    if keep.calls is not None or keep.bytes is not None:
+        calls, size = next(
+            iter(connection.execute("SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL"))
+        )
+        sql = "SELECT key, bytes FROM calls WHERE ended_at IS NOT NULL ORDER BY ended_at, key"
+        yield from _excess(connection.execute(sql), calls, size, keep.calls, keep.bytes)
+    if keep.thread_calls is not None or keep.thread_bytes is not None:
+        sql = """SELECT thread, count(*), sum(bytes) FROM calls WHERE ended_at IS NOT NULL GROUP BY thread
+            HAVING count(*) > ifnull(?, 9e18) OR sum(bytes) > ifnull(?, 9e18)"""
+        for thread, calls, size in list(connection.execute(sql, (keep.thread_calls, keep.thread_bytes))):
+            sql = "SELECT key, bytes FROM calls WHERE thread = ? AND ended_at IS NOT NULL ORDER BY ended_at, key"
+            rows = connection.execute(sql, (thread,))
+            yield from _excess(rows, calls, size, keep.thread_calls, keep.thread_bytes)
+
+
+def _excess(
+    rows: Iterable[_Row], calls: int, size: int, max_calls: int | None, max_bytes: int | None
+) -> Iterator[_Row]:
+    """The first of `rows`, until what is left fits."""
+    for key, weight in rows:
+        if not ((max_calls is not None and calls > max_calls) or (max_bytes is not None and size > max_bytes)):
+            return
+        calls, size = calls - 1, size - weight
+        yield key, weight

@@ -1,0 +1,134 @@
+"""Laws about what a store keeps: retention by age, number and size, and cached results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from clicket.kernel import State
+from clicket.ports import CacheItem, CacheUse, Keep, Store
+from clicket.testing.store_kit import Check, append, created, ended, law, news, opened, seqs
+
+__all__ = ["laws"]
+
+
+async def sweeping_goes_in_small_steps(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        await created(store, "active")
+        for n in range(5):
+            await ended(store, f"c{n}", at=200.0 + n)
+        step = await store.sweep(Keep(since=204.0), 3)
+        law.equal((step.calls, step.more), (3, True), "at most `limit` calls, and there may be more")
+        law.equal([await seqs(store, f"c{n}") for n in range(4)], [[], [], [], [1, 2]], "the oldest go first")
+        step = await store.sweep(Keep(since=204.0), 3)
+        law.equal((step.calls, step.more), (1, False), "the rest")
+        law.equal(await seqs(store, "c4"), [1, 2], "what ended later stays")
+        law.equal(await seqs(store, "active"), [1], "what has not ended stays")
+        await created(store, "c0")
+        law.equal(await seqs(store, "c0"), [1], "a swept identity may be used again, with nothing left of the old")
+
+
+async def _left(store: Store, number: int) -> list[int]:
+    return [n for n in range(number) if await seqs(store, f"c{n}")]
+
+
+async def the_oldest_ends_go_when_a_bound_is_broken(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n in range(10):  # even ones in thread t, odd ones in u; the later it began, the earlier it ended
+            change = await created(store, f"c{n}", thread="tu"[n % 2])
+            await append(store, news(change, state=State.COMPLETED, ended_at=300.0 - n))
+        await created(store, "active")
+        nothing = await store.sweep(Keep(calls=10, thread_calls=5, since=291.0), 100)
+        law.equal((nothing.calls, nothing.more), (0, False), "within its bounds nothing goes")
+        would = await store.sweep(Keep(calls=8), 1, dry=True)
+        law.equal(
+            (would.calls, await _left(store, 10)), (2, list(range(10))), "a dry step counts all and removes nothing"
+        )
+        law(would.bytes > 0, "a dry step says how many bytes would go")
+        step = await store.sweep(Keep(calls=8), 100)
+        law.equal((step.calls, await _left(store, 10)), (2, list(range(8))), "by number: what ended first goes first")
+        step = await store.sweep(Keep(thread_calls=3), 100)
+        law.equal((step.calls, await _left(store, 10)), (2, list(range(6))), "by number in each thread")
+        step = await store.sweep(Keep(bytes=0), 2)
+        law.equal((step.calls, step.more, await _left(store, 10)), (2, True, [0, 1, 2, 3]), "by size, in steps")
+        await store.sweep(Keep(thread_bytes=0), 100)
+        law.equal(await _left(store, 10), [], "by size in each thread")
+        law.equal(await seqs(store, "active"), [1], "what has not ended stays, whatever the bounds")
+
+
+async def artifacts_count_and_go_with_their_last_call(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        name = "sha256-" + "ab" * 32
+        await store.put_artifact(name, [b"x" * 5000])
+        await ended(store, "a", at=200.0, artifacts=((name, 5000),))
+        await ended(store, "b", at=201.0, artifacts=((name, 5000),))
+        step = await store.sweep(Keep(since=200.5), 10)
+        law(step.calls == 1 and step.bytes >= 5000, "a call weighs as much as its events and artifacts")
+        law.equal(await store.read_artifact(name, 0, 3), b"xxx", "an artifact stays as long as a call names it")
+
+
+def _item(
+    key: str, body: bytes = b"1", *, at: float = 100.0, ttl: float = 300.0, tags: tuple[str, ...] = ()
+) -> CacheItem:
+    return CacheItem(key=key, body=body, tags=tags, created_at=at, expires_at=at + ttl, accessed_at=at)
+
+
+async def _get(store: Store, key: str, now: float = 150.0) -> CacheItem | None:
+    answer: asyncio.Future[CacheItem | None] = asyncio.get_running_loop().create_future()
+    store.cache_get(key, now, lambda item, error: answer.set_exception(error) if error else answer.set_result(item))
+    return await answer
+
+
+async def _used(store: Store, id: str, use: CacheUse, at: float = 120.0) -> None:
+    change = news(await created(store, id), state=State.COMPLETED, ended_at=at, cache=use)
+    law.equal(await append(store, change), [None], "the cache is written with the outcome")
+
+
+async def results_are_cached_with_their_outcome(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await _get(store, "k"), None, "nothing there yet")
+        item = _item("k", b'{"a":1}', tags=("tool:t", "mine"))
+        await _used(store, "first", CacheUse("k", False, item))
+        law.equal(await _get(store, "k"), item, "an item comes back as it was")
+        await _used(store, "second", CacheUse("k", True), at=160.0)
+        found = await _get(store, "k", 170.0)
+        law(found is not None and (found.accessed_at, found.access_count) == (160.0, 1), "its use is counted")
+        await _used(store, "third", CacheUse("other", False))
+        stats = await store.cache_stats()
+        told = (stats.items, stats.bytes, stats.hits, stats.misses, stats.evictions)
+        law.equal(told, (1, len(item.body), 1, 2, 0), "items, bytes, hits, misses, evictions")
+        law.equal(await _get(store, "k", 400.0), None, "what expired is not found")
+        law.equal(await _get(store, "k", 10.0), None, "nor what was made in the future: the clock was set back")
+        stale = news(await created(store, "stale"), number=2, state=State.COMPLETED, ended_at=120.0, fence=7)
+        stale.cache = CacheUse("poison", False, _item("poison"))
+        await append(store, stale)
+        law.equal(await _get(store, "poison"), None, "an outcome that was refused leaves nothing in the cache")
+
+
+async def cached_results_go_by_tag_time_and_size(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n in range(6):
+            item = _item(f"k{n}", b"x" * 100, at=100.0 + n, tags=("even" if n % 2 == 0 else "odd", f"n{n}"))
+            await _used(store, f"c{n}", CacheUse(item.key, False, item), at=100.0 + n)
+        law.equal(await store.cache_clear("even"), 3, "by tag")
+        law.equal(await store.cache_clear("no such tag"), 0, "a tag that nothing has")
+        law.equal([bool(await _get(store, f"k{n}")) for n in range(6)], [False, True] * 3, "only those")
+        await _used(store, "again", CacheUse("k1", True), at=150.0)
+        step = await store.cache_sweep(150.0, 250, 10)
+        law.equal((step.calls, step.bytes), (1, 100), "over its size the least recently used goes")
+        law.equal([n for n in range(6) if await _get(store, f"k{n}")], [1, 5], "and no other")
+        law.equal((await store.cache_stats()).evictions, 1, "that is an eviction")
+        step = await store.cache_sweep(405.5, 250, 10)
+        stats = await store.cache_stats()
+        law.equal((step.calls, stats.items, stats.bytes, stats.evictions), (2, 0, 0, 1), "expiry is none")
+        await _used(store, "last", CacheUse("k9", False, _item("k9")))
+        law.equal((await store.cache_clear(None), await _get(store, "k9")), (1, None), "all at once")
+
+
+laws: Sequence[Check] = (
+    sweeping_goes_in_small_steps,
+    the_oldest_ends_go_when_a_bound_is_broken,
+    artifacts_count_and_go_with_their_last_call,
+    results_are_cached_with_their_outcome,
+    cached_results_go_by_tag_time_and_size,
+)

@@ -1,0 +1,116 @@
+"""What the checks of stores are made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from clicket.errors import ClicketError
+from clicket.kernel import State
+from clicket.model import Event, EventType
+from clicket.ports import Append, Owner, Store
+
+__all__ = [
+    "ALIVE",
+    "ANY_TOOL",
+    "DEAD",
+    "Check",
+    "an_event",
+    "append",
+    "created",
+    "creation",
+    "ended",
+    "law",
+    "news",
+    "opened",
+    "seqs",
+]
+
+Check = Callable[[Callable[[], Store]], Coroutine[Any, Any, None]]
+ANY_TOOL = frozenset({"tool"})
+
+# Judged by their lease alone, as nobody on this host can look for their process: one lives, one is long dead.
+ALIVE = Owner(host="alive.invalid", boot="", pid=1, started="", lease=3600.0)
+DEAD = Owner(host="dead.invalid", boot="", pid=1, started="", lease=1e-9)
+
+
+class Law:
+    """What a check may say of a store: an exception with the law's text when it is broken."""
+
+    def __call__(self, held: bool, text: str) -> None:
+        if not held:
+            raise AssertionError(text)
+
+    def equal(self, got: Any, wanted: Any, text: str) -> None:
+        self(got == wanted, f"{text}: {got!r}, not {wanted!r}")
+
+
+law = Law()
+
+
+@asynccontextmanager
+async def opened(make: Callable[[], Store], owner: Owner = ALIVE) -> AsyncIterator[Store]:
+    store = make()
+    await store.open(owner)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def an_event(id: str, seq: int, kind: EventType, state: State, data: dict[str, Any] | None = None) -> Event:
+    return Event(call_id=id, seq=seq, at=100.0 + seq, type=kind, state=state, data=data or {})
+
+
+def creation(id: str, *, thread: str = "t", caller: str = "", tool: str = "tool", at: float = 100.0) -> Append:
+    first = an_event(id, 1, "created", State.PENDING, {"tool": tool, "thread": thread, "n": 2**70, "text": "ü\n\"'"})
+    return Append(id, thread, caller, tool, 0, 1, [first], State.PENDING, at)
+
+
+def news(
+    change: Append, *, number: int = 1, state: State = State.PENDING, ended_at: float | None = None, **given: Any
+) -> Append:
+    """What comes after `change`: `number` more events."""
+    last = change.events[-1].seq if change.events else change.expect
+    kind: EventType = "note" if state is change.state else "state_changed"
+    events = [an_event(change.id, last + n, kind, state, {"n": n}) for n in range(1, number + 1)]
+    values = {"fence": change.fence, "key": change.key, "created_at": change.created_at, **given}
+    return Append(
+        change.id,
+        change.thread,
+        change.caller,
+        change.tool,
+        last,
+        events=events,
+        state=state,
+        ended_at=ended_at,
+        **values,
+    )
+
+
+async def append(store: Store, *changes: Append) -> list[ClicketError | None]:
+    """Hand all changes over in one turn of the loop, and wait for each answer."""
+    loop = asyncio.get_running_loop()
+    answers: list[asyncio.Future[ClicketError | None]] = [loop.create_future() for _ in changes]
+    for change, answer in zip(changes, answers, strict=True):
+        store.append(change, lambda _, error, f=answer: f.set_result(error))  # type: ignore[misc]  # twice would raise
+    return list(await asyncio.gather(*answers))
+
+
+async def created(store: Store, id: str, **given: Any) -> Append:
+    change = creation(id, **given)
+    law.equal(await append(store, change), [None], "a call with a new identity is created")
+    return change
+
+
+async def ended(store: Store, id: str, at: float = 200.0, **given: Any) -> Append:
+    """A call with an outcome."""
+    change = news(await created(store, id), state=State.COMPLETED, ended_at=at, **given)
+    law.equal(await append(store, change), [None], "the outcome is appended")
+    return change
+
+
+async def seqs(store: Store, id: str) -> list[int]:
+    return [event.seq for stored in await store.load(id) for event in stored.events]

@@ -1,0 +1,185 @@
+"""Laws of a store that several processes share: owners, claims, requests, slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from clicket.kernel import State
+from clicket.ports import Append, Stale, Store
+from clicket.testing.store_kit import (
+    ALIVE,
+    ANY_TOOL,
+    DEAD,
+    Check,
+    append,
+    created,
+    creation,
+    ended,
+    law,
+    news,
+    opened,
+    seqs,
+)
+
+__all__ = ["laws"]
+
+
+async def what_was_written_is_there_for_others(make: Callable[[], Store]) -> None:
+    async with opened(make) as one, opened(make) as two:
+        first = await created(one, "a")
+        (stored,) = await two.load("a")
+        law.equal(stored.events, list(first.events), "another door sees it at once")
+        law.equal(await append(two, news(first, fence=-1, request=True)), [None], "an outsider asks to cancel")
+        law.equal(await one.requests(), [first.key], "the owner hears of it")
+        law.equal(await two.requests(), [], "others do not")
+    async with opened(make) as three:
+        law.equal(await seqs(three, "a"), [1, 2], "a store that is opened again finds what was left")
+
+
+async def live_owners_are_left_alone(make: Callable[[], Store]) -> None:
+    async with opened(make) as one, opened(make) as two:
+        first = await created(one, "a")
+        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "nobody takes a living owner's call")
+        law.equal(await one.claim_orphans(ANY_TOOL, 10), [], "nor does it take its own")
+        law.equal(await append(one, news(first)), [None], "it goes on writing")
+
+
+async def dead_owners_calls_are_claimed_once(make: Callable[[], Store]) -> None:
+    async with opened(make, DEAD) as dead, opened(make) as one, opened(make) as two:
+        calls = [await created(dead, f"c{n}", tool="tool" if n < 3 else "other") for n in range(4)]
+        await ended(dead, "ended")
+        law.equal(await one.claim_orphans(frozenset(), 10), [], "nothing for one without tools")
+        claimed = await one.claim_orphans(ANY_TOOL, 2)
+        claimed += await two.claim_orphans(ANY_TOOL, 10)
+        law.equal(
+            [c.events[0].call_id for c in claimed], ["c0", "c1", "c2"], "each once, the oldest first, at most `limit`"
+        )
+        law.equal({(c.fence, c.claims) for c in claimed}, {(2, 2)}, "the next fence, one more claim")
+        law(all(c.taken_from is not None and c.id == c.events[0].call_id for c in claimed), "and whose it was")
+        (error,) = await append(dead, news(calls[0]))
+        law(isinstance(error, Stale), "who lost a call can write no more")
+        law.equal(await append(one, news(calls[0], fence=2)), [None], "the new owner can")
+        law.equal(
+            await two.claim_orphans(frozenset({"other"}), 10) != [], True, "other tools' calls wait for who has them"
+        )
+
+
+async def handed_back_calls_are_claimed(make: Callable[[], Store]) -> None:
+    async with opened(make) as one:
+        await created(one, "a")
+    async with opened(make) as two:
+        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "it is nobody's, so nobody's orphan")
+        (claimed,) = await two.claim_waiting(ANY_TOOL, 10)
+        law.equal(
+            (claimed.fence, claimed.taken_from, [e.seq for e in claimed.events]),
+            (2, None, [1]),
+            "a runtime that closed left it to the next",
+        )
+
+
+async def _waiting(store: Store, id: str, priority: int = 0, tool: str = "tool") -> Append:
+    change = creation(id, tool=tool)
+    change.owned, change.priority = False, priority
+    law.equal(await append(store, change), [None], "a call may be created for others to run")
+    return change
+
+
+async def waiting_calls_are_claimed_once_by_priority(make: Callable[[], Store]) -> None:
+    async with opened(make) as one, opened(make) as two:
+        for n, priority in enumerate((0, 5, 0, -1, 5)):
+            await _waiting(one, f"c{n}", priority)
+        await _waiting(one, "other", 9, tool="other")
+        await created(one, "mine")
+        claimed = await two.claim_waiting(ANY_TOOL, 2)
+        claimed += await one.claim_waiting(ANY_TOOL, 10)
+        law.equal([c.id for c in claimed], ["c1", "c4", "c0", "c2", "c3"], "by priority, then by age, each once")
+        law.equal(
+            {(c.fence, c.claims, c.taken_from) for c in claimed}, {(2, 2, None)}, "the next fence; nobody's before"
+        )
+        law.equal(await two.claim_waiting(ANY_TOOL, 10), [], "none is left")
+        law.equal(len(await two.owned()), 2, "a claimed call is owned")
+        back = claimed[0]
+        await two.hand_back([back.key])
+        law.equal(await one.claim(back.key) is not None, True, "what was handed back may be taken by name")
+        law.equal(await one.claim(back.key), None, "but only once")
+        law.equal(await two.claim(claimed[2].key), None, "a living owner's call cannot be taken")
+
+
+async def a_call_can_be_given_away(make: Callable[[], Store]) -> None:
+    async with opened(make) as one, opened(make) as two:
+        first = await created(one, "a")
+        away = news(first, owned=False)
+        law.equal(await append(one, away), [None], "the last thing its owner writes may give it away")
+        (claimed,) = await two.claim_waiting(ANY_TOOL, 10)
+        law.equal(([e.seq for e in claimed.events], claimed.fence), ([1, 2], 2), "with all its events")
+        (error,) = await append(one, news(away))
+        law(isinstance(error, Stale), "the former owner can write no more")
+
+
+async def a_dead_owners_call_may_be_taken_by_name(make: Callable[[], Store]) -> None:
+    async with opened(make, DEAD) as dead, opened(make) as one:
+        first = await created(dead, "a")
+        done = await ended(dead, "b")
+        taken = await one.claim(first.key)
+        law(taken is not None and taken.fence == 2, "a dead owner's call may be taken")
+        law.equal(await one.claim(done.key), None, "an ended one may not")
+        law.equal(await one.claim(first.key + 1000), None, "nor one that is not there")
+
+
+async def owners_are_listed_and_come_back(make: Callable[[], Store]) -> None:
+    async with opened(make, DEAD) as dead, opened(make) as one:
+        listed = {p.owner.host: (p.alive, p.mine) for p in await one.owners()}
+        law.equal(listed, {DEAD.host: (False, False), ALIVE.host: (True, True)}, "who is here, who lives, who is me")
+        await one.claim_orphans(ANY_TOOL, 10)
+        await dead.renew()
+        law(DEAD.host in {p.owner.host for p in await one.owners()}, "one that was given up may come back")
+
+
+async def requests_are_heard_until_claimed(make: Callable[[], Store]) -> None:
+    async with opened(make, DEAD) as dead, opened(make) as one:
+        first = await created(dead, "a")
+        await append(one, news(first, fence=-1, request=True))
+        law.equal(await dead.requests(), [first.key], "its owner hears of it")
+        known = Append("a", "t", "", "tool", 2, 1, [], State.PENDING, 100.0, key=first.key)
+        law.equal(await append(dead, known), [None], "it reads what was written")
+        law.equal(await dead.requests(), [], "and has heard it")
+        await append(one, news(known, fence=-1, request=True))
+        await one.claim_orphans(ANY_TOOL, 10)
+        law.equal((await dead.requests(), await one.requests()), ([], []), "who claims it has read it")
+
+
+async def slots_are_shared_by_all_owners(make: Callable[[], Store]) -> None:
+    async with opened(make) as one, opened(make) as two:
+        law(await one.hold("tool:a", 1, 3), "a free slot is granted")
+        law(await one.hold("tool:a", 1, 3), "saying it twice is saying it once")
+        law(await two.hold("tool:a", 2, 3), "up to the capacity of all together")
+        law(not await one.hold("tool:a", 2, 3), "and not beyond")
+        law(await one.hold("tool:b", 3, 3), "names do not touch each other")
+        law(await two.hold("tool:a", 1, 3), "fewer is always granted")
+        law(await one.hold("tool:a", 2, 3), "what was freed is free")
+        law(await one.hold("tool:a", 1, 0), "also when the capacity has shrunk")
+    async with opened(make) as three:
+        law(await three.hold("tool:a", 3, 3), "who leaves holds nothing")
+
+
+async def dead_owners_hold_no_slots(make: Callable[[], Store]) -> None:
+    async with opened(make, DEAD) as dead, opened(make) as one:
+        law(await dead.hold("tool:a", 1, 1), "a slot is held")
+        law(not await one.hold("tool:a", 1, 1), "it stays held until its owner is given up")
+        await one.claim_orphans(frozenset(), 10)
+        law(await one.hold("tool:a", 1, 1), "then it is free")
+
+
+laws: Sequence[Check] = (
+    what_was_written_is_there_for_others,
+    live_owners_are_left_alone,
+    dead_owners_calls_are_claimed_once,
+    handed_back_calls_are_claimed,
+    waiting_calls_are_claimed_once_by_priority,
+    a_call_can_be_given_away,
+    a_dead_owners_call_may_be_taken_by_name,
+    owners_are_listed_and_come_back,
+    requests_are_heard_until_claimed,
+    slots_are_shared_by_all_owners,
+    dead_owners_hold_no_slots,
+)

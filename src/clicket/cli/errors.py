@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from clicket.cli.terminal import Terminal
+from clicket.cli.words import shown_url
 from clicket.errors import ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
 
 __all__ = [
@@ -56,9 +57,10 @@ def report(error: BaseException, terminal: Terminal) -> int:
     if terminal.json:
         terminal.print_json({"error": _described(error)})
     elif isinstance(error, ClicketError):
-        terminal.complain(error.code, error.message)
+        terminal.complain(error.code, shown_url(error.message))
     else:
-        terminal.complain("unexpected", f"{type(error).__name__}: {error}. Run it again with --debug to see where.")
+        text = f"{type(error).__name__}: {error}. Run it again with --debug to see where."
+        terminal.complain("unexpected", shown_url(text))
     return code
 
 
@@ -67,17 +69,17 @@ def _described(error: BaseException) -> dict[str, Any]:
     if not isinstance(error, ClicketError):
         return {
             "code": "unexpected",
-            "message": str(error),
+            "message": shown_url(str(error)),
             "type": type(error).__name__,
             "retryable": False,
             "details": {},
         }
     return {
         "code": error.code,
-        "message": error.message,
+        "message": shown_url(error.message),
         "type": type(error).__name__,
         "retryable": isinstance(error, StoreUnavailable),
-        "details": {name: str(value) for name, value in error.details.items()},
+        "details": {name: shown_url(str(value)) for name, value in error.details.items()},
     }
 
 

@@ -21,8 +21,10 @@ __all__ = [
     "at",
     "duration",
     "parse_duration",
+    "parse_size",
     "short",
     "shortened",
+    "shown_url",
     "size",
     "what_happened",
     "with_type",
@@ -53,6 +55,9 @@ MARKS = {
 _SHORTEST = 14
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_LOGIN = re.compile(r"(\w://[^\s:/?#@]*:)\S*@")
+_PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]*", re.IGNORECASE)
 
 
 def parse_duration(text: str) -> float:
@@ -69,6 +74,20 @@ def parse_duration(text: str) -> float:
             f"{text!r} is not a duration. Write seconds, or a number with a unit: 500ms, 90s, 15m, 1h30m, 2d."
         )
     return seconds
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `1048576`, `500kB`, `64MiB`, `2G`; a unit with an `i` counts in steps of 1024, one without in 1000."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size. Write bytes, or a number with a unit: 500kB, 64MiB, 2GB.")
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
+
+
+def shown_url(text: str) -> str:
+    """A text with the URL of a store, or the URL itself, without its password."""
+    return _PASSWORD.sub(r"\1***", _LOGIN.sub(r"\1***@", text))
 
 
 def duration(seconds: float | None) -> str:

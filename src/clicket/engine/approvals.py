@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+from clicket.bridge import fulfil
 from clicket.engine.outside import request
-from clicket.errors import ClicketError
+from clicket.errors import ApprovalDenied
 from clicket.execution import describe
 from clicket.model.codec import clean
-from clicket.ports import Stored
+from clicket.ports import Stored, mark
 
 if TYPE_CHECKING:
     from clicket.engine.local import LocalEngine
@@ -17,14 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["ask", "decide", "decided"]
 
 
-class Denied(ClicketError):
-    code = "approval_denied"
-
-
 def ask(engine: LocalEngine, call: LiveCall, timeout: float | None, purpose: str = "run") -> None:
     """Stage the question, and wait for its answer."""
     call.waiting_for = "approval"
-    engine.journal.record(call, "approval_requested", {"timeout": timeout, "purpose": purpose})
+    engine.journal.record(call, "approval_requested", {"timeout": timeout, "purpose": purpose, **mark(engine.clock)})
     if timeout is not None:
         call.queue_timer = engine.clock.call_later(timeout, engine.expire, call, "approval")
 
@@ -40,8 +38,10 @@ async def decide(engine: LocalEngine, call: LiveCall | Stored, *, approved: bool
     if call.waiting_for != "approval" or call.settling:
         return False
     engine.journal.record(call, "approval_given", word)
-    decided(engine, call, word)
-    await engine.journal.flush(call)
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    engine.journal.commit(call, lambda _, error: fulfil(written, None, error))
+    decided(engine, call, word)  # what it stages goes with the next commit; the call may be another's by then
+    await written
     return True
 
 
@@ -55,5 +55,5 @@ def decided(engine: LocalEngine, call: LiveCall, word: dict[str, Any]) -> None:
         engine.proceed(call)
         return
     who, why = word.get("by") or "somebody", f": {word['reason']}" if word.get("reason") else ""
-    denied = Denied(f"{who} denied the call{why}. Ask again with other arguments, or do without.")
+    denied = ApprovalDenied(f"{who} denied the call{why}. Ask again with other arguments, or do without.")
     engine.pipeline.fail(call, describe(denied, retryable=False), engine.settled)

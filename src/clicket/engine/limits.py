@@ -59,7 +59,7 @@ class Plans:
         if self._limits.max_thread_concurrency is not None:
             needs = (*needs, ("thread", call.thread, self._limits.max_thread_concurrency))
         call.needs = needs
-        call.retries_left = retries if call.attempt < 2 else max(retries - call.attempt + 1, 0)
+        call.retries_left = retries
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
         needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self._limits.max_concurrency),)

@@ -19,7 +19,7 @@ from clicket.errors import StoreUnavailable
 from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, fold
-from clicket.ports import Stored
+from clicket.ports import Stored, elapsed
 
 __all__ = ["Progress", "Recovered", "recover", "take_up"]
 
@@ -95,13 +95,13 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
         request_id=record.request_id,
         metadata=stored.events[0].data.get("metadata"),
     )
-    now = engine.clock.now()
+    age = elapsed(engine.clock, record.created_at, stored.events[0].data)
     call = LiveCall(
         request=request,
         id=record.id,
         caller=record.caller,
         created_at=record.created_at,
-        submitted_at=engine.clock.monotonic() - max(now - record.created_at, 0.0),
+        submitted_at=engine.clock.monotonic() - age,
         idempotency_key=record.idempotency_key,
     )
     call.key, call.fence = stored.key, stored.fence
@@ -145,7 +145,7 @@ def _without_tool(engine: LocalEngine, call: LiveCall, record: Record, stored: S
     if not started and record.cancel_requested:
         return _cancelled(engine, call)
     deadline = record.deadline
-    if not started and deadline is not None and record.created_at + deadline <= engine.clock.now():
+    if not started and deadline is not None and call.submitted_at + deadline <= engine.clock.monotonic():
         engine.pipeline.stop(call, "deadline", engine.settled)
         return "cancelled"
     call.staged.clear()
@@ -211,14 +211,14 @@ def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str)
         return "unavailable"
     engine.remember(call)
     if record.deadline is not None:
-        left = max(record.created_at + record.deadline - engine.clock.now(), 0.0)
+        left = max(record.deadline - elapsed(engine.clock, record.created_at, call.events[0].data), 0.0)
         call.deadline_timer = engine.clock.call_later(left, engine.expire, call, "deadline")
     if waiting:
         call.waiting_for = "approval"
         asked = next((e for e in reversed(call.events) if e.type == "approval_requested"), None)
         timeout = asked.data.get("timeout") if asked is not None else None
         if asked is not None and timeout is not None:
-            left = max(asked.at + timeout - engine.clock.now(), 0.0)
+            left = max(timeout - elapsed(engine.clock, asked.at, asked.data), 0.0)
             call.queue_timer = engine.clock.call_later(left, engine.expire, call, "approval")
         return "asked"
     engine.proceed(call)
@@ -236,9 +236,18 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
         _fail(engine, call, "tool_unavailable", text)
         return False
     engine.plans.fit(call)
+    call.retries_left = max(call.required_tool().options.max_retries - _retries(call), 0)
     if call.state is State.PENDING:
         engine.caching.fit(call)
     return True
+
+
+def _retries(call: LiveCall) -> int:
+    """How many retries were spent. Running again after a death is none."""
+    retrying = (
+        e.data.get("error") or {} for e in call.events if e.type == "state_changed" and e.state is State.RETRYING
+    )
+    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
 
 
 def _unknown(message: str) -> ToolError:

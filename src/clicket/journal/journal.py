@@ -62,10 +62,11 @@ class Journal:
     def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
         """Stage an event that leaves the state as it is."""
         call.seq = seq = call.seq + 1
-        call.staged.append(Event(call.id, seq, self._now() if at is None else at, kind, call.state, data))
+        call.staged.append(Event(call.id, seq, self._stamp(call) if at is None else at, kind, call.state, data))
 
-    def record_stages(self, call: LiveCall, at: float, ended: Sequence[tuple[str, Stage]]) -> None:
+    def record_stages(self, call: LiveCall, at: float | None, ended: Sequence[tuple[str, Stage]]) -> None:
         """Stage the ends of stages."""
+        at = self._stamp(call) if at is None else at
         seq, state, id, stage = call.seq, call.state, call.id, call.staged.append
         for name, end in ended:
             seq += 1
@@ -81,7 +82,7 @@ class Journal:
             raise CALL.refusal(current, to)
         call.state = to
         call.seq = seq = call.seq + 1
-        now = self._now()
+        now = self._stamp(call)
         body: dict[str, Any] = {"from": current._value_, "to": to._value_}
         if data is not None:
             body.update(data)
@@ -95,7 +96,7 @@ class Journal:
             self.advance(call, State.RUNNING)
             self.record(call, "attempt_started", {"attempt": attempt})
         else:  # the way of almost every call, without the calls: `_STRAIGHT` holds edges that the table has
-            at, id, seq = self._now(), call.id, call.seq
+            at, id, seq = self._stamp(call), call.id, call.seq
             (ready, first), (running, second) = _STRAIGHT
             call.staged += (
                 Event(id, seq + 1, at, "state_changed", ready, first.copy()),
@@ -106,6 +107,11 @@ class Journal:
         call.attempt = attempt
         if call.started_at is None:
             call.started_at = call.staged[-1].at
+
+    def _stamp(self, call: LiveCall) -> float:
+        """Now, but never before the call's last event: the date may be set back while a call runs."""
+        now, before = self._now(), call.staged or call.events
+        return max(now, before[-1].at) if before else now
 
     # Appending: one unit of a call at a time.
 

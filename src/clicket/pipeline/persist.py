@@ -26,7 +26,6 @@ class Persist:
         self._journal = journal
         self._cache_use = cache_use
         self._clock = journal.clock.monotonic
-        self._now = journal.clock.now
 
     def __call__(self, call: LiveCall) -> None:
         started = self._clock()
@@ -37,7 +36,7 @@ class Persist:
             call.cache_use = self._cache_use(call)
         data = _outcome(call)
         call.work.append((self.name, Stage("ok", self._clock() - started)))
-        self._journal.record_stages(call, self._now(), call.work)
+        self._journal.record_stages(call, None, call.work)
         self._journal.advance(call, call.outcome, data)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from clicket.model import ToolError
 from clicket.model.arguments import fingerprint
 from clicket.model.output import plain_output
 from clicket.pipeline.stage import Stage
+from clicket.ports import Clock, mark
 
 __all__ = ["Pipeline"]
 
@@ -52,7 +53,7 @@ class Pipeline:
             now = clock()
             ended.append((stage.name, StageRecord("ok", now - mark)))
             mark = now
-        self._journal.record(call, "created", _created(call), call.created_at)
+        self._journal.record(call, "created", _created(call, self._journal.clock), call.created_at)
         self._journal.record_stages(call, call.created_at, ended)
         return call.error is None
 
@@ -139,7 +140,7 @@ class Pipeline:
         self._journal.record(call, "late_result", data)
 
 
-def _created(call: LiveCall) -> dict[str, Any]:
+def _created(call: LiveCall, clock: Clock) -> dict[str, Any]:
     """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
     request = call.request
     data: dict[str, Any] = {
@@ -159,6 +160,7 @@ def _created(call: LiveCall) -> dict[str, Any]:
         data["timeout"] = request.timeout
     if request.deadline is not None:
         data["deadline"] = request.deadline
+        data.update(mark(clock))
     if request.priority:
         data["priority"] = request.priority
     if request.request_id is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
-from clicket.ports.clock import Clock, SystemClock, Timer, sleep
+from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.store import (
     Append,
     CacheItem,
@@ -47,5 +47,7 @@ __all__ = [
     "SystemClock",
     "Timer",
     "Unstorable",
+    "elapsed",
+    "mark",
     "sleep",
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from clicket.bridge import fulfil
 
-__all__ = ["Clock", "SystemClock", "Timer", "sleep"]
+__all__ = ["Clock", "SystemClock", "Timer", "elapsed", "mark", "sleep"]
 
 
 class Timer(Protocol):
@@ -17,6 +19,11 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
+    @property
+    def boot(self) -> str:
+        """Which run of which machine `monotonic` counts for; empty when its readings mean nothing to other processes."""
+        ...
+
     def now(self) -> float:
         """Seconds since the epoch, for what people read."""
         ...
@@ -33,12 +40,33 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clocks and the running loop's timers."""
 
-    __slots__ = ("call_later", "monotonic", "now")
+    __slots__ = ("boot", "call_later", "monotonic", "now")
 
     def __init__(self) -> None:
+        self.boot = _boot()
         self.now = time.time
         self.monotonic = time.perf_counter
         self.call_later: Callable[..., Timer] = asyncio.get_running_loop().call_later
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def mark(clock: Clock) -> dict[str, Any]:
+    """What an event carries so that time since it can be told after a restart, whatever became of the date."""
+    return {"boot": clock.boot, "up": clock.monotonic()} if clock.boot else {}
+
+
+def elapsed(clock: Clock, at: float, data: Mapping[str, Any]) -> float:
+    """Seconds since an event: by its mark if it is of this boot, else by the date."""
+    if data.get("boot") and data["boot"] == clock.boot:
+        return max(clock.monotonic() - float(data["up"]), 0.0)
+    return max(clock.now() - at, 0.0)
 
 
 async def sleep(clock: Clock, seconds: float) -> None:

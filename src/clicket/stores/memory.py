@@ -99,7 +99,7 @@ class MemoryStore:
             return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
         change.key = key = next(self._keys)
         row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
-        call = self._calls[key] = _Call(*row, change.state, change.created_at, change.ended_at, list(change.events))
+        call = self._calls[key] = _Call(*row, change.state, change.created_at, None, list(change.events))
         if not change.owned:
             call.owned, call.priority = False, change.priority
         found.append(call)

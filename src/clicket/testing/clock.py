@@ -20,6 +20,8 @@ _BLIND_TURNS = 200
 class StepClock:
     """A clock that stands still until it is stepped. It implements `ports.Clock`."""
 
+    boot: str = ""
+
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self._start = start
         self._at = 0.0

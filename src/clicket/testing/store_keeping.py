@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from clicket.kernel import State
 from clicket.ports import CacheItem, CacheUse, Keep, Store
-from clicket.testing.store_kit import Check, append, created, ended, law, news, opened, seqs
+from clicket.testing.store_kit import Check, append, created, creation, ended, law, news, opened, seqs
 
 __all__ = ["laws"]
 
@@ -94,9 +94,12 @@ async def results_are_cached_with_their_outcome(make: Callable[[], Store]) -> No
         found = await _get(store, "k", 170.0)
         law(found is not None and (found.accessed_at, found.access_count) == (160.0, 1), "its use is counted")
         await _used(store, "third", CacheUse("other", False))
+        at_once = creation("fourth")
+        at_once.state, at_once.ended_at, at_once.cache = State.COMPLETED, 165.0, CacheUse("k", True)
+        law.equal(await append(store, at_once), [None], "a call may be created and end in one append")
         stats = await store.cache_stats()
         told = (stats.items, stats.bytes, stats.hits, stats.misses, stats.evictions)
-        law.equal(told, (1, len(item.body), 1, 2, 0), "items, bytes, hits, misses, evictions")
+        law.equal(told, (1, len(item.body), 2, 2, 0), "items, bytes, hits, misses, evictions")
         law.equal(await _get(store, "k", 400.0), None, "what expired is not found")
         law.equal(await _get(store, "k", 10.0), None, "nor what was made in the future: the clock was set back")
         stale = news(await created(store, "stale"), number=2, state=State.COMPLETED, ended_at=120.0, fence=7)

@@ -68,14 +68,11 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
             continue
         if type(value) is not int or value < least:
             raise UsageError(f"{where}: {key} must be a whole number of at least {least}, not {value!r}.")
-    if values.get("isolation", "auto") not in _ISOLATIONS:
-        raise UsageError(f"{where}: isolation must be one of {', '.join(_ISOLATIONS)}, not {values['isolation']!r}.")
-    if values.get("recovery") is None:
-        values.pop("recovery", None)
-    if values.get("recovery", "auto") not in _RECOVERIES:
-        raise UsageError(f"{where}: recovery must be one of {', '.join(_RECOVERIES)}, not {values['recovery']!r}.")
-    if values.get("cache_scope") not in (None, *get_args(CacheScope)):
-        raise UsageError(f"{where}: cache_scope must be 'caller' or 'thread', not {values['cache_scope']!r}.")
+    for key, choices in (("isolation", _ISOLATIONS), ("recovery", _RECOVERIES), ("cache_scope", get_args(CacheScope))):
+        if values.get(key) is None:
+            values.pop(key, None)
+        elif values[key] not in choices:
+            raise UsageError(f"{where}: {key} must be one of {', '.join(choices)}, not {values[key]!r}.")
     if values.get("cache") is not True and values.get("cache") is not False:
         _positive(where, values, "cache")
     if values.get("sensitive"):

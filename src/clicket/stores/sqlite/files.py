@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from clicket.errors import NotFound, StoreUnavailable
 
-__all__ = ["ArtifactFiles"]
+__all__ = ["ArtifactFiles", "sync"]
 
 _NAME = re.compile(r"sha256-([0-9a-f]{2})([0-9a-f]{62})")
 _YOUNG = 3600.0
@@ -24,6 +24,7 @@ class ArtifactFiles:
     def __init__(self, folder: Path, *, sync: bool) -> None:
         self.folder = folder
         self.sync = sync
+        self._synced: set[Path] = set()
 
     def path(self, name: str) -> Path:
         match = _NAME.fullmatch(name)
@@ -35,10 +36,12 @@ class ArtifactFiles:
         path = self.path(name)
         if path.exists():
             os.utime(path)  # young again: a sweep that is under way must not take it
+            if self.sync:  # whoever wrote it may not have waited for the disk
+                sync(path)
+                self._sync_folders(path.parent)
             return
         partial = path.with_name(f".{uuid4().hex}")
         try:
-            new_folder = not path.parent.exists()
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(partial, "xb", opener=_private) as file:
                 file.writelines(chunks)
@@ -47,14 +50,19 @@ class ArtifactFiles:
                     os.fsync(file.fileno())
             partial.replace(path)
             if self.sync:
-                _sync_folder(path.parent)
-                if new_folder:  # or the folder itself may be gone after a power loss
-                    _sync_folder(self.folder)
-                    _sync_folder(self.folder.parent)
+                self._sync_folders(path.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
             raise StoreUnavailable(f"{self.folder}: an artifact could not be written: {error.strerror}.") from error
+
+    def _sync_folders(self, folder: Path) -> None:
+        """The name of a file is safe when its folder is; the folder's own name needs to be made so only once."""
+        sync(folder)
+        if folder not in self._synced:
+            sync(self.folder)
+            sync(self.folder.parent)
+            self._synced.add(folder)
 
     def read(self, name: str, start: int, end: int | None) -> bytes:
         try:
@@ -85,8 +93,9 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

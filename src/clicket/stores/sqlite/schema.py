@@ -94,7 +94,9 @@ def prepare(path: Path, connection: apsw.Connection) -> None:
 
 
 def _refuse_foreign(path: Path, connection: apsw.Connection) -> None:
-    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    with connection:  # three looks at one moment: another process may be making the file just now
+        application, version = connection.pragma("application_id"), connection.pragma("user_version")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application == APPLICATION_ID:
         if version > VERSION:
             raise StoreUnavailable(
@@ -103,7 +105,6 @@ def _refuse_foreign(path: Path, connection: apsw.Connection) -> None:
                 path=str(path),
             )
         return
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application != 0 or version != 0 or tables:
         raise StoreUnavailable(
             f"{path} is a SQLite database of another program. It was left untouched: choose another path for the store.",

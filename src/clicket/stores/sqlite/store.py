@@ -27,7 +27,7 @@ from clicket.ports import (
     Sweep,
 )
 from clicket.stores.sqlite import cache, owners, retention
-from clicket.stores.sqlite.files import ArtifactFiles
+from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.writer import Writer, unavailable
@@ -73,7 +73,11 @@ class SqliteStore:
     def _connect(self) -> tuple[apsw.Connection, apsw.Connection, apsw.Connection]:
         """One connection that writes, one that reads in a thread, and one that peeks from the loop."""
         try:
+            missing = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.durability == "power":
+                for folder in missing:  # a store in a folder that is gone after a power loss is gone, too
+                    sync(folder.parent)
             connection = connect(
                 self.path, busy=self._busy, synchronous="FULL" if self.durability == "power" else "NORMAL"
             )

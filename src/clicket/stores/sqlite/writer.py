@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,8 @@ class Writer:
         self.owner = 0
         self._identity = identity
         self._renew_by = float("inf")
+        self._file = _identity(path)
+        self._gave_up = float("-inf")
         self._workers = workers
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
@@ -184,9 +187,12 @@ class Writer:
     # The transaction itself: on the loop, or in the writer thread.
 
     def _write_patiently(self, group: list[_Waiting]) -> list[_Outcome]:
-        self.connection.set_busy_timeout(self._busy_timeout)
+        # Who comes after one that waited in vain has waited as long.
+        waited = perf_counter() - self._gave_up < 1.0
+        self.connection.set_busy_timeout(100 if waited else self._busy_timeout)
         outcomes = self._write(group)
         if outcomes is None:
+            self._gave_up = perf_counter()
             failure = StoreUnavailable(
                 f"{self.path} is locked by another process for over {self._busy_timeout / 1000:g} s. "
                 "Nothing was written; end the other writer or try again."
@@ -197,6 +203,8 @@ class Writer:
     def _write(self, group: list[_Waiting]) -> list[_Outcome] | None:
         """One transaction. None: the file is locked and nothing was written."""
         connection = self.connection
+        if _identity(self.path) != self._file:
+            return [replaced(self.path)] * len(group)
         try:
             connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
@@ -214,11 +222,24 @@ class Writer:
                 # One member cannot be stored: the others must not suffer for it.
                 alone = [self._write([member]) for member in group]
                 return [outcome[0] if outcome else unavailable(self.path, error) for outcome in alone]
-            return [unavailable(self.path, error)] * len(group)
+            return [self._undone(error)] * len(group)
         except Exception as error:
             _rollback(connection)
             return [StoreUnavailable(f"{self.path}: the write failed: {error!r}.")] * len(group)
         return outcomes
+
+    def _undone(self, error: apsw.Error) -> StoreUnavailable:
+        """A commit that the disk refused may still stand in the log, and be found there after a crash: write over it."""
+        failure = unavailable(self.path, error)
+        if isinstance(error, apsw.IOError | apsw.FullError):
+            try:
+                _transaction(self.connection, self.enrol)
+            except apsw.Error:
+                return StoreUnavailable(
+                    f"{failure.message} What was refused now may be found there after a crash: ask for it by its id.",
+                    **failure.details,
+                )
+        return failure
 
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
         events = change.events
@@ -279,6 +300,23 @@ def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T
         _rollback(connection)
         raise
     return value
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file that is, whatever its name."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def replaced(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{path} was removed or replaced while it was open. What is written now would be lost, so nothing is: close this "
+        "runtime, and put the file back or start with the new one.",
+        path=str(path),
+    )
 
 
 def _rollback(connection: apsw.Connection) -> None:

@@ -1,0 +1,108 @@
+"""Rows become calls again. Filters are bound, never written into the SQL; what somebody else wrote is shown as damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from clicket.errors import StoreUnavailable
+from clicket.model import Event, load_call, load_events
+from clicket.ports import Query, Stored
+from clicket.stores.postgres.pool import Pool
+from clicket.stores.postgres.wire import Param
+
+__all__ = ["Calls"]
+
+_SELECT = """SELECT c.key, c.id, c.fence, c.claims, c.owner, c.taken_from,
+    ARRAY(SELECT e.body FROM events e WHERE e.call = c.key ORDER BY e.seq) FROM calls c WHERE """
+# From the row that holds the next number on; it may begin before it.
+_EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint AND NOT c.watched,
+    ARRAY(SELECT e.body FROM events e WHERE e.call = c.key AND e.seq >= coalesce(
+        (SELECT max(f.seq) FROM events f WHERE f.call = c.key AND f.seq <= $3::integer + 1), 0) ORDER BY e.seq)
+    FROM calls c WHERE c.key = $1::bigint AND c.id = $2::text"""
+_WATCH = "UPDATE calls SET watched = true WHERE key = $1::bigint AND ended_at IS NULL AND NOT watched"
+_LAST = 2**31 - 2
+
+
+class Calls:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def load(self, id: str, thread: str | None, caller: str | None) -> list[Stored]:
+        return await self._select({"c.id": id, "c.thread": thread, "c.caller": caller}, " ORDER BY c.key DESC")
+
+    async def history(self, query: Query) -> list[Stored]:
+        wanted: dict[str, Param] = {"c.thread": query.thread, "c.tool": query.tool, "c.caller": query.caller}
+        fixed = " AND c.ended_at IS NULL" if query.active else ""
+        if query.state is not None:
+            # An ended call is found by its outcome; calls under way are few, and have no index by state.
+            wanted["c.outcome" if query.state.is_terminal else "c.state"] = query.state.value
+            fixed += "" if query.state.is_terminal else " AND c.ended_at IS NULL"
+        wanted |= {"c.created_at >=": query.since, "c.key <": query.before, "starts_with(c.id,": query.id_prefix}
+        return await self._select(wanted, f"{fixed} ORDER BY c.key DESC LIMIT {int(query.limit)}")
+
+    async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:
+        """Calls that were just taken, with the owners that they were taken from."""
+        sql = f"{_SELECT} c.key = ANY ($1::bigint[]) AND c.owner = $2::bigint"
+        rows = {row[0]: row for row in await self._pool.ask(sql, keys, me)}
+        found = []
+        for key in keys:
+            if key in rows:
+                stored = _stored(rows[key])
+                stored.taken_from = rows[key][5]
+                found.append(stored)
+        return found
+
+    async def events(self, key: int, call_id: str, after: int, me: int) -> list[Event]:
+        """Who looks for news of a call that another process runs will look again, and is told when there are some."""
+        if not _storable(call_id):
+            return []
+        params: list[Param] = [key, call_id, min(max(after, 0), _LAST), me]
+        rows = await self._pool.ask(_EVENTS, *params)
+        if rows and rows[0][0]:
+            await self._pool.ask(_WATCH, key)
+            rows = await self._pool.ask(_EVENTS, *params)  # what came before the mark was not announced
+        try:
+            found = [event for _, bodies in rows for body in bodies for event in load_events(call_id, body)]
+        except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+            raise StoreUnavailable(
+                f"{self._pool.server.name}: events of call {call_id} are not what clicket wrote ({error}). Nothing was "
+                "changed; restore a backup."
+            ) from error
+        return [event for event in found if event.seq > after]
+
+    async def _select(self, wanted: dict[str, Param], rest: str) -> list[Stored]:
+        """Column names come from this file alone; values are always bound."""
+        given = {column: value for column, value in wanted.items() if value is not None}
+        if not all(_storable(value) for value in given.values()):
+            return []
+        terms = [_term(column, number) for number, column in enumerate(given, start=1)]
+        rows = await self._pool.ask(f"{_SELECT} {' AND '.join(terms) or 'true'}{rest}", *given.values())
+        return [_stored(row) for row in rows]
+
+
+def _term(column: str, number: int) -> str:
+    if column.endswith(","):
+        return f"{column} ${number}::text)"
+    if column.endswith((">=", "<")):
+        return f"{column} ${number}::{'float8' if column.endswith('>=') else 'bigint'}"
+    return f"{column} = ${number}::text"
+
+
+def _storable(value: Any) -> bool:
+    """Can there be such a name at all?"""
+    if type(value) is not str:
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
+
+
+def _stored(row: tuple[Any, ...]) -> Stored:
+    key, id, fence, claims, owner, _, bodies = row
+    events, damaged = load_call(id, bodies)
+    return Stored(key=key, fence=fence, claims=claims, owner=owner, events=events, id=id, damaged=damaged)

@@ -1,0 +1,113 @@
+"""Who holds which calls and which slots. A claim whose answer was lost is asked for again, never forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from clicket.ports import Owner, Presence, Stored
+from clicket.stores.liveness import process_gone
+from clicket.stores.postgres.calls import Calls
+from clicket.stores.postgres.hints import Hints
+from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.pool import Pool
+
+__all__ = ["Owning"]
+
+_OWNERS = """SELECT id, host, boot, pid, started, lease, renewed + make_interval(secs => lease) < clock_timestamp()
+    FROM owners ORDER BY id"""
+_CLAIM = """SELECT keys, freed FROM claim($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text, $6::bigint[],
+    $7::text[], $8::bigint, $9::integer)"""
+_HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::integer, $5::bigint)"
+_MOST = 2**31 - 1
+
+
+class Owning:
+    def __init__(self, pool: Pool, membership: Membership, calls: Calls, hints: Hints) -> None:
+        self._pool = pool
+        self._membership = membership
+        self._calls = calls
+        self._hints = hints
+        self._unheard: set[int] = set()
+        self._claiming = asyncio.Lock()
+        self._holding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def owners(self) -> list[Presence]:
+        found = []
+        for id, host, boot, pid, started, lease, expired in await self._pool.ask(_OWNERS):
+            owner = Owner(host=host, boot=boot, pid=pid, started=started, lease=lease)
+            mine = id == self._membership.id
+            found.append(Presence(id=id, owner=owner, alive=mine or not (expired or process_gone(owner)), mine=mine))
+        return found
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        gone = [presence.id for presence in await self.owners() if not presence.alive]
+        return await self._claim("orphans", gone, sorted(tools), limit)
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        return await self._claim("waiting", [], sorted(tools), limit) if tools else []
+
+    async def claim(self, key: int) -> Stored | None:
+        gone = [presence.id for presence in await self.owners() if not presence.alive]
+        taken = await self._claim("one", gone, [], 1, key)
+        return taken[0] if taken else None
+
+    async def _claim(
+        self, what: str, gone: Sequence[int], tools: Sequence[str], limit: int, key: int | None = None
+    ) -> list[Stored]:
+        async with self._claiming:
+            ticket = random.getrandbits(62)
+            # What an earlier claim took without our hearing of it is given to the next that takes several.
+            asked = {ticket} if what == "one" else self._unheard | {ticket}
+            first = not self._unheard or what == "one"
+            self._unheard.add(ticket)
+
+            async def once() -> list[int]:
+                nonlocal first
+                unheard = [] if first else sorted(asked)
+                first = False
+                params = (ticket, unheard, what, gone, tools, key, min(limit, _MOST // 8))
+                ((keys, freed),) = await self._membership.run(self._pool.run, _CLAIM, *params)
+                if freed:
+                    self._hints.post("slot", 0)
+                return list(keys)
+
+            keys = await self._pool.patiently(once)
+            claimed = await self._calls.claimed(keys, self._membership.id) if keys else []
+            self._unheard -= asked
+        if what == "waiting":
+            return claimed  # in the order in which they were taken
+        return sorted(claimed, key=lambda stored: stored.key)
+
+    async def owned(self) -> list[int]:
+        sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL"
+        return [row[0] for row in await self._pool.ask(sql, self._membership.id)]
+
+    async def requests(self) -> list[int]:
+        sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL AND request"
+        return [row[0] for row in await self._pool.ask(sql, self._membership.id)]
+
+    async def hand_back(self, keys: Sequence[int]) -> None:
+        sql = "SELECT hand_back($1::bigint, $2::bigint, $3::bigint[])"
+        rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql, list(keys)))
+        for key in rows[0][0]:
+            self._hints.post("work", key)
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        params = (name, count, max(min(capacity, _MOST), -_MOST))
+        async with self._holding[name]:  # what is said later must arrive later
+            rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, _HOLD, *params))
+        granted, freed = rows[0]
+        if freed:
+            self._hints.post("slot", 0)
+        return bool(granted)
+
+    async def sign_off(self) -> None:
+        sql = "SELECT keys, freed FROM sign_off($1::bigint, $2::bigint)"
+        ((keys, freed),) = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql))
+        for key in keys:
+            self._hints.post("work", key)
+        if freed:
+            self._hints.post("slot", 0)

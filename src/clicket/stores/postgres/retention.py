@@ -1,0 +1,111 @@
+"""What is kept of ended calls, and what goes: the oldest end first, a few at a time, and never while a lock is held for long.
+
+What breaks a bound is found by one read, which takes no locks, and removed in small steps; a step takes its calls from the
+last reading while that is fresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from clicket.ports import Keep, Sweep
+from clicket.stores.postgres.pool import Pool
+from clicket.stores.postgres.wire import Row
+
+__all__ = ["Retention"]
+
+_AGED = "SELECT key, bytes FROM calls WHERE ended_at < $1::float8 ORDER BY ended_at, key LIMIT $2::bigint"
+# A call that its age or its thread's bound removes does not count against the bounds of all.
+_OVER = """SELECT key, bytes FROM (
+        SELECT key, bytes, ended_at, over, sum(1) FILTER (WHERE NOT over) OVER newest AS calls,
+            sum(bytes) FILTER (WHERE NOT over) OVER newest AS weight
+        FROM (
+            SELECT key, bytes, ended_at, coalesce(ended_at < $1::float8, false)
+                OR coalesce(row_number() OVER newest > $4::bigint, false)
+                OR coalesce(sum(bytes) OVER newest > $5::bigint, false) AS over
+            FROM calls WHERE ended_at IS NOT NULL
+            WINDOW newest AS (PARTITION BY thread ORDER BY ended_at DESC, key DESC)) threads
+        WINDOW newest AS (ORDER BY ended_at DESC, key DESC)) everything
+    WHERE over OR calls > $2::bigint OR weight > $3::bigint ORDER BY ended_at, key LIMIT $6::bigint"""
+_UNNAMED = """SELECT name, size FROM blobs b WHERE NOT EXISTS (SELECT FROM artifacts a WHERE a.name = b.name)
+    AND NOT EXISTS (SELECT FROM puts p WHERE p.name = b.name) LIMIT $1::bigint"""
+_FORGET_PUTS = "DELETE FROM puts WHERE at < clock_timestamp() - make_interval(hours => 1)"
+_READ_AHEAD = 50
+_FRESH = 60.0
+_LONG = 300.0
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class Retention:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._plan: tuple[Keep, float, list[int], bool] | None = None
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool) -> Sweep:
+        if dry:
+            rows = await self._read(keep, None)
+            return Sweep(calls=len(rows), bytes=sum(row[1] for row in rows))
+        keys, more = await self._next(keep, limit)
+        ((number, weight, names),) = await self._pool.ask(
+            "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
+        )
+        swept = Sweep(calls=number, bytes=weight, more=more)
+        if names:
+            sized = await self._pool.ask("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
+            swept.artifacts += await self._remove_blobs(sized)
+        if not more:
+            await self._pool.ask(_FORGET_PUTS)
+            swept.artifacts += await self._remove_blobs(await self._pool.ask(_UNNAMED, limit))
+        return swept
+
+    async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
+        """Up to `limit` calls to remove, and whether there may be more."""
+        plan, self._plan = self._plan, None
+        if plan is None or plan[0] != keep or plan[1] < monotonic():
+            most = limit * _READ_AHEAD
+            rows = await self._read(keep, most)
+            plan = (keep, monotonic() + _FRESH, [row[0] for row in rows], len(rows) == most)
+        _, until, keys, cut = plan
+        going, rest = keys[:limit], keys[limit:]
+        if rest:
+            self._plan = (keep, until, rest, cut)
+        return going, len(going) == limit
+
+    async def _read(self, keep: Keep, most: int | None) -> list[Row]:
+        if keep.calls is keep.bytes is keep.thread_calls is keep.thread_bytes is None:
+            return await self._patiently(_AGED, keep.since, most) if keep.since is not None else []
+        return await self._patiently(
+            _OVER, keep.since, keep.calls, keep.bytes, keep.thread_calls, keep.thread_bytes, most
+        )
+
+    async def _patiently(self, sql: str, *params: float | None) -> list[Row]:
+        """A look at all ended calls may take longer than other statements."""
+
+        async def once() -> list[Row]:
+            async with self._pool.transaction() as connection:
+                limit = self._pool.server.timeout
+                await connection.script(f"SET LOCAL statement_timeout = {int(_LONG * 1000)}", limit=limit)
+                return await connection.run(sql, params, limit=_LONG)
+
+        return await self._pool.patiently(once)
+
+    async def _remove_blobs(self, sized: Sequence[Row]) -> int:
+        removed = 0
+        for names in _portions(sized):
+            removed += (await self._pool.ask("SELECT remove_blobs($1::text[])", names))[0][0]
+        return removed
+
+
+def _portions(sized: Sequence[Row]) -> Iterator[list[str]]:
+    """Names in groups whose bytes are removed in a moment."""
+    group: list[str] = []
+    total = 0
+    for name, size in sized:
+        if group and total + size > _MAX_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(name)
+        total += size
+    if group:
+        yield group

@@ -1,0 +1,198 @@
+"""`postgresql://`: the journal, artifacts and cached results in one schema of a database that many processes share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model import Event
+from clicket.ports import Append, CacheStats, Done, Found, Hear, Keep, Owner, Presence, Query, Stored, Sweep
+from clicket.stores.postgres.address import Address
+from clicket.stores.postgres.artifacts import Artifacts
+from clicket.stores.postgres.cache import Cache
+from clicket.stores.postgres.calls import Calls
+from clicket.stores.postgres.hints import Hints
+from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.owning import Owning
+from clicket.stores.postgres.pool import Pool, Server
+from clicket.stores.postgres.retention import Retention
+from clicket.stores.postgres.schema import prepare
+from clicket.stores.postgres.wire import Hopeless
+from clicket.stores.postgres.writer import Appender
+from clicket.stores.remote import GroupWriter, insist
+
+__all__ = ["PostgresStore"]
+
+
+class PostgresStore:
+    """`timeout`: seconds that a statement may take, and that an unreachable server is waited for. `pool`: connections beside
+    the one that writes and the one that listens."""
+
+    def __init__(self, url: str, *, durability: str = "process", timeout: float = 5.0, pool: int = 4) -> None:
+        self._server = Server(Address(url, timeout=timeout), timeout=timeout)
+        self.url = self._server.name
+        self.durability = durability
+        self.hear: Hear = _deaf
+        self.risks: list[str] = []
+        """What the server's settings put at risk, in words; known once the store is open."""
+        self._pool_size = pool
+        self._desk: _Desk | None = None
+
+    async def open(self, owner: Owner) -> None:
+        pool = Pool(self._server, self._pool_size)
+        try:
+            self.risks = await insist(self.url, self._server.timeout, self._prepare)
+            membership = Membership(pool, owner)
+            await membership.join()
+        except BaseException:
+            pool.close()
+            raise
+        self._desk = _Desk(self._server, pool, membership, self._tell)
+
+    def _tell(self, kind: str, key: int) -> None:
+        self.hear(kind, key)  # which may be set at any time
+
+    async def _prepare(self) -> list[str]:
+        try:
+            connection = await self._server.connect()
+        except Hopeless as lost:
+            raise _no_entry(self.url, lost) from lost
+        try:
+            return await prepare(self._server, connection, self.durability)
+        finally:
+            connection.close()
+
+    async def close(self) -> None:
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            await desk.close()
+
+    @property
+    def _open(self) -> _Desk:
+        if self._desk is None:
+            raise StoreUnavailable(f"{self.url} is closed.", url=self.url)
+        return self._desk
+
+    def append(self, change: Append, done: Done) -> None:
+        if self._desk is None:
+            done(change, StoreUnavailable(f"{self.url} is closed.", url=self.url))
+        else:
+            self._desk.writer.append(change, done)
+
+    # Reading.
+
+    async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
+        return await self._open.calls.load(id, thread, caller)
+
+    async def events(self, key: int, call_id: str, after: int) -> list[Event]:
+        return await self._open.calls.events(key, call_id, after, self._open.membership.id)
+
+    async def history(self, query: Query) -> list[Stored]:
+        return await self._open.calls.history(query)
+
+    # Owning.
+
+    async def renew(self) -> None:
+        desk = self._open
+        await desk.pool.patiently(desk.membership.renew)
+
+    async def owners(self) -> list[Presence]:
+        return await self._open.owning.owners()
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        return await self._open.owning.claim_orphans(tools, limit)
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        return await self._open.owning.claim_waiting(tools, limit)
+
+    async def claim(self, key: int) -> Stored | None:
+        return await self._open.owning.claim(key)
+
+    async def owned(self) -> list[int]:
+        return await self._open.owning.owned()
+
+    async def hand_back(self, keys: Sequence[int]) -> None:
+        await self._open.owning.hand_back(keys)
+
+    async def requests(self) -> list[int]:
+        return await self._open.owning.requests()
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        return await self._open.owning.hold(name, count, capacity)
+
+    # Artifacts.
+
+    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
+        await self._open.artifacts.put(name, chunks)
+
+    async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
+        return await self._open.artifacts.read(name, start, end)
+
+    # Cached results.
+
+    def cache_get(self, key: str, now: float, found: Found) -> None:
+        if self._desk is None:
+            found(None, StoreUnavailable(f"{self.url} is closed.", url=self.url))
+        else:
+            self._desk.cache.get(key, now, found)
+
+    async def cache_clear(self, tag: str | None) -> int:
+        return await self._open.cache.clear(tag)
+
+    async def cache_stats(self) -> CacheStats:
+        return await self._open.cache.stats()
+
+    async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
+        return await self._open.cache.sweep(now, max_bytes, limit)
+
+    # Retention.
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+        return await self._open.retention.sweep(keep, limit, dry=dry)
+
+    async def size(self) -> int:
+        sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+            WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""
+        return int((await self._open.pool.ask(sql))[0][0])
+
+
+class _Desk:
+    """All that an open store has."""
+
+    def __init__(self, server: Server, pool: Pool, membership: Membership, hear: Hear) -> None:
+        self.pool = pool
+        self.membership = membership
+        self.hints = Hints(server, hear)
+        self.appender = Appender(server, membership, self.hints)
+        self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
+        self.calls = Calls(pool)
+        self.owning = Owning(pool, membership, self.calls, self.hints)
+        self.artifacts = Artifacts(pool, membership)
+        self.cache = Cache(pool, membership)
+        self.retention = Retention(pool)
+        self.hints.start()
+
+    async def close(self) -> None:
+        await self.writer.drain()
+        await self.cache.drain()
+        with contextlib.suppress(ClicketError):
+            await self.owning.sign_off()
+        await self.hints.close()
+        self.appender.close()
+        self.pool.close()
+
+
+def _deaf(kind: str, key: int) -> None:
+    """Until somebody listens."""
+
+
+def _no_entry(url: str, lost: Hopeless) -> StoreUnavailable:
+    text = str(lost)
+    if "database" in text and "does not exist" in text:
+        advice = "Create it first (createdb), or name another."
+    elif "password" in text or "authentication" in text or "role" in text:
+        advice = "Check user and password in the URL, in PGPASSWORD or in ~/.pgpass."
+    else:
+        advice = "Check what the server's pg_hba.conf lets in, and the TLS options of the URL."
+    return StoreUnavailable(f"{url} lets nobody in: {text}. {advice}", url=url)

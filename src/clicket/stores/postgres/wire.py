@@ -1,0 +1,300 @@
+"""One connection, on the loop: libpq speaks the protocol, the loop waits for its socket, nothing blocks.
+
+libpq is driven directly, through `psycopg.pq`. A statement that is not answered in time costs the connection at once: nobody
+waits for a server that hangs. What it may still do with the statement is for the caller to think of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from psycopg import Error, pq
+from psycopg.adapt import Transformer
+
+from clicket.stores.remote import Lost
+
+__all__ = ["Connection", "Hopeless", "Param", "Refused", "Row"]
+
+Param = str | bytes | int | float | bool | Sequence[int] | Sequence[str] | None
+Row = tuple[Any, ...]
+
+# The server could not do it now, and did nothing; the same statement may succeed later.
+_LATER = {
+    "0A000": "the tables were changed",  # a prepared statement outlived a migration
+    "25006": "it takes no writes: it became a replica, or was set read-only",
+    "40001": "it could not put two transactions in an order",
+    "40P01": "two transactions waited for each other",
+    "53100": "its disk is full; free some space there",
+    "53200": "it is out of memory",
+    "53300": "it has no connection left; raise its max_connections, or give each store a smaller pool",
+    "55P03": "it waited too long for a lock",
+    "57014": "it did not finish the statement in time",
+    "57P01": "it is shutting down",
+    "57P02": "it is recovering from a crash of one of its processes",
+    "57P03": "it is starting up or shutting down",
+    "57P05": "it closed a connection that was idle",
+    "58030": "it cannot read or write its files",
+}
+# No patience helps against these; there is no code for them before a connection stands, only words.
+_NEVER = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "permission denied",
+    "not permitted to log in",
+    "does not support SSL",
+    "certificate",
+)
+_MOST_PREPARED = 200
+
+
+class Hopeless(Lost):
+    """The server does not want us, or there is none of that name: trying again does not help."""
+
+
+class Refused(Exception):
+    """The server answered with an error, and the statement had no effect."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """One statement at a time. `heard` is given the text of each notification."""
+
+    def __init__(self, pgconn: pq.abc.PGconn) -> None:
+        self.heard: Callable[[str], None] | None = None
+        self.left: Callable[[], None] | None = None
+        self.broken: Lost | None = None
+        self.silent = False
+        """Did it break because no answer came?"""
+        self._pg = pgconn
+        self._fd = pgconn.socket
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[pq.abc.PGresult] | None = None
+        self._results: list[pq.abc.PGresult] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._free: Callable[[], None] | None = None
+        self._prepared: dict[str, bytes] = {}
+        self._loader = Transformer()
+        pgconn.nonblocking = 1
+        self._loop.add_reader(self._fd, self._readable)
+
+    @classmethod
+    async def open(cls, attempts: Sequence[bytes], limit: float) -> Connection:
+        """The first address that lets us in. Raises `Lost`, or `Hopeless` when a server said no for good."""
+        trouble = Lost("there is no address to try")
+        for conninfo in attempts:
+            pgconn = pq.PGconn.connect_start(conninfo)
+            try:
+                async with asyncio.timeout(limit / len(attempts)):
+                    await _connected(pgconn)
+                return cls(pgconn)
+            except TimeoutError:
+                trouble = Lost(f"no answer within {limit:g} s")
+            except Lost as lost:
+                trouble = lost
+            except BaseException:
+                pgconn.finish()
+                raise
+            pgconn.finish()
+        raise trouble
+
+    @property
+    def busy(self) -> bool:
+        return self._answer is not None
+
+    async def run(self, sql: str, params: Sequence[Param] = (), *, limit: float) -> list[Row]:
+        """One statement, prepared once. Raises `Lost` or `Refused`. Who is cancelled leaves the connection busy."""
+        name = self._prepared.get(sql)
+        if name is None:
+            name = f"s{len(self._prepared)}".encode()
+            await self._ask(limit, self._pg.send_prepare, name, sql.encode())
+            self._prepared[sql] = name
+        values = [_encoded(param) for param in params]
+        formats = [int(type(param) is bytes) for param in params]
+        result = await self._ask(limit, self._pg.send_query_prepared, name, values, formats, pq.Format.BINARY)
+        self._loader.set_pgresult(result)
+        return self._loader.load_rows(0, result.ntuples, tuple)
+
+    async def script(self, sql: str, *, limit: float) -> None:
+        """Several statements without parameters, in one transaction unless they say otherwise."""
+        await self._ask(limit, self._pg.send_query, sql.encode())
+
+    @property
+    def worn(self) -> bool:
+        """Has it prepared more statements than a server should remember for one connection?"""
+        return len(self._prepared) > _MOST_PREPARED
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """Call back when the statement under way has ended, however it ended."""
+        self._free = call
+
+    def close(self, why: str = "the connection was closed") -> None:
+        """At once: a statement under way is left to the server."""
+        self._break(Lost(why))
+
+    async def _ask(self, limit: float, send: Callable[..., None], *args: Any) -> pq.abc.PGresult:
+        if self.broken is not None:
+            raise self.broken
+        assert self._answer is None, "one statement at a time"
+        answer = self._answer = self._loop.create_future()
+        self._results = []
+        self._timer = self._loop.call_later(limit, self._overdue, limit)
+        try:
+            send(*args)
+            if self._pg.flush():
+                self._loop.add_writer(self._fd, self._writable)
+        except Error as error:
+            self._break(Lost(_words(error)))
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            answer.add_done_callback(_note)  # nobody else will
+            raise
+
+    def _writable(self) -> None:
+        try:
+            if not self._pg.flush():
+                self._loop.remove_writer(self._fd)
+        except Error as error:
+            self._break(Lost(_words(error)))
+
+    def _readable(self) -> None:
+        pg = self._pg
+        try:
+            pg.consume_input()
+            while (note := pg.notifies()) is not None:
+                if self.heard is not None:
+                    self.heard(note.extra.decode(errors="replace"))
+            if self._answer is None:
+                return
+            while not pg.is_busy():
+                result = pg.get_result()
+                if result is None:
+                    self._answered()
+                    return
+                self._results.append(result)
+        except Error as error:
+            # The server's last words are kept before the line goes dead, if there were any.
+            self._break(
+                next((e for r in self._results if isinstance(e := _error(r), Lost)), None) or Lost(_words(error))
+            )
+
+    def _answered(self) -> None:
+        answer, self._answer = self._answer, None
+        results, self._results = self._results, []
+        error = next((e for e in map(_error, results) if e is not None), None)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pg.status != pq.ConnStatus.OK:
+            self._break(error if isinstance(error, Lost) else Lost("the connection broke off"))
+        if answer is not None and not answer.done():
+            if error is not None:
+                answer.set_exception(error)
+            elif results:
+                answer.set_result(results[-1])
+            else:
+                answer.set_exception(self.broken or Lost("the connection broke off"))
+        self._now_free()
+
+    def _now_free(self) -> None:
+        if self._free is not None:
+            call, self._free = self._free, None
+            call()
+
+    def _overdue(self, limit: float) -> None:
+        self.silent = True
+        self._break(Lost(f"no answer within {limit:g} s"))
+
+    def _break(self, why: Lost) -> None:
+        if self.broken is not None:
+            return
+        self.broken = why
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        self._pg.finish()
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(why)
+        self._now_free()
+        if self.left is not None:
+            self.left()
+
+
+async def _connected(pgconn: pq.abc.PGconn) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        if pgconn.status == pq.ConnStatus.BAD:
+            raise _no_entry(pgconn)
+        state = pgconn.connect_poll()
+        if state == pq.PollingStatus.OK:
+            return
+        if state == pq.PollingStatus.FAILED:
+            raise _no_entry(pgconn)
+        ready: asyncio.Future[None] = loop.create_future()
+        fd = pgconn.socket
+        reading = state == pq.PollingStatus.READING
+        (loop.add_reader if reading else loop.add_writer)(fd, _set, ready)
+        try:
+            await ready
+        finally:
+            (loop.remove_reader if reading else loop.remove_writer)(fd)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _note(answer: asyncio.Future[pq.abc.PGresult]) -> None:
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _no_entry(pgconn: pq.abc.PGconn) -> Lost:
+    text = " ".join(pgconn.get_error_message().split())
+    if "too many clients" in text or "connection slots" in text:
+        return Lost(f"{_LATER['53300']} ({text})")
+    return Hopeless(text) if any(words in text for words in _NEVER) else Lost(text.rstrip("."))
+
+
+def _error(result: pq.abc.PGresult) -> Exception | None:
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY):
+        return None
+    code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message).decode(errors="replace")
+    if code in _LATER:
+        return Lost(f"{_LATER[code]} ({message.strip()})")
+    if not code or code.startswith("08"):
+        return Lost(" ".join(message.split()) or "the connection broke off")
+    return Refused(code, " ".join(message.split()))
+
+
+def _words(error: Error) -> str:
+    return " ".join(str(error).split()).rstrip(".") or "the connection broke off"
+
+
+def _encoded(param: Param) -> bytes | None:
+    """As the server reads it; only bytes go as they are, everything else as text."""
+    if param is None or type(param) is bytes:
+        return param
+    if type(param) is str:
+        return param.encode()
+    if type(param) is bool:
+        return b"t" if param else b"f"
+    if isinstance(param, int | float):
+        return repr(param).encode()
+    return ("{" + ",".join(_element(each) for each in param) + "}").encode()
+
+
+def _element(value: int | str) -> str:
+    if type(value) is int:
+        return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

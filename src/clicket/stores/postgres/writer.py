@@ -1,0 +1,243 @@
+"""A group of appends is one call of one function: one round trip, one commit, an answer for each unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+
+import msgspec
+
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.ports import Append, Duplicate, Stale, Unstorable
+from clicket.stores.postgres.hints import Hints
+from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.pool import Server
+from clicket.stores.postgres.wire import Connection, Param, Refused, Row
+from clicket.stores.remote import Unit
+
+__all__ = ["Appender", "place_of"]
+
+_APPEND = """SELECT outcomes, followed FROM append(
+    $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea)"""
+_ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea)"
+_MAX_BYTES = 8 * 1024 * 1024
+_MAX_BODY = 256 * 1024 * 1024
+_MAX_PRIORITY = 2**63 - 1
+
+_encode = msgspec.json.Encoder().encode
+_Outcome = ClicketError | None
+
+
+class _Unit(msgspec.Struct, gc=False):
+    """A row of the function's `units`."""
+
+    id: str
+    place: str
+    thread: str
+    caller: str
+    tool: str
+    expect: int
+    last: int
+    fence: int
+    state: str
+    created_at: float
+    ended_at: float | None
+    waiting_for: str | None
+    request: bool
+    key: int
+    owned: bool
+    priority: int
+    size: int
+    artifacts: list[dict[str, str | int]] | None
+
+
+class _Use(msgspec.Struct, gc=False):
+    """A row of the function's `uses`."""
+
+    unit: int
+    key: str
+    hit: bool
+    now: float
+    size: int = 0
+    start: int = 0
+    tags: tuple[str, ...] | None = None
+    created_at: float = 0.0
+    expires_at: float = 0.0
+    accessed_at: float = 0.0
+
+
+class Appender:
+    """The writing connection; what `GroupWriter` asks of a backend."""
+
+    def __init__(self, server: Server, membership: Membership, hints: Hints) -> None:
+        self._server = server
+        self._membership = membership
+        self._hints = hints
+        self._connection: Connection | None = None
+
+    async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[_Outcome]:
+        outcomes: list[_Outcome] = [None] * len(units)
+        fit = []
+        for number, (change, body) in enumerate(units):
+            refusal = _refusal(change, body)
+            if refusal is None:
+                fit.append(number)
+            else:
+                outcomes[number] = refusal
+        # Rows are locked in one order by everybody; within a group only the order of one call's units can be seen.
+        fit.sort(key=lambda number: units[number][0].key if units[number][0].expect else 0)
+        for group in _portions(units, fit):
+            answers = await self._apply([units[number] for number in group], again)
+            for number, answer in zip(group, answers, strict=True):
+                outcomes[number] = answer
+        return outcomes
+
+    async def erase(self, creations: Sequence[Unit]) -> None:
+        for group in _portions(creations, range(len(creations))):
+            units = [creations[number] for number in group]
+            rows = [_row(change, body) for change, body in units]
+            bodies = b"".join(body for _, body in units)
+            await self._membership.run(self._send, _ERASE, _encode(rows).decode(), bodies)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _apply(self, units: Sequence[Unit], again: bool) -> list[_Outcome]:
+        rows = [_row(change, body) for change, body in units]
+        pieces = [body if row.size else b"" for row, (_, body) in zip(rows, units, strict=True)]
+        uses = _uses(units, pieces)
+        params: list[Param] = [
+            again,
+            _encode(rows).decode(),
+            _encode(uses).decode() if uses else None,
+            b"".join(pieces),
+        ]
+        try:
+            ((keys, followed),) = await self._membership.run(self._send, _APPEND, *params)
+        except Refused as refused:
+            if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
+                return [outcome for unit in units for outcome in await self._apply([unit], again)]
+            return [_not_stored(self._server, units[0][0], refused)]
+        for key in followed:
+            self._hints.post("events", key)
+        return [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
+
+    def _outcome(self, change: Append, key: int) -> _Outcome:
+        if key == -1:
+            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+        if key == 0:
+            return Stale(f"call {change.id} was changed by another writer")
+        if change.expect == 0:
+            change.key = key
+        if not change.owned and change.ended_at is None:
+            self._hints.post("work", key)
+        if change.request:
+            self._hints.post("request", key)
+        return None
+
+    async def _send(self, sql: str, *params: Param) -> list[Row]:
+        connection = self._connection
+        if connection is None or connection.broken is not None:
+            connection = self._connection = await self._server.connect()
+        try:
+            return await connection.run(sql, params, limit=self._server.limit)
+        finally:
+            self._server.judge(connection)
+
+
+@lru_cache(maxsize=4096)
+def place_of(thread: str, caller: str) -> str:
+    """Thread and caller in 16 bytes, as hex: names of any length must fit into one entry of an index."""
+    name = thread.encode()
+    return blake2b(b"%d:%b%b" % (len(name), name, caller.encode()), digest_size=16).hexdigest()
+
+
+def _refusal(change: Append, body: bytes) -> Unstorable | None:
+    """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
+    texts = [change.id, change.thread, change.caller, change.tool, change.waiting_for or ""]
+    texts += [name for name, _ in change.artifacts]
+    if change.cache is not None and change.cache.item is not None:
+        texts += [change.cache.key, *change.cache.item.tags]
+    try:
+        together = "".join(texts)
+        together.encode()
+    except UnicodeEncodeError as error:
+        return Unstorable(f"call {change.id!a} has a name that is no UTF-8: {error}")
+    if "\0" in together:
+        return Unstorable(f"call {change.id!r} has a name with a NUL, which PostgreSQL does not store")
+    if len(body) > _MAX_BODY:
+        return Unstorable(f"the events of call {change.id} take {len(body)} bytes at once, more than can be stored")
+    return None
+
+
+def _portions(units: Sequence[Unit], numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Groups that are no burden to the server, in order."""
+    group: list[int] = []
+    size = 0
+    for number in numbers:
+        change, body = units[number]
+        item = change.cache.item if change.cache is not None else None
+        weight = len(body) + (len(item.body) if item is not None else 0)
+        if group and size + weight > _MAX_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(number)
+        size += weight
+    if group:
+        yield group
+
+
+def _row(change: Append, body: bytes) -> _Unit:
+    return _Unit(
+        id=change.id,
+        place=place_of(change.thread, change.caller) if change.expect == 0 else "",
+        thread=change.thread,
+        caller=change.caller,
+        tool=change.tool,
+        expect=change.expect,
+        last=change.expect + len(change.events),
+        fence=change.fence,
+        state=change.state.value,
+        created_at=change.created_at,
+        ended_at=change.ended_at,
+        waiting_for=change.waiting_for,
+        request=change.request,
+        key=change.key,
+        owned=change.owned,
+        priority=max(-_MAX_PRIORITY, min(change.priority, _MAX_PRIORITY)),
+        size=len(body) if change.events else 0,
+        artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
+    )
+
+
+def _uses(units: Sequence[Unit], pieces: list[bytes]) -> list[_Use]:
+    """What the units do with the cache, by key; bodies of items are added to `pieces`."""
+    start = sum(map(len, pieces)) + 1
+    uses = []
+    for number, (change, _) in enumerate(units, start=1):
+        used = change.cache
+        if used is None:
+            continue
+        now = change.ended_at or change.created_at
+        item = used.item
+        if item is None or used.hit:
+            uses.append(_Use(number, used.key, used.hit, now))
+            continue
+        times = (item.created_at, item.expires_at, item.accessed_at)
+        uses.append(_Use(number, used.key, False, now, len(item.body), start, item.tags, *times))
+        pieces.append(item.body)
+        start += len(item.body)
+    return sorted(uses, key=lambda use: use.key)
+
+
+def _not_stored(server: Server, change: Append, refused: Refused) -> ClicketError:
+    if refused.code[:2] in ("22", "23", "54"):  # data, constraints and limits: its own fault
+        return Unstorable(f"call {change.id} cannot be stored: {refused} ({refused.code})")
+    return StoreUnavailable(
+        f"{server.name}: the server refused the write: {refused} ({refused.code}). Look whether its tables are as clicket "
+        "made them.",
+        url=server.name,
+        code=refused.code,
+    )

@@ -1,0 +1,83 @@
+"""Artifacts as strings named by the hash of their content. A name that is not a hash never reaches the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+from clicket.bridge import Workers
+from clicket.errors import NotFound, StoreUnavailable
+from clicket.ports import Unstorable
+from clicket.stores.redis.door import Door
+
+__all__ = ["Artifacts"]
+
+_NAME = re.compile(r"sha256-[0-9a-f]{64}")
+_PIECE = 1024 * 1024
+_MOST = 512 * 1024 * 1024
+"""Bytes of one string in Redis."""
+
+
+class Artifacts:
+    """Written and read in pieces, so that no answer takes long and no writer waits for it."""
+
+    def __init__(self, door: Door, workers: Workers) -> None:
+        self._door = door
+        self._workers = workers
+
+    async def put(self, name: str, chunks: Sequence[bytes]) -> None:
+        if await self._door.write("artifact_find", {"name": _checked(name)}):
+            return
+        pieces = _pieces(chunks)
+        part, size = uuid4().hex, 0
+        while True:
+            # Those that wait in a file are read in a thread.
+            piece = next(pieces, b"") if type(chunks) is list else await self._workers.run(lambda: next(pieces, b""))
+            if not piece:
+                break
+            if size + len(piece) > _MOST:
+                raise Unstorable(
+                    f"{self._door.url}: a result has over {_MOST} bytes, and a string of Redis takes no more. "
+                    "Keep such results in a file of your own, or use another store."
+                )
+            await self._door.write("artifact_part", {"part": part, "offset": size}, piece)
+            size += len(piece)
+        if not await self._door.write("artifact_keep", {"part": part, "name": name, "size": size}):
+            raise StoreUnavailable(f"{self._door.url}: pieces of an artifact got lost while it was written. Try again.")
+
+    async def read(self, name: str, start: int, end: int | None) -> bytes:
+        _checked(name)
+        pieces: list[bytes] = []
+        while True:
+            stop = start + _PIECE if end is None else min(end, start + _PIECE)
+            there, piece, size = await self._door.read(
+                "artifact_read", {"name": name, "start": start, "stop": stop - 1}
+            )
+            if not there:
+                raise NotFound(f"there is no artifact {name!r}; it may have been swept with its call.")
+            pieces.append(piece)
+            start = stop
+            if start >= size or (end is not None and start >= end):
+                return b"".join(pieces)
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise NotFound(f"{name!r} is not the name of an artifact; names look like sha256-… with 64 hex digits.")
+    return name
+
+
+def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of a size that one question carries well."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        for at in range(0, len(chunk), _PIECE):
+            waiting.append(chunk[at : at + _PIECE])
+            size += len(waiting[-1])
+            if size >= _PIECE:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    if size:
+        yield b"".join(waiting)

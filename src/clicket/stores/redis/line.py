@@ -1,0 +1,175 @@
+"""Connections. Commands go out together and as many answers come back in time, or the connection is dropped: `Lost`.
+
+redis-py packs, sends and parses. Its client is left aside: a command through it costs three times what it costs here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.stores.redis.address import Address
+from clicket.stores.remote import Lost
+
+__all__ = ["Command", "Line", "Lines", "packed", "refusal"]
+
+Command = bytes
+"""As it goes over the line."""
+_TRANSIENT = ("LOADING", "BUSY ", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNBLOCKED")
+_MAX_LINES = 8
+
+
+def packed(*words: bytes) -> Command:
+    """A command as Redis reads it. redis-py's own way to it is made for words of any kind, and takes ten times as long."""
+    return b"".join((b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)))
+
+
+class Line:
+    """One connection, for one conversation at a time. `greet` is asked whenever it has been connected anew."""
+
+    def __init__(
+        self, address: Address, timeout: float, greet: Callable[[Line], Awaitable[None]] | None = None
+    ) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._greet = greet
+        self._connection: Any = address.pool.make_connection()
+
+    async def connect(self) -> None:
+        if not self._connection.is_connected:
+            await self._connection.connect()
+            if self._greet is not None:
+                await self._greet(self)
+
+    async def ask(self, commands: Sequence[Command]) -> list[Any]:
+        """The answers in their order; an error that the server gave for one is among them."""
+        connection = self._connection
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self.connect()
+                await connection.send_packed_command(b"".join(commands), check_health=False)
+                answers: list[Any] = []
+                for _ in commands:
+                    try:
+                        answers.append(await connection.read_response())
+                    except ResponseError as error:
+                        answers.append(error)
+                return answers
+        except BaseException as error:
+            await self.drop()
+            trouble = self._translated(error)
+            if trouble is error:
+                raise
+            raise trouble from error
+
+    async def listen(self, patience: float) -> Any:
+        """What the server says unasked; None when it was silent for `patience` seconds."""
+        try:
+            return await self._connection.read_response(timeout=patience, disconnect_on_error=False)
+        except BaseException as error:
+            await self.drop()
+            trouble = self._translated(error)
+            if trouble is error:
+                raise
+            raise trouble from error
+
+    async def say(self, *words: bytes) -> None:
+        """Send, and leave the answer to `listen`."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self.connect()
+                await self._connection.send_packed_command(packed(*words), check_health=False)
+        except BaseException as error:
+            await self.drop()
+            trouble = self._translated(error)
+            if trouble is error:
+                raise
+            raise trouble from error
+
+    async def drop(self) -> None:
+        writer = getattr(self._connection, "_writer", None)
+        if writer is not None:
+            writer.transport.abort()  # what was not sent yet must not be sent now, nor waited for
+        with contextlib.suppress(RedisError, OSError):
+            await self._connection.disconnect(nowait=True)
+
+    def _translated(self, error: BaseException) -> BaseException:
+        if isinstance(error, AuthenticationError):
+            return StoreUnavailable(
+                f"{self._address.url} refused to let us in: {error}. Look at the user and the password in the URL of the store.",
+                url=self._address.url,
+            )
+        if isinstance(error, TimeoutError | RedisTimeout):
+            return Lost(f"no answer within {self._timeout:g} s")
+        if isinstance(error, ResponseError):
+            return refusal(self._address.url, error)
+        if isinstance(error, RedisError | OSError | EOFError):
+            return Lost(str(error) or type(error).__name__)
+        return error
+
+
+class Lines:
+    """A few connections for whoever asks. One that broke makes all idle ones suspect: the server may have been restarted."""
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._free = asyncio.Semaphore(_MAX_LINES)
+        self._idle: list[Line] = []
+        self._closed = False
+
+    async def ask(self, commands: Sequence[Command]) -> list[Any]:
+        async with self._free:
+            line = self._idle.pop() if self._idle else Line(self._address, self._timeout)
+            try:
+                answers = await line.ask(commands)
+            except Lost:
+                await self._drop_idle()
+                raise
+            if self._closed:
+                await line.drop()
+            else:
+                self._idle.append(line)
+            return answers
+
+    async def _drop_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for line in idle:
+            await line.drop()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._drop_idle()
+
+
+def refusal(url: str, error: ResponseError) -> ClicketError | Lost:
+    """The server's complaint in words that say what to do; `Lost` if it is worth asking again soon."""
+    text = str(error)
+    named = type(error).__name__
+    if text.startswith(_TRANSIENT) or named in (
+        "ReadOnlyError",
+        "BusyLoadingError",
+        "MasterDownError",
+        "TryAgainError",
+    ):
+        return Lost(text or named)
+    if named == "OutOfMemoryError" or text.startswith("OOM") or "maxmemory" in text:
+        advice = (
+            "The server's memory is full (maxmemory): nothing was written. Give it more, or remove calls with `clicket gc`; "
+            "clicket goes on by itself."
+        )
+    elif named == "NoPermissionError" or text.startswith("NOPERM"):
+        advice = "The user in the URL may not do that: it needs EVALSHA, SCRIPT, and read and write access to the store's keys."
+    elif text.startswith(("MISCONF", "NOWRITE")):
+        advice = "The server cannot save to its disk, and takes no writes until it can: look at its log."
+    elif named in ("MovedError", "AskError") or text.startswith(("MOVED", "ASK", "CROSSSLOT")):
+        advice = "This is a node of a cluster: put the address of the node that has the store's keys into the URL."
+    else:
+        advice = "Nothing was written; look at the server's log."
+    return StoreUnavailable(f"{url}: {text or named}. {advice}", url=url, redis=named)

@@ -1,0 +1,98 @@
+-- Where a call is listed, and how it vanishes from everywhere. `facts` are what its lists are made of.
+local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts'}
+
+local function padded(key)
+  return string.format('%016d', key) -- in the order of keys where scores are equal
+end
+
+local function identity(id, thread, caller)
+  -- Lengths make it unambiguous, whatever the names hold. The list of ids has a key after each.
+  return id .. '\0' .. #thread .. ':' .. thread .. #caller .. ':' .. caller .. '\0'
+end
+
+local function facts_of(key)
+  local row = try('HMGET', base .. 'call:' .. key, unpack(FACTS))
+  if not row.err and row[1] then
+    local facts = {}
+    for n, name in ipairs(FACTS) do
+      facts[name] = row[n] or ''
+    end
+    return facts
+  end
+  local kept = call('HGET', base .. 'tombs', key) -- its own keys have expired, or were spoiled
+  return kept and cmsgpack.unpack(kept)
+end
+
+local function weigh(thread, bytes, calls)
+  -- Retention counts ended calls and their bytes, in all and by thread.
+  call('HINCRBY', meta, 'ended_bytes', bytes)
+  call('ZINCRBY', base .. 'thread_bytes', bytes, thread)
+  if calls ~= 0 and tonumber(call('ZINCRBY', base .. 'thread_calls', calls, thread)) <= 0 then
+    call('ZREM', base .. 'thread_calls', thread)
+    call('ZREM', base .. 'thread_bytes', thread)
+  end
+end
+
+local function hold_for(key, owner, tool, priority)
+  -- A live call is either somebody's, or waits in the line of its tool.
+  if owner == '' then
+    call('ZADD', base .. 'waiting:' .. tool, -priority, padded(key))
+  else
+    call('ZADD', base .. 'live:' .. owner, key, key)
+  end
+end
+
+local function let_go(key, owner, tool, requested)
+  if owner == '' then
+    call('ZREM', base .. 'waiting:' .. tool, padded(key))
+  else
+    call('ZREM', base .. 'live:' .. owner, key)
+    if requested then
+      call('SREM', base .. 'requests:' .. owner, key)
+    end
+  end
+end
+
+local function forget(key)
+  -- Remove a call. Answers its bytes and how many artifacts went with it.
+  local facts, artifacts = facts_of(key), 0
+  call('DEL', base .. 'call:' .. key, base .. 'events:' .. key)
+  call('ZREM', base .. 'all', key)
+  call('ZREM', base .. 'active', key)
+  call('ZREM', base .. 'ended', padded(key))
+  call('HDEL', base .. 'tombs', key)
+  if not facts then
+    return 0, 0
+  end
+  call('ZREM', base .. 'ids', identity(facts.id, facts.thread, facts.caller) .. key)
+  for _, name in ipairs({'thread', 'tool', 'state', 'caller'}) do
+    call('ZREM', base .. name .. ':' .. facts[name], key)
+  end
+  local bytes = tonumber(facts.bytes) or 0
+  if facts.ended ~= '' then
+    call('ZREM', base .. 'thread_ended:' .. facts.thread, padded(key))
+    weigh(facts.thread, -bytes, -1)
+  else
+    let_go(key, facts.owner, facts.tool, true)
+  end
+  for name in string.gmatch(facts.artifacts, '%S+') do
+    local uses = base .. 'uses:' .. name
+    call('SREM', uses, key)
+    if call('EXISTS', uses) == 0 and not call('ZSCORE', base .. 'recent', name) then
+      call('HINCRBY', meta, 'artifact_bytes', -call('STRLEN', base .. 'artifact:' .. name))
+      artifacts = artifacts + call('DEL', base .. 'artifact:' .. name)
+    end
+  end
+  return bytes, artifacts
+end
+
+local function find(id, thread, caller)
+  -- The key of this very call, if there is one.
+  local whole = identity(id, thread, caller)
+  for _, member in ipairs(call('ZRANGEBYLEX', base .. 'ids', '[' .. whole, '(' .. string.sub(whole, 1, -2) .. '\1')) do
+    local key = string.match(member, '^%d+$', #whole + 1)
+    if key then
+      return tonumber(key)
+    end
+  end
+end

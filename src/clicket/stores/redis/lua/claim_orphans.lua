@@ -1,0 +1,64 @@
+-- Take calls whose owner is dead, oldest first. `dead`: {owner, its last renewal as the asker saw it, where to go on}.
+-- At most `budget` calls are looked at. Answers the calls, and for each owner where to go on (-1: no more).
+local before = ask.again and answered()
+if before then
+  return {before, {}}
+end
+
+local tools = {}
+for _, tool in ipairs(ask.tools) do
+  tools[tool] = true
+end
+local found, ends, agreed, budget = {}, {}, {}, ask.budget
+for n, dead in ipairs(ask.dead) do
+  local owner, seen, from = dead[1], dead[2], dead[3]
+  ends[n] = -1
+  agreed[n] = seen == '' or (call('HGET', meta, 'renewed:' .. owner) or seen) == seen
+  if agreed[n] then
+    for _, name in ipairs(call('SMEMBERS', base .. 'held:' .. owner)) do
+      call('HDEL', base .. 'holds:' .. name, owner)
+      hear('slot', 0)
+    end
+    call('DEL', base .. 'held:' .. owner)
+    local matches = 0
+    while #ask.tools > 0 and matches < ask.limit do
+      if budget <= 0 then
+        ends[n] = tonumber(from)
+        break
+      end
+      local keys = call('ZRANGEBYSCORE', base .. 'live:' .. owner, '(' .. from, '+inf', 'LIMIT', 0, 100)
+      if #keys == 0 then
+        break
+      end
+      for _, key in ipairs(keys) do
+        from, budget = key, budget - 1
+        local tool = try('HGET', base .. 'call:' .. key, 'tool')
+        if type(tool) == 'table' or not tool then
+          call('ZREM', base .. 'live:' .. owner, key)
+        elseif tools[tool] then
+          found[#found + 1] = {tonumber(key), tostring(owner)}
+          matches = matches + 1
+          if matches == ask.limit then
+            break
+          end
+        end
+      end
+    end
+  end
+end
+
+table.sort(found, function(a, b) return a[1] < b[1] end)
+local taken = {}
+for n = 1, math.min(#found, ask.limit) do
+  if take(found[n][1], found[n][2]) then
+    taken[#taken + 1] = found[n]
+  end
+end
+for n, dead in ipairs(ask.dead) do
+  if agreed[n] and call('EXISTS', base .. 'live:' .. dead[1]) == 0 then
+    call('HDEL', meta, 'owner:' .. dead[1], 'renewed:' .. dead[1], 'generation:' .. dead[1])
+    call('DEL', base .. 'requests:' .. dead[1])
+    call('SREM', base .. 'owners', dead[1])
+  end
+end
+return {hand_out(taken), ends}

@@ -1,0 +1,12 @@
+-- Remove a call that consists of exactly this unit.
+local key = find(ask.id, ask.thread, ask.caller)
+if not key then
+  return 0
+end
+local row = call('HMGET', base .. 'call:' .. key, 'seq', 'created')
+local found = call('XRANGE', base .. 'events:' .. key, '-', '+', 'COUNT', 2)
+if tonumber(row[1]) == ask.last and row[2] == ask.created and #found == 1 and found[1][2][2] == ARGV[2] then
+  forget(key)
+  return 1
+end
+return 0

@@ -1,0 +1,90 @@
+-- Calls that match, the newest first, along the shortest list that has them all. A step looks at no more than `budget` of
+-- them and hands out no more than `limit`. Answers: calls, keys of calls that are gone, that list, and where to go on.
+local MOST = 10000 -- of keys that are gathered and sorted, as the list of ids is not in their order
+
+local walk = base .. 'all'
+local least = call('ZCARD', walk)
+local function consider(name, given)
+  if given then
+    local count = call('ZCARD', base .. name)
+    if count < least then
+      walk, least = base .. name, count
+    end
+  end
+end
+consider('thread:' .. (ask.thread or ''), ask.thread)
+consider('tool:' .. (ask.tool or ''), ask.tool)
+consider('state:' .. (ask.state or ''), ask.state and not ask.active) -- those of live calls have no lists
+consider('caller:' .. (ask.caller or ''), ask.caller ~= '' and ask.caller)
+consider('active', ask.active)
+
+local gathered
+if ask.prefix then
+  local from, to = '[' .. ask.prefix, '[' .. ask.prefix .. '\255'
+  local count = call('ZLEXCOUNT', base .. 'ids', from, to)
+  if count <= least and count <= MOST then
+    walk, gathered = base .. 'ids', {}
+    for _, member in ipairs(call('ZRANGEBYLEX', walk, from, to)) do
+      local key = tonumber(string.match(member, '%d+$'))
+      if key and key < ask.before then
+        gathered[#gathered + 1] = key
+      end
+    end
+    table.sort(gathered, function(a, b) return a > b end)
+  end
+end
+
+local oldest = 0
+if ask.since then
+  -- No call that is older by key than the first one of each later hour was made since.
+  oldest = ask.before
+  local hours, since = call('HGETALL', base .. 'hours'), math.floor(tonumber(ask.since) / 3600)
+  for n = 1, #hours, 2 do
+    if tonumber(hours[n]) >= since then
+      oldest = math.min(oldest, tonumber(hours[n + 1]))
+    end
+  end
+end
+
+local at, position = ask.before, 0
+local function next_keys()
+  if not gathered then
+    return call('ZREVRANGEBYSCORE', walk, '(' .. string.format('%.0f', at), oldest, 'LIMIT', 0, 50)
+  end
+  local keys = {}
+  for n = position + 1, math.min(position + 50, #gathered) do
+    keys[#keys + 1] = gathered[n]
+  end
+  position = position + #keys
+  return keys
+end
+
+local function matches(row)
+  return (not ask.thread or row[2] == ask.thread) and (not ask.tool or row[3] == ask.tool)
+    and (not ask.state or row[4] == ask.state) and (not ask.caller or row[5] == ask.caller)
+    and (not ask.active or (row[7] or '') == '') and (not ask.since or (tonumber(row[6]) or 0) >= tonumber(ask.since))
+    and (not ask.prefix or string.sub(row[1] or '', 1, #ask.prefix) == ask.prefix)
+end
+
+local rows, gone, size, looked = {}, {}, 0, 0
+while true do
+  local keys = next_keys()
+  if #keys == 0 then
+    return {rows, gone, walk, 0}
+  end
+  for _, key in ipairs(keys) do
+    at, looked = tonumber(key), looked + 1
+    local row = try('HMGET', base .. 'call:' .. key, 'id', 'thread', 'tool', 'state', 'caller', 'created', 'ended', 'bytes')
+    if row.err then
+      rows[#rows + 1] = row_of(at)
+    elseif not row[1] then
+      gone[#gone + 1] = at
+    elseif matches(row) then
+      rows[#rows + 1] = row_of(at)
+      size = size + (tonumber(row[8]) or 0)
+    end
+    if #rows == ask.limit or looked == ask.budget or size > 4194304 then
+      return {rows, gone, walk, at}
+    end
+  end
+end

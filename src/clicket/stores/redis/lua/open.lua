@@ -1,0 +1,26 @@
+-- Make the store, or look whether it is one of ours, and register an owner. It may be said twice with one ticket.
+if call('EXISTS', meta) == 0 then
+  for _, name in ipairs({'all', 'owners', 'ended', 'cached', 'tombs'}) do
+    if call('EXISTS', base .. name) == 1 then
+      return {'foreign', base .. name}
+    end
+  end
+  call('HSET', meta, 'program', 'clicket', 'schema', ask.schema, 'store', ask.store)
+end
+local mark = try('HMGET', meta, 'program', 'schema', 'store')
+if mark.err or mark[1] ~= 'clicket' or not mark[2] or not mark[3] then
+  return {'foreign', meta}
+end
+if tonumber(mark[2]) ~= ask.schema then
+  return {'schema', mark[2]}
+end
+local ticket = base .. 'ticket:' .. ask.ticket
+local id = call('GET', ticket)
+if not id then
+  id = call('HINCRBY', meta, 'owners', 1)
+  call('SET', ticket, id, 'PX', 600000)
+end
+local stamp = now()
+call('HSET', meta, 'owner:' .. id, ask.owner, 'renewed:' .. id, stamp, 'generation:' .. id, ask.generation)
+call('SADD', base .. 'owners', id)
+return {'open', mark[3], tostring(id), stamp}

@@ -1,0 +1,3 @@
+if call('HGET', meta, 'store') ~= ask.store then
+  return 'lost'
+end

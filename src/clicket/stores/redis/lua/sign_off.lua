@@ -1,0 +1,9 @@
+-- The owner leaves: it holds no slots, and nothing is left of it.
+for _, name in ipairs(call('SMEMBERS', base .. 'held:' .. ask.me)) do
+  call('HDEL', base .. 'holds:' .. name, ask.me)
+  hear('slot', 0)
+end
+call('DEL', base .. 'held:' .. ask.me, base .. 'requests:' .. ask.me)
+call('HDEL', meta, 'owner:' .. ask.me, 'renewed:' .. ask.me, 'generation:' .. ask.me)
+call('SREM', base .. 'owners', ask.me)
+return 1

@@ -1,0 +1,85 @@
+"""Who is dead? The server's clock decides over leases; whose process is gone from this host needs none.
+
+The server's clock is a date, and dates get set. A leap is seen by comparing it with our own monotonic clock: after one, leases
+are not judged until every owner has had the time to renew itself by the new date.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from clicket.ports import Owner, Presence
+from clicket.stores.liveness import process_gone
+from clicket.stores.redis.door import Door
+
+__all__ = ["Coroner", "Death"]
+
+logger = logging.getLogger("clicket.stores.redis")
+
+_LEAP = 2.0
+_owner = msgspec.json.Decoder(Owner)
+
+Death = tuple[int, str]
+"""An owner, and its last renewal as it was seen when its lease was found to have run out; empty: its process is gone."""
+
+
+class Coroner:
+    """`started`: the server's time when the store was opened, between our `before` and now."""
+
+    def __init__(self, door: Door, started: float, before: float) -> None:
+        self._door = door
+        self._early, self._late = started - monotonic(), started - before
+        self._wait_until = 0.0
+
+    async def presences(self) -> list[Presence]:
+        return [
+            Presence(id=id, owner=owner, alive=death is None, mine=id == self._door.me)
+            for id, owner, death in await self._look()
+        ]
+
+    async def deaths(self) -> list[Death]:
+        return [death for _, _, death in await self._look() if death is not None]
+
+    def judge(self, id: int, record: bytes, renewed: bytes, now: float) -> tuple[Owner, Death | None]:
+        """An owner, and its death if it is dead."""
+        try:
+            owner, stamp = _owner.decode(record), float(renewed)
+        except ValueError:  # not of our making: nobody can say that it lives
+            return Owner(host="", boot="", pid=0, started="", lease=0.0), (id, renewed.decode(errors="replace"))
+        if id == self._door.me:
+            return owner, None
+        if process_gone(owner):
+            return owner, (id, "")
+        if now > stamp + owner.lease and monotonic() >= self._wait_until:
+            return owner, (id, renewed.decode())
+        return owner, None
+
+    async def _look(self) -> list[tuple[int, Owner, Death | None]]:
+        before = monotonic()
+        told, found = await self._door.read("owners", {})
+        now = float(told)
+        owners: list[tuple[int, Any, Any]] = [(int(id), *rest) for id, *rest in found]
+        self.check_clock(now, before, max((_lease(record) for _, record, _ in owners), default=0.0))
+        return [(id, *self.judge(id, record, renewed, now)) for id, record, renewed in sorted(owners)]
+
+    def check_clock(self, now: float, before: float, lease: float) -> None:
+        """`now` was read on the server between `before` and this moment; so was the last one."""
+        early, late = now - monotonic(), now - before
+        if early > self._late + _LEAP or late < self._early - _LEAP:
+            logger.warning(
+                "%s: the server's date leapt by about %.0f s; owners are not judged by their leases for %.0f s",
+                self._door.url, early - self._early, lease,
+            )  # fmt: skip
+            self._wait_until = monotonic() + lease
+        self._early, self._late = early, late
+
+
+def _lease(record: bytes) -> float:
+    try:
+        return _owner.decode(record).lease
+    except ValueError:
+        return 0.0

@@ -1,0 +1,92 @@
+"""What is kept of ended calls, and what goes: the oldest end first, a few at a time, so that writers get through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+from clicket.ports import Keep, Sweep
+from clicket.stores.redis.door import Door
+
+__all__ = ["count_over", "sweep", "totals"]
+
+_STEP = 50
+_PEEK = 500
+_YOUNG = 3600.0
+"""Seconds after which an artifact that no call came to name is given up."""
+
+
+async def sweep(door: Door, keep: Keep, limit: int) -> Sweep:
+    swept = Sweep()
+    while swept.calls < limit:
+        step = min(_STEP, limit - swept.calls)
+        calls, size, artifacts = await door.write("sweep", {**_bounds(keep), "limit": step, "young": _YOUNG})
+        swept.calls += calls
+        swept.bytes += size
+        swept.artifacts += artifacts
+        if calls < step:
+            return swept
+    swept.more = True
+    return swept
+
+
+async def count_over(door: Door, keep: Keep) -> Sweep:
+    """All that would go, found by walking the same lists in the same order."""
+    told = await totals(door, keep)
+    calls, size = told["ended"], told["ended_bytes"]
+    gone: dict[int, int] = {}
+    threads: Counter[str] = Counter()
+    thread_bytes: Counter[str] = Counter()
+    async for key, ended_at, weight, thread in _walk(door, "ended"):
+        old = keep.since is not None and ended_at < keep.since
+        if not (old or _over(calls, keep.calls) or _over(size, keep.bytes)):
+            break
+        gone[key] = weight
+        calls, size = calls - 1, size - weight
+        threads[thread] += 1
+        thread_bytes[thread] += weight
+    for thread, (count, weighed) in told["threads"].items():
+        count, weighed = count - threads[thread], weighed - thread_bytes[thread]  # noqa: PLW2901  # what is left of them
+        async for key, _, weight, _ in _walk(door, f"thread_ended:{thread}"):
+            if not (_over(count, keep.thread_calls) or _over(weighed, keep.thread_bytes)):
+                break
+            if key not in gone:
+                gone[key] = weight
+                count, weighed = count - 1, weighed - weight  # noqa: PLW2901  # the same
+    return Sweep(calls=len(gone), bytes=sum(gone.values()))
+
+
+async def totals(door: Door, keep: Keep | None = None) -> dict[str, Any]:
+    """What the server counts: calls, bytes, the cache's figures, and threads that have more than they may."""
+    bounds = _bounds(keep) if keep is not None else {}
+    ended, calls, items, counted, threads = await door.read("totals", bounds)
+    names = ("ended_bytes", "artifact_bytes", "cache_bytes", "hits", "misses", "evictions")
+    numbers = {name: int(value or 0) for name, value in zip(names, counted, strict=True)}
+    over = {name.decode(errors="replace"): (int(float(count)), int(float(size))) for name, count, size in threads}
+    return {**numbers, "ended": ended, "calls": calls, "items": items, "threads": over}
+
+
+async def _walk(door: Door, list: str) -> AsyncIterator[tuple[int, float, int, str]]:
+    start = 0
+    while True:
+        found = await door.read("peek", {"list": list, "start": start, "count": _PEEK})
+        for key, ended_at, weight, thread in found:
+            yield key, float(ended_at or 0), int(weight), thread.decode(errors="replace")
+        start += len(found)
+        if len(found) < _PEEK:
+            return
+
+
+def _over(value: int, bound: int | None) -> bool:
+    return bound is not None and value > bound
+
+
+def _bounds(keep: Keep) -> dict[str, Any]:
+    """Bounds that are set; numbers of bytes may be beyond what msgpack and Lua hold exactly, and are none then."""
+    named = ("calls", "bytes", "thread_calls", "thread_bytes")
+    given = {name: getattr(keep, name) for name in named if getattr(keep, name) is not None}
+    bounds: dict[str, Any] = {name: value for name, value in given.items() if value < 2**53}
+    if keep.since is not None:
+        bounds["since"] = repr(keep.since)
+    return bounds

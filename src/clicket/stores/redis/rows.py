@@ -1,0 +1,52 @@
+"""What scripts hand out becomes calls again. What somebody else wrote into the server is shown as damaged and stops nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clicket.model import load_call
+from clicket.ports import CacheItem, Stored
+
+__all__ = ["cache_item", "stored"]
+
+_tags = msgspec.json.Decoder(tuple[str, ...])
+
+
+def stored(row: list[Any]) -> Stored:
+    """`{key, id, fence, claims, owner, units, taken from}`; units may be a complaint instead."""
+    key, id, fence, claims, owner, units = row[:6]
+    taken_from = row[6] if len(row) > 6 else b""
+    name = id.decode(errors="backslashreplace")
+    call = Stored(key=key, fence=0, claims=0, owner=None, events=[], id=name)
+    if isinstance(units, bytes):
+        call.damaged = f"not stored as clicket does: {units.decode(errors='replace')}"
+        return call
+    try:
+        id.decode()
+        call.fence, call.claims = int(fence), int(claims)
+        call.owner = int(owner) if owner else None
+        call.taken_from = int(taken_from) if taken_from else None
+    except ValueError as error:
+        call.damaged = f"a field is not what clicket writes: {error}"
+        return call
+    call.events, call.damaged = load_call(name, units)
+    return call
+
+
+def cache_item(key: str, row: list[Any]) -> CacheItem | None:
+    """None if it is not there, or not of our making."""
+    body, tags, created, expires, accessed, count = row
+    try:
+        return CacheItem(
+            key=key,
+            body=body,
+            tags=_tags.decode(tags),
+            created_at=float(created),
+            expires_at=float(expires),
+            accessed_at=float(accessed),
+            access_count=int(count),
+        )
+    except (TypeError, ValueError):  # msgspec's errors are ValueErrors
+        return None

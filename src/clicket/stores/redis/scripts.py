@@ -1,0 +1,62 @@
+"""The scripts: what runs on the server. Each is put together from its parts once, and known to the server by its hash."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+
+import msgspec
+
+from clicket.stores.redis.line import Command, packed
+
+__all__ = ["NAMES", "Script", "script"]
+
+_READS = "no-writes"  # answered also when the server's memory is full
+_SMALL = "allow-oom"  # what frees memory, or keeps an owner alive, is done also then
+_WRITES = ""
+
+_PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "open": (_WRITES, ()),
+    "append": (_WRITES, ("write", "calls", "cache", "cache_use")),
+    "erase": (_SMALL, ("write", "calls")),
+    "load": (_READS, ("read", "rows")),
+    "events": (_READS, ("read",)),
+    "history": (_READS, ("read", "rows")),
+    "forget": (_SMALL, ("write", "calls")),
+    "renew": (_SMALL, ("write",)),
+    "owners": (_READS, ("read",)),
+    "claim_orphans": (_WRITES, ("write", "rows", "calls", "take")),
+    "claim_waiting": (_WRITES, ("write", "rows", "calls", "take")),
+    "claim": (_WRITES, ("write", "rows", "calls", "take")),
+    "hand_back": (_SMALL, ("write", "calls")),
+    "sign_off": (_SMALL, ("write",)),
+    "keys": (_READS, ("read",)),
+    "hold": (_SMALL, ("write",)),
+    "artifact_find": (_SMALL, ("write",)),
+    "artifact_part": (_WRITES, ("write",)),
+    "artifact_keep": (_WRITES, ("write",)),
+    "artifact_read": (_READS, ("read",)),
+    "cache_get": (_READS, ("read",)),
+    "cache_clear": (_SMALL, ("write", "cache")),
+    "cache_sweep": (_SMALL, ("write", "cache")),
+    "sweep": (_SMALL, ("write", "calls")),
+    "peek": (_READS, ("read", "calls")),
+    "totals": (_READS, ("read",)),
+}
+NAMES = tuple(_PARTS)
+
+
+class Script(msgspec.Struct, frozen=True):
+    sha: bytes
+    load: Command
+
+
+@cache
+def script(name: str) -> Script:
+    flags, parts = _PARTS[name]
+    folder = files(__package__) / "lua"
+    head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
+    text = (head + "".join((folder / f"{part}.lua").read_text("utf-8") for part in ("head", *parts, name))).encode()
+    sha = sha1(text).hexdigest().encode()  # noqa: S324  # Redis names scripts so
+    return Script(sha, packed(b"SCRIPT", b"LOAD", text))

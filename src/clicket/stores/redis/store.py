@@ -1,0 +1,328 @@
+"""`redis://`: the journal in a Redis server. Streams hold events, every change is a script, and nothing is ever scanned.
+
+All keys begin with `{prefix}:`; the scripts say which there are. Keys of ended calls and of cached results also expire by
+themselves, some time after a sweep should have come by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from redis.exceptions import ResponseError
+
+from clicket.bridge import Workers
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model import Event, load_events
+from clicket.ports import Append, CacheStats, Done, Found, Hear, Keep, Owner, Presence, Query, Stored, Sweep, Unstorable
+from clicket.stores.redis import retention
+from clicket.stores.redis.address import address
+from clicket.stores.redis.artifacts import Artifacts
+from clicket.stores.redis.claims import Claims
+from clicket.stores.redis.door import Door
+from clicket.stores.redis.line import Line, refusal
+from clicket.stores.redis.listener import Listener
+from clicket.stores.redis.owners import Coroner
+from clicket.stores.redis.persistence import assess
+from clicket.stores.redis.rows import cache_item, stored
+from clicket.stores.redis.scripts import NAMES, script
+from clicket.stores.redis.writer import Units
+from clicket.stores.remote import GroupWriter, Lost, insist
+
+__all__ = ["RedisStore"]
+
+logger = logging.getLogger("clicket.stores.redis")
+
+SCHEMA = 1
+_GRACE = 3600.0
+"""Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
+_STEP = 100
+_BUDGET = 1_000
+_NEWEST = 2**53
+_ROW = 2_000
+"""About what a call takes in the server's memory beside its events."""
+
+
+class _Open:
+    """What an open store is made of."""
+
+    def __init__(self, door: Door, line: Line, coroner: Coroner, keep: int | None) -> None:
+        self.door = door
+        self.line = line
+        self.coroner = coroner
+        self.writer = GroupWriter(door.url, Units(door, line, keep=keep), patience=door.timeout)
+        self.claims = Claims(door, coroner)
+        self.workers = Workers(1, "clicket-redis-files")
+        self.artifacts = Artifacts(door, self.workers)
+
+
+class RedisStore:
+    """`durability`: "process" promises what the server's settings promise, and `risks` says what that is; "power" refuses a
+    server that does not write each command to its disk. `retention`: seconds after which ended calls may expire, or None."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        durability: str = "process",
+        timeout: float = 5.0,
+        prefix: str = "clicket",
+        retention: float | None = 86400.0,
+    ) -> None:
+        self._address = address(url, prefix, timeout)
+        self.url = self._address.url
+        self.durability = durability
+        self.risks: list[str] = []
+        self.hear: Hear = _deaf
+        self._timeout = timeout
+        self._keep = None if retention is None else int((retention + _GRACE) * 1000)
+        self._parts: _Open | None = None
+        self._lookups: set[asyncio.Task[None]] = set()
+
+    async def open(self, owner: Owner) -> None:
+        door = Door(self._address, owner, self._timeout)
+        line = Line(self._address, self._timeout, self._greet)
+        try:
+            await self._connect(line)
+            before = monotonic()
+            ask = {"schema": SCHEMA, "store": uuid4().hex, "ticket": uuid4().hex, "owner": door.owner, "generation": 1}
+            command = door.command("open", ask)
+            told = await insist(self.url, self._timeout, lambda: _only(door, line.ask([command])))
+            started = self._accepted(door, told)
+        except BaseException:
+            await line.drop()
+            raise
+        self._parts = _Open(door, line, Coroner(door, started, before), self._keep)
+        self._listener = Listener(door, Line(self._address, self._timeout), self._heard)
+
+    async def _connect(self, line: Line) -> None:
+        """A server that is not there is said at once; one that is just starting gets the time to."""
+
+        async def load_scripts() -> None:
+            try:
+                answers = await line.ask([script(name).load for name in NAMES])
+            except Lost as lost:
+                if "loading" in str(lost).lower():
+                    raise
+                raise StoreUnavailable(
+                    f"{self.url} cannot be reached: {lost}. Start the server, or look at the URL of the store.",
+                    url=self.url,
+                ) from lost
+            for answer in answers:
+                if isinstance(answer, ResponseError):
+                    raise refusal(self.url, answer)
+
+        await insist(self.url, self._timeout, load_scripts)
+
+    async def _greet(self, line: Line) -> None:
+        """Settings are looked at with each new connection: a server may come back with others."""
+        risks = await assess(line, self.url, self.durability)
+        if risks != self.risks:
+            self.risks = risks
+            for risk in risks:
+                logger.warning("%s: %s", self.url, risk)
+
+    def _accepted(self, door: Door, told: list[bytes]) -> float:
+        """The store is ours: its mark, who we are in it, and the server's time."""
+        texts = [text.decode(errors="replace") for text in told]
+        if texts[0] == "foreign":
+            raise StoreUnavailable(
+                f"{self.url}: {texts[1]!r} is there and is not clicket's, or its store lost its mark. It was left untouched: "
+                "choose another prefix (redis://…?prefix=NAME) or another database.",
+                url=self.url,
+            )
+        if texts[0] == "schema":
+            raise StoreUnavailable(
+                f"{self.url} was written by a newer clicket (schema {texts[1]}, this one knows {SCHEMA}). "
+                "It was left untouched: upgrade clicket, or choose another prefix (redis://…?prefix=NAME).",
+                url=self.url,
+            )
+        door.store, door.me = texts[1], int(texts[2])
+        return float(texts[3])
+
+    def _heard(self, kind: str, key: int) -> None:
+        self.hear(kind, key)  # whoever listens by now
+
+    async def close(self) -> None:
+        parts = self._parts
+        if parts is None:
+            return
+        await parts.writer.drain()
+        self._parts = None
+        door = parts.door
+        with contextlib.suppress(ClicketError):
+            while await door.write("hand_back", {}):
+                pass
+            await door.write("sign_off", {})
+        await parts.writer.drain()
+        if self._lookups:
+            await asyncio.wait(self._lookups)
+        await self._listener.close()
+        await parts.line.drop()
+        await door.lines.close()
+        parts.workers.close()
+
+    def _ready(self) -> _Open:
+        if self._parts is None:
+            raise StoreUnavailable(f"{self.url} is closed.", url=self.url)
+        return self._parts
+
+    def append(self, change: Append, done: Done) -> None:
+        if self._parts is None:
+            done(change, StoreUnavailable(f"{self.url} is closed.", url=self.url))
+        else:
+            self._parts.writer.append(change, done)
+
+    # Reading.
+
+    async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
+        ask = _given({"id": id, "thread": thread, "caller": caller})
+        try:
+            return [stored(row) for row in await self._ready().door.read("load", ask)]
+        except Unstorable:  # text that cannot be written was never stored
+            return []
+
+    async def events(self, key: int, call_id: str, after: int) -> list[Event]:
+        bodies = await self._ready().door.read("events", {"key": key, "id": call_id, "after": after})
+        try:
+            events = [event for body in bodies for event in load_events(call_id, body)]
+        except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+            raise StoreUnavailable(
+                f"{self.url}: the events of call {call_id} are not what clicket wrote ({error}). Nothing was changed.",
+                url=self.url,
+            ) from error
+        return [event for event in events if event.seq > after]
+
+    async def history(self, query: Query) -> list[Stored]:
+        door = self._ready().door
+        ask = _given({"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix})
+        if query.state is not None:
+            ask["state"] = query.state.value
+        if query.since is not None:
+            ask["since"] = repr(query.since)
+        if query.active or (query.state is not None and not query.state.is_terminal):
+            ask["active"] = True
+        found: list[Stored] = []
+        before = _NEWEST if query.before is None else query.before
+        while len(found) < query.limit:
+            ask |= {"before": before, "limit": min(_STEP, query.limit - len(found)), "budget": _BUDGET}
+            try:
+                rows, gone, walk, before = await door.read("history", ask)
+            except Unstorable:
+                return []
+            found += [stored(row) for row in rows]
+            if gone:
+                with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
+                    await door.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
+            if not before:
+                break
+        return found
+
+    # Owning.
+
+    async def renew(self) -> None:
+        if self._parts is not None:
+            await self._parts.door.write("renew", {"owner": self._parts.door.owner})
+
+    async def owners(self) -> list[Presence]:
+        return await self._ready().coroner.presences()
+
+    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        return await self._ready().claims.orphans(tools, limit)
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        return await self._ready().claims.waiting(tools, limit)
+
+    async def claim(self, key: int) -> Stored | None:
+        return await self._ready().claims.one(key)
+
+    async def owned(self) -> list[int]:
+        door = self._ready().door
+        return [int(key) for key in await door.read("keys", {"me": door.me})]
+
+    async def hand_back(self, keys: Sequence[int]) -> None:
+        if keys:
+            await self._ready().door.write("hand_back", {"keys": list(keys)})
+
+    async def requests(self) -> list[int]:
+        if self._parts is None:
+            return []
+        door = self._parts.door
+        return sorted(int(key) for key in await door.read("keys", {"me": door.me, "requests": True}))
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        return bool(await self._ready().door.write("hold", {"name": name, "count": count, "capacity": capacity}))
+
+    # Artifacts.
+
+    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
+        await self._ready().artifacts.put(name, chunks)
+
+    async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
+        return await self._ready().artifacts.read(name, start, end)
+
+    # Cached results.
+
+    def cache_get(self, key: str, now: float, found: Found) -> None:
+        task = asyncio.get_running_loop().create_task(self._look_up(key, now, found))
+        self._lookups.add(task)
+        task.add_done_callback(self._lookups.discard)
+
+    async def _look_up(self, key: str, now: float, found: Found) -> None:
+        try:
+            item = cache_item(key, await self._ready().door.read("cache_get", {"key": key}))
+        except ClicketError as error:
+            found(None, error)
+        else:
+            found(item if item is not None and item.is_fresh(now) else None, None)
+
+    async def cache_clear(self, tag: str | None) -> int:
+        door, total, more = self._ready().door, 0, 1
+        while more:
+            count, more = await door.write("cache_clear", _given({"tag": tag}))
+            total += count
+        return total
+
+    async def cache_stats(self) -> CacheStats:
+        told = await retention.totals(self._ready().door)
+        return CacheStats(
+            items=told["items"],
+            bytes=told["cache_bytes"],
+            hits=told["hits"],
+            misses=told["misses"],
+            evictions=told["evictions"],
+        )
+
+    async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
+        ask = {"now": repr(now), "max_bytes": min(max_bytes, _NEWEST), "limit": limit}
+        count, size = await self._ready().door.write("cache_sweep", ask)
+        return Sweep(calls=count, bytes=size, more=count == limit)
+
+    # Retention.
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+        door = self._ready().door
+        return await (retention.count_over(door, keep) if dry else retention.sweep(door, keep, limit))
+
+    async def size(self) -> int:
+        told = await retention.totals(self._ready().door)
+        return int(told["ended_bytes"] + told["artifact_bytes"] + told["cache_bytes"] + _ROW * told["calls"])
+
+
+def _given(wanted: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+async def _only(door: Door, asked: Any) -> Any:
+    (answer,) = await asked
+    return door.judged(answer)
+
+
+def _deaf(kind: str, key: int) -> None:
+    """Nobody listens yet."""

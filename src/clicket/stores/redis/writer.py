@@ -1,0 +1,175 @@
+"""Units on their way to the server: one script for each, all of a group in one round trip, over a connection of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from redis.exceptions import NoScriptError, ResponseError
+
+from clicket.errors import ClicketError
+from clicket.ports import Append, CacheUse, Duplicate, Stale, Unstorable
+from clicket.stores.redis.door import Door
+from clicket.stores.redis.line import Command, Line, refusal
+from clicket.stores.redis.scripts import script
+from clicket.stores.remote import Lost, Unit
+
+__all__ = ["Units"]
+
+_MAX_BODY = 256 * 1024 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
+"""Of one round trip: more would not be answered in time over a slow line."""
+_MAX_EXACT = 2**53
+_SLACK = 60_000
+"""Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
+
+
+class Units:
+    """The backend of the group writer."""
+
+    def __init__(self, door: Door, line: Line, *, keep: int | None) -> None:
+        self._door = door
+        self._line = line
+        self._keep = keep
+        self._hour = -math.inf
+
+    async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
+        outcomes: list[ClicketError | None] = []
+        try:
+            for part in _parts(units):
+                outcomes += await self._apply(part, again)
+        except Lost:
+            self._door.generation += 1
+            raise
+        except ClicketError as error:
+            outcomes += [error] * (len(units) - len(outcomes))
+        return outcomes
+
+    async def _apply(self, units: Sequence[Unit], again: bool) -> list[ClicketError | None]:
+        commands: list[Command] = []
+        outcomes: list[ClicketError | None] = [None] * len(units)
+        sent: list[int] = []
+        signature = self._door.sign({})
+        for place, (change, body) in enumerate(units):
+            try:
+                commands.append(self._command(change, body, signature, again=again))
+            except Unstorable as error:
+                outcomes[place] = error
+            else:
+                sent.append(place)
+        if commands:
+            answers = await self._answers(commands)
+            for place, answer in zip(sent, answers, strict=True):
+                outcomes[place] = self._outcome(units[place][0], answer)
+            self._door.signed(signature)
+        return outcomes
+
+    async def _answers(self, commands: list[Command]) -> list[Any]:
+        answers = await self._line.ask(commands)
+        missing = next((n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)), None)
+        if missing is not None:
+            # From the first one that was not run on, all that were refused are asked again: they may have built on it.
+            rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int)]
+            _, *later = await self._line.ask([script("append").load, *(commands[n] for n in rest)])
+            for n, answer in zip(rest, later, strict=True):
+                answers[n] = answer
+        return answers
+
+    def _outcome(self, change: Append, answer: Any) -> ClicketError | None:
+        if isinstance(answer, int):
+            change.key = answer
+            if change.expect == 0:
+                self._hour = change.created_at // 3600
+            return None
+        if answer == b"stale":
+            return Stale(f"call {change.id} was changed by another writer")
+        if answer == b"duplicate":
+            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+        if isinstance(answer, ResponseError):
+            trouble = refusal(self._door.url, answer)
+            if isinstance(trouble, Lost):
+                raise trouble
+            return trouble
+        if answer == b"lost":
+            return self._door.lost_data()
+        raise Lost("the group was overtaken by a later one")
+
+    def _command(self, change: Append, body: bytes, signature: dict[str, Any], *, again: bool) -> Command:
+        if len(body) > _MAX_BODY:
+            raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
+        events = change.events
+        ask: dict[str, Any] = {
+            **signature,
+            "id": change.id,
+            "thread": change.thread,
+            "caller": change.caller,
+            "tool": change.tool,
+            "state": change.state.value,
+            "expect": change.expect,
+            "fence": change.fence,
+            "last": events[-1].seq if events else change.expect,
+            "created": repr(change.created_at),
+            "owned": change.owned,
+            "priority": max(min(change.priority, _MAX_EXACT), -_MAX_EXACT),
+            "bytes": len(body),
+            "key": change.key,
+        }
+        if change.expect == 0 and change.created_at // 3600 != self._hour:
+            ask["hour"] = str(int(change.created_at // 3600))
+        if events:
+            ask["first"] = events[0].seq
+        else:
+            ask["bytes"] = 0
+        if again:
+            ask["again"] = True
+        if change.request:
+            ask["request"] = True
+        if change.ended_at is not None:
+            ask["ended"] = repr(change.ended_at)
+        if self._keep is not None:
+            ask["keep"] = self._keep
+        if change.artifacts:
+            ask["artifacts"] = [name for name, _ in change.artifacts]
+            ask["bytes"] += sum(size for _, size in change.artifacts)
+        if change.cache is None:
+            return self._door.command("append", ask, body)
+        ask["cache"], item = _use(change.cache, change.ended_at or change.created_at)
+        return self._door.command("append", ask, body, item)
+
+    async def erase(self, creations: Sequence[Unit]) -> None:
+        for change, body in creations:
+            if change.events:
+                ask: dict[str, Any] = {"id": change.id, "thread": change.thread, "caller": change.caller}
+                ask |= {"last": change.events[-1].seq, "created": repr(change.created_at)}
+                await self._door.once("erase", ask, body)
+
+
+def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:
+    told: dict[str, Any] = {"key": use.key, "hit": use.hit, "now": repr(now)}
+    item = use.item
+    if item is None or use.hit:
+        return told, b""
+    told |= {
+        "tags": item.tags,
+        "tags_text": msgspec.json.encode(item.tags).decode(),
+        "created": repr(item.created_at),
+        "expires": repr(item.expires_at),
+        "accessed": repr(item.accessed_at),
+        "ttl": max(math.ceil((item.expires_at - item.created_at) * 1000), 0) + _SLACK,
+    }
+    return told, item.body
+
+
+def _parts(units: Sequence[Unit]) -> list[Sequence[Unit]]:
+    """Runs of units of a bounded size."""
+    parts: list[list[Unit]] = [[]]
+    size = 0
+    for unit in units:
+        size += len(unit[1])
+        if size > _MAX_BYTES and parts[-1]:
+            parts.append([])
+            size = len(unit[1])
+        parts[-1].append(unit)
+    return [part for part in parts if part]

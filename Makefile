@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench docs lock clean lint types run-env dev-env
+.PHONY: help demo test test-all check crash fix bench docs lock clean lint types run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=2 spreads the tests over processes.
@@ -32,6 +32,9 @@ check: lint types  ## all that `make test` checks, pyright on the public API, an
 	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow"
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
+
+crash: dev-env  ## over 1,000 seeded kills of processes on every durable store, judged and tabled
+	@$(PY) scripts/crash.py $(ARGS)
 
 fix: dev-env  ## format the code and repair what ruff can repair
 	@$(PY) -m ruff format .

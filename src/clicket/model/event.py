@@ -54,7 +54,7 @@ def dump_events(events: Iterable[Event]) -> bytes:
 
 
 def load_events(call_id: str, text: bytes) -> list[Event]:
-    """The inverse of `dump_events`; raises msgspec's ValidationError or DecodeError on foreign text."""
+    """The inverse of `dump_events`; raises a MsgspecError or a ValueError on foreign text."""
     return [Event(call_id, seq, at, kind, state, data) for seq, at, kind, state, data in _decoder.decode(text)]
 
 
@@ -64,7 +64,7 @@ def load_call(call_id: str, units: Sequence[bytes]) -> tuple[list[Event], str | 
     try:
         for unit in units:
             events += load_events(call_id, unit)
-    except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError, TypeError) as error:
         return [], f"not events as clicket writes them: {error}"
     if not events:
         return [], "there are no events"

@@ -143,7 +143,7 @@ class SqliteStore:
             return await self._reading.run(lambda: job(reader))
         except apsw.Error as error:
             raise unavailable(self.path, error) from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise StoreUnavailable(
                 f"{self.path}: a row of events is not what clicket wrote ({error}). Nothing was changed; restore a backup."
             ) from error

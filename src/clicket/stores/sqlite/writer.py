@@ -62,7 +62,8 @@ class Writer:
         self.owner = 0
         self._identity = identity
         self._renew_by = float("inf")
-        self._file = _identity(path)
+        self._names = (str(path), f"{path}-shm")
+        self._files = tuple(map(_identity, self._names))
         self._gave_up = float("-inf")
         self._workers = workers
         self._inline = inline
@@ -203,7 +204,7 @@ class Writer:
     def _write(self, group: list[_Waiting]) -> list[_Outcome] | None:
         """One transaction. None: the file is locked and nothing was written."""
         connection = self.connection
-        if _identity(self.path) != self._file:
+        if tuple(map(_identity, self._names)) != self._files:
             return [replaced(self.path)] * len(group)
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -302,7 +303,7 @@ def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T
     return value
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     """Which file that is, whatever its name."""
     try:
         facts = os.stat(path)

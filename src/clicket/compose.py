@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,7 +33,9 @@ def open_store(settings: Settings) -> Store:
         return MemoryStore()
     if parts.scheme == "sqlite":
         if parts.netloc or len(parts.path) < 2:
-            raise UsageError(f"{url!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db.")
+            raise UsageError(
+                f"{_shown(url)!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
+            )
         return SqliteStore(unquote(parts.path[1:]), durability=durability)
     if parts.scheme in ("redis", "rediss"):
         with _extra("redis"):
@@ -43,7 +46,14 @@ def open_store(settings: Settings) -> Store:
             from clicket.stores.postgres import PostgresStore
         return PostgresStore(url, durability=durability, timeout=settings.store_timeout)
     near = did_you_mean(parts.scheme, _SCHEMES)
-    raise UsageError(f"{url!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}.")
+    raise UsageError(
+        f"{_shown(url)!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}."
+    )
+
+
+def _shown(url: str) -> str:
+    """A URL as it may be printed: without its password."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 @contextmanager

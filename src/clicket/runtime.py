@@ -65,10 +65,7 @@ class Runtime:
         settings: Settings | None = None,
     ) -> None:
         given = {"store": store, "durability": durability, "engine": engine, **_cache_settings(cache)}
-        given = {name: value for name, value in given.items() if value is not None}
-        self.settings: Settings = (
-            Settings.load(**given) if settings is None else msgspec.structs.replace(settings, **given)
-        )
+        self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
         if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
             raise UsageError(
                 "engine='workers' hands calls to other processes, and memory:// has none. Choose another store."
@@ -103,9 +100,14 @@ class Runtime:
         if self._engine is None:
             return
         engine, self._engine = self._engine, None
-        if self._chores is not None:
-            self._chores.stop()
-        await close(engine, patience=self.settings.close_timeout if patience is None else patience)
+        chores = self._chores
+        if chores is not None:
+            chores.wind_down()
+        try:
+            await close(engine, patience=self.settings.close_timeout if patience is None else patience)
+        finally:
+            if chores is not None:
+                chores.stop()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -129,7 +131,10 @@ class Runtime:
 
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
-        return self._registry.add(tool)
+        added = self._registry.add(tool)
+        if self._engine is not None and added.options.isolation == "process":
+            self._engine.processes.keep_warm()
+        return added
 
     # Calling.
 
@@ -152,7 +157,13 @@ class Runtime:
         try:
             return await engine.conduct(call)
         except (Duplicate, Fenced):
-            return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
+            handle = await self._known(msgspec.structs.replace(request, id=call.id))
+        try:
+            return await handle.result()
+        except asyncio.CancelledError:
+            if engine.gives_away and not engine.closing:  # whoever runs it would not notice that nobody waits
+                engine.spawn(handle.leave("its caller was cancelled"))
+            raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Hand a call over; returns as soon as it is durable."""
@@ -243,8 +254,8 @@ class Runtime:
 
     async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
         engine = self._opened
-        call = await find_live(engine, id, thread) or await find_stored(engine, id, thread, None)
-        return await decide(engine, call, approved=approved, by=by, reason=reason)
+        stored = await find_stored(engine, id, thread, None)
+        return await decide(engine, stored, approved=approved, by=by, reason=reason)
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
@@ -343,6 +354,8 @@ def _cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
     """`cache=False` turns it off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` sets it."""
     if cache is None or isinstance(cache, bool):
         return {"cache": cache}
+    if not isinstance(cache, Mapping):
+        raise UsageError(f"cache must be True, False or a mapping of settings, not {cache!r}.")
     known = {"scope": "cache_scope", "max_bytes": "cache_max_bytes", "ttl": "cache_ttl"}
     for name in cache:
         if name not in known:

@@ -95,6 +95,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 values[name], origins[name] = value, "argument"
         return msgspec.structs.replace(cls(**_converted(values, origins)), origins=origins)
 
+    def replace(self, **given: Any) -> Settings:
+        """A copy with other values; None leaves a value as it is."""
+        values = {name: value for name, value in given.items() if value is not None}
+        origins = {**self.origins, **dict.fromkeys(values, "argument")}
+        return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
+
     def caching(self) -> CacheOptions:
         return CacheOptions(
             enabled=self.cache, scope=self.cache_scope, max_bytes=self.cache_max_bytes, ttl=self.cache_ttl
@@ -131,7 +137,12 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             raise UsageError(f"unknown setting {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}.")
         given = value
         if name == "cache_ttl" and isinstance(value, str):  # CLICKET_CACHE_TTL="weather=60, default=300"
-            given = dict(part.strip().split("=", 1) for part in value.split(",") if part.strip().count("=") == 1)
+            parts = [part.strip() for part in value.split(",") if part.strip()]
+            if not all(part.count("=") == 1 for part in parts):
+                raise UsageError(
+                    f"setting {name} (from {origins[name]}): {value!r} is not a list like 'weather=60, default=300'."
+                )
+            given = dict(part.split("=") for part in parts)
         elif name == "tools" and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):

@@ -7,18 +7,18 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
-from clicket.engine import Recovered
+from clicket.engine import Progress, Recovered
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.pipeline import Policy
-from clicket.ports import Handle
+from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
 from clicket.tools import Tool
 
-__all__ = ["CallHandle", "Runtime"]
+__all__ = ["Cache", "CallHandle", "Runtime"]
 
 
 class CallHandle:
@@ -42,6 +42,29 @@ class CallHandle:
         return bool(self._runtime._wait(self._handle.cancel(reason)))
 
 
+class Cache:
+    """The cached results of a runtime's store, shared by all processes over it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def stats(self) -> CacheStats:
+        found: CacheStats = self._runtime._wait(self._stats())
+        return found
+
+    def clear(self, tag: str | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
+        return int(self._runtime._wait(self._clear(tag)))
+
+    # Only these are looked up in the loop, so that a runtime that is not open says so in the words of this face.
+
+    async def _stats(self) -> CacheStats:
+        return await self._runtime._runtime.cache.stats()
+
+    async def _clear(self, tag: str | None) -> int:
+        return await self._runtime._runtime.cache.clear(tag)
+
+
 class Runtime:
     """`with clicket.sync.Runtime(tools=[...]) as rt: result = rt.call("name", {...})`."""
 
@@ -53,7 +76,7 @@ class Runtime:
         durability: str | None = None,
         engine: str | None = None,
         policy: Policy | None = None,
-        cache: None = None,
+        cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
     ) -> None:
         self._runtime = AsyncRuntime(
@@ -149,9 +172,16 @@ class Runtime:
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason)))
 
-    def recover(self) -> Recovered:
-        report: Recovered = self._wait(self._runtime.recover())
+    def recover(self, *, progress: Progress | None = None) -> Recovered:
+        """Take over, now, what dead owners left in the store. `progress` is called, in the loop's thread, with the report
+        so far."""
+        report: Recovered = self._wait(self._runtime.recover(progress=progress))
         return report
+
+    @property
+    def cache(self) -> Cache:
+        """Cached results: `rt.cache.stats()`, `rt.cache.clear(tag="tool:weather")`."""
+        return Cache(self)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from clicket.cli.commands import COMMANDS
+from clicket.cli.commands import COMMANDS, GROUPS
 from clicket.cli.errors import DONE, INTERRUPTED, report, silence_stdout
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
@@ -24,7 +24,10 @@ _PANEL = "Everywhere"
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="URL", help="Where calls are kept: sqlite:///path or memory://.", rich_help_panel=_PANEL
+        "--store",
+        metavar="URL",
+        help="Where calls are kept: sqlite:///path, redis://…, postgresql://… or memory://.",
+        rich_help_panel=_PANEL,
     ),
 ]
 ToolsOption = Annotated[
@@ -136,8 +139,31 @@ async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
+def _group(about: str, commands: dict[str, Callable[..., Any]]) -> typer.Typer:
+    """Commands of two words; the options that all share may stand between them, too."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+
+    @group.callback()
+    def between(
+        ctx: typer.Context,
+        store: StoreOption = None,
+        tools: ToolsOption = None,
+        json: JsonOption = False,
+        debug: DebugOption = False,
+    ) -> None:
+        given = {"store": store, "tools": tools, "json": json, "debug": debug}
+        above: dict[str, Any] = ctx.obj or _DEFAULTS
+        ctx.obj = {name: given[name] or above[name] for name in _SHARED}
+
+    for name, function in commands.items():
+        group.command(name)(_command(function))
+    return group
+
+
 for _name, _function in COMMANDS.items():
     app.command(_name)(_command(_function))
+for _name, (_about, _commands) in GROUPS.items():
+    app.add_typer(_group(_about, _commands), name=_name)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ from clicket.cli.demo_stage import Stage
 from clicket.cli.demo_tools import CHILD_TOOLS, TOUR_TOOLS
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session
+from clicket.cli.words import shown_url
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
 from clicket.model.ids import new_id
@@ -56,7 +57,7 @@ def _store(asked: str | None) -> Iterator[str]:
     if asked is not None:
         if urlsplit(asked).scheme != "sqlite":
             raise UsageError(
-                f"the demo kills a process and opens its store again; {asked} cannot show that. Use sqlite:///path."
+                f"the demo kills a process and opens its store again; {shown_url(asked)} cannot show that. Use sqlite:///path."
             )
         yield asked
         return

@@ -32,8 +32,14 @@ INTERRUPTED = 130
 class CallFailed(Exception):
     """A command did its work, and what it was about did not end well; everything has been said already."""
 
+    def __init__(self, exit_code: int = FAILED) -> None:
+        super().__init__()
+        self.exit_code = exit_code
+
 
 def exit_code_of(error: BaseException) -> int:
+    if isinstance(error, CallFailed):
+        return error.exit_code
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE
     if isinstance(error, UsageError | NotFound | Conflict):

@@ -14,16 +14,17 @@ import msgspec
 
 from clicket.cli.load import find_tools
 from clicket.cli.terminal import Terminal
+from clicket.cli.words import shown_url
 from clicket.compose import open_store
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model import Record
+from clicket.ports import Query
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 
 __all__ = ["Session", "find_call", "summary_of"]
 
-_PAGE = 500
-_MOST_SCANNED = 20_000
+_MOST_NAMED = 100
 
 
 class Session:
@@ -44,6 +45,21 @@ class Session:
         return find_tools(self.settings, warn=lambda text: self.terminal.say(f"warning: {text}", style="yellow"))
 
     @property
+    def needed_tools(self) -> list[Any]:
+        """The tools, for a command that is of no use without any."""
+        if not self.tools:
+            raise UsageError(
+                "no tools were found. Name some with --tools module:name, list them in clicket.toml "
+                '(tools = ["module"]), or install a package that offers them.'
+            )
+        return self.tools
+
+    @property
+    def store_url(self) -> str:
+        """The store as it may be shown."""
+        return shown_url(self.settings.store)
+
+    @property
     def store_path(self) -> Path | None:
         """The file of the store, if it lives in one."""
         path: Path | None = getattr(open_store(self.settings), "path", None)
@@ -58,13 +74,19 @@ class Session:
         return True
 
     def runtime(self) -> Runtime:
-        """For commands that run calls."""
+        """For commands that make calls."""
         return Runtime(self.tools, settings=self.settings)
+
+    def host(self, **settings: Any) -> Runtime:
+        """For commands that run other people's calls: it takes nothing before it is given tools."""
+        if self.settings.store.startswith("memory:"):
+            raise UsageError("a store in memory is seen by its own process alone. Pass --store with one to share.")
+        return Runtime((), settings=self.settings.replace(**settings))
 
     def watcher(self) -> Runtime:
         """For commands that look at calls: it leaves the calls of others alone."""
         if not self.store_exists:
-            raise NotFound(f"there is no store {self.settings.store} yet, so no calls. {self.store_hint}")
+            raise NotFound(f"there is no store {self.store_url} yet, so no calls. {self.store_hint}")
         return Runtime((), settings=self.settings)
 
     @property
@@ -88,28 +110,23 @@ async def find_call(runtime: Runtime, id: str | None, thread: str | None) -> Rec
 
 
 async def _find_by_prefix(runtime: Runtime, prefix: str, thread: str | None) -> Record:
-    matches: list[Record] = []
-    seen: list[str] = []
-    cursor: str | None = None
-    while len(seen) < _MOST_SCANNED:
-        page = await runtime.history(thread=thread, limit=_PAGE, cursor=cursor)
-        seen.extend(record.id for record in page.items)
-        matches.extend(record for record in page.items if record.id.startswith(prefix))
-        cursor = page.cursor
-        if cursor is None:
-            break
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
+    store = runtime.engine.store
+    found = await store.history(Query(id_prefix=prefix, thread=thread, limit=_MOST_NAMED))
+    if len(found) == 1:
+        return await runtime.get(found[0].id, thread=thread)
+    if not found:
+        recent = await store.history(Query(thread=thread, limit=_MOST_NAMED))
         raise NotFound(
-            f"there is no call {prefix!r}.{did_you_mean(prefix, seen[:_PAGE])} `clicket ps --all` lists what is there; "
-            "ended calls are swept after a day unless `retention` says otherwise."
+            f"there is no call {prefix!r}.{did_you_mean(prefix, [stored.id for stored in recent])} "
+            "`clicket ps --all` lists what is there; ended calls are swept after a day unless `retention` says otherwise."
         )
-    if len({record.id for record in matches}) == 1:
-        threads = ", ".join(repr(record.thread) for record in matches)
-        raise UsageError(f"several threads have a call {matches[0].id!r} ({threads}); say which with --thread.")
-    shown = ", ".join(record.id for record in matches[:5]) + (", …" if len(matches) > 5 else "")
-    raise UsageError(f"{len(matches)} calls begin with {prefix!r} ({shown}); write more of the id.")
+    ids = [stored.id for stored in found]
+    if len(set(ids)) == 1:
+        threads = ", ".join(repr(stored.events[0].data["thread"]) for stored in found if stored.damaged is None)
+        raise UsageError(f"several threads have a call {ids[0]!r} ({threads}); say which with --thread.")
+    count = f"{len(ids)}{'+' if len(ids) == _MOST_NAMED else ''}"
+    shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+    raise UsageError(f"{count} calls begin with {prefix!r} ({shown}); write more of the id.")
 
 
 def summary_of(record: Record) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clicket.bridge import fulfil
 from clicket.engine.outside import request
 from clicket.errors import ApprovalDenied
 from clicket.execution import describe
+from clicket.journal import Fenced
 from clicket.model.codec import clean
 from clicket.ports import Stored, mark
 
@@ -27,21 +27,22 @@ def ask(engine: LocalEngine, call: LiveCall, timeout: float | None, purpose: str
         call.queue_timer = engine.clock.call_later(timeout, engine.expire, call, "approval")
 
 
-async def decide(engine: LocalEngine, call: LiveCall | Stored, *, approved: bool, by: str, reason: str) -> bool:
-    """A person's word on a call that waits for it, wherever it waits. False: it does not wait (any more)."""
+async def decide(engine: LocalEngine, stored: Stored, *, approved: bool, by: str, reason: str) -> bool:
+    """A person's word on a call that waits for it, wherever it waits. False: it does not wait (any more).
+
+    Also into a call of our own the word is written as an outsider's: of two that come at once, one is first.
+    """
     word = {"approved": approved, "by": clean(by), "reason": clean(reason)}
-    if isinstance(call, Stored):
-        given = await request(engine, call, "approval_given", word)
-        if given:
-            engine.pump.nudge()  # it may be nobody's
-        return given
-    if call.waiting_for != "approval" or call.settling:
+    if not await request(engine, stored, "approval_given", word):
         return False
-    engine.journal.record(call, "approval_given", word)
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    engine.journal.commit(call, lambda _, error: fulfil(written, None, error))
-    decided(engine, call, word)  # what it stages goes with the next commit; the call may be another's by then
-    await written
+    first = stored.events[0].data
+    call = engine.find_live(stored.id, first["thread"], first.get("caller", ""))
+    if call is None:
+        engine.pump.nudge()  # it may be nobody's
+        return True
+    with suppress(Fenced):
+        await engine.refresh(call)
+        await engine.journal.flush(call)
     return True
 
 

@@ -55,6 +55,17 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.ttl.get(tool.name) or _TTL.get(tool.name) or self.ttl.get("default") or 300.0
 
 
+class _Flight:
+    """Equal calls at one time: who runs for all, who waits for it, and what came of it."""
+
+    __slots__ = ("followers", "item", "leader")
+
+    def __init__(self, leader: LiveCall, followers: list[LiveCall] | None = None) -> None:
+        self.leader = leader
+        self.followers = followers or []
+        self.item: CacheItem | None = None
+
+
 class Caching:
     """`serve(call, output)` ends a call with a cached output; `run(call)` sends it on to be run."""
 
@@ -79,12 +90,11 @@ class Caching:
         self._keep = keep
         self._spawn = spawn
         self._ttls: dict[Tool, float | None] = {}
-        self._flights: dict[str, list[LiveCall]] = {}
-        self._items: dict[str, CacheItem] = {}
-        self._leaders: dict[str, LiveCall] = {}
+        self._flights: dict[str, _Flight] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._weight = 0
         self._shared = store.durability != "none"
+        self.closed = False
 
     def fit(self, call: LiveCall) -> None:
         """Give a call its key, if its tool's results are cached."""
@@ -110,18 +120,17 @@ class Caching:
         """Serve a call, let it wait for its equal, or send it on."""
         key = call.cache_key
         assert key is not None
-        followers = self._flights.get(key)
-        if followers is not None:
-            followers.append(call)
+        flight = self._flights.get(key)
+        if flight is not None:
+            flight.followers.append(call)
             self._keep(call)
             return
-        self._flights[key] = []
-        self._leaders[key] = call
+        self._flights[key] = _Flight(call)
         self._store.cache_get(key, self._clock.now(), lambda item, error: self._looked_up(call, key, item, error))
 
     def _looked_up(self, call: LiveCall, key: str, item: CacheItem | None, error: ClicketError | None) -> None:
-        if call.settling:
-            return  # stopped meanwhile; `left` has seen to its followers
+        if not self._leads(call, key):
+            return  # it ended meanwhile; `left` has seen to its followers
         if error is not None:
             logger.warning("the cache could not be read, so call %s runs: %s", call.id, error)
         if item is not None and self._offer(call, item):
@@ -131,41 +140,45 @@ class Caching:
         else:
             self._run(call)
 
+    def _leads(self, call: LiveCall, key: str) -> bool:
+        flight = self._flights.get(key)
+        return flight is not None and flight.leader is call and not call.settling
+
     def _offer(self, call: LiveCall, item: CacheItem) -> bool:
         try:
             output = decode(item.body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             logger.warning("a cached result is not JSON, so call %s runs: %s", call.id, error)
             return False
-        self._items[item.key] = item
+        if call.cache_key in self._flights:
+            self._flights[call.cache_key].item = item
         self._serve(call, output)
         return True
 
     async def _lead(self, call: LiveCall, key: str) -> None:
         """Among processes only one runs it. Who is not first waits for the cache to be filled."""
         name, delay = f"flight:{key}", _WAIT_FIRST
-        while not call.settling:
+        while self._leads(call, key):
+            leads = False
             try:
                 leads = await self._slots.take(name, 1)
                 item = await self._get(key)
             except ClicketError as error:
-                logger.warning("call %s runs without looking at other processes: %s", call.id, error)
+                logger.warning("call %s runs without a look at other processes: %s", call.id, error)
+                item, alone = None, True
+            else:
+                alone = leads
+            if self._leads(call, key) and not (item is not None and self._offer(call, item)) and alone:
+                call.flight = name if leads else None
                 self._run(call)
                 return
-            if call.settling or item is not None:
-                if leads:
-                    self._slots.give(name)
-                if call.settling or (item is not None and self._offer(call, item)):
-                    return
-                leads = False
             if leads:
-                call.flight = name
-                self._run(call)
-                return
-            if not call.events:
-                self._keep(call)
-            await self._pause(delay)
-            delay = min(delay * 2, _WAIT_MOST)
+                self._slots.give(name)
+            if self._leads(call, key):
+                if not call.events:
+                    self._keep(call)
+                await self._pause(delay)
+                delay = min(delay * 2, _WAIT_MOST)
 
     async def _get(self, key: str) -> CacheItem | None:
         answer: asyncio.Future[CacheItem | None] = asyncio.get_running_loop().create_future()
@@ -205,28 +218,47 @@ class Caching:
         now = self._clock.now()
         tags = (f"tool:{call.tool.name}", *sorted(call.tool.options.tags))
         item = CacheItem(key=key, body=body, tags=tags, created_at=now, expires_at=now + ttl, accessed_at=now)
-        self._items[key] = item
+        flight = self._flights.get(key)
+        if flight is not None and flight.leader is call:
+            flight.item = item
         self._weight += len(body)
         return CacheUse(key, False, item)
 
     def left(self, call: LiveCall) -> None:
-        """A call is over here, however it ended. Its followers get its result, or go on by themselves."""
+        """A call is over here, however it ended. Its followers get its result; without one they go on by themselves."""
         key = call.cache_key
-        if key is None or self._leaders.get(key) is not call:
+        flight = self._flights.get(key) if key is not None else None
+        if key is None or flight is None or flight.leader is not call:
             return
-        del self._leaders[key]
-        followers, item = self._flights.pop(key), self._items.pop(key, None)
+        del self._flights[key]
+        self.slot_freed()  # its `_lead` may be waiting, and sees that it is over
+        ran = call.flight is not None or call.slot
         if call.flight is not None:
             self._slots.give(call.flight)
             call.flight = None
-        served = call.settled and call.outcome is State.COMPLETED
-        for follower in followers:
-            if not follower.settling and not (served and item is not None and self._offer(follower, item)):
+        if self.closed:
+            return
+        followers = [follower for follower in flight.followers if not follower.settling]
+        if call.settled and call.outcome is State.COMPLETED and flight.item is not None:
+            for follower in followers:
+                if not self._offer(follower, flight.item):
+                    self._run(follower)
+        elif followers and not (ran and call.settled and call.outcome in (State.COMPLETED, State.FAILED)):
+            self._promote(key, followers)  # it was stopped, and says nothing about the tool
+        else:
+            for follower in followers:
                 self._run(follower)
-        self._items.pop(key, None)
         if self._weight > self.options.max_bytes // 4:
             self._weight = 0
             self._spawn(self.sweep())
+
+    def _promote(self, key: str, followers: list[LiveCall]) -> None:
+        leader, *rest = followers
+        self._flights[key] = _Flight(leader, rest)
+        if self._shared:
+            self._spawn(self._lead(leader, key))
+        else:
+            self._run(leader)
 
     async def sweep(self) -> None:
         """Remove what expired, and what is too much, in small steps."""

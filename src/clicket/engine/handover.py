@@ -36,9 +36,11 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
         engine.accepted(call, error)
         if error is None:
             _let_go(engine, call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
-            if call.request.deadline is not None:  # if nobody has it then, nobody else will say that its time is up
-                left = call.request.deadline - (engine.clock.monotonic() - call.submitted_at)
-                engine.clock.call_later(max(left, 0.0), engine.spawn_later, lambda: take(engine, call.key))
+            asks = engine.policy.approval_timeout if call.waiting_for == "approval" else None
+            for limit in (call.request.deadline, asks):
+                if limit is not None:  # if nobody has it then, nobody else will say that its time is up
+                    left = limit - (engine.clock.monotonic() - call.submitted_at)
+                    engine.clock.call_later(max(left, 0.0), engine.spawn_later, lambda: take(engine, call.key))
 
     engine.journal.commit(call, given)
 
@@ -53,6 +55,9 @@ async def take(engine: LocalEngine, key: int) -> None:
 
 def close_started(engine: LocalEngine, call: LiveCall) -> None:
     """The runtime closes, and the call did not finish in time: what may be repeated is handed back to be run again."""
+    if call.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it goes back as it is
+        _hand_back(engine, call)
+        return
     options = call.required_tool().options
     text = f"the runtime was closed while attempt {call.attempt} ran, and the attempt was stopped"
     unknown = ToolError(code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown")
@@ -60,11 +65,15 @@ def close_started(engine: LocalEngine, call: LiveCall) -> None:
     if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
         engine.pipeline.fail(call, unknown, engine.settled)
         return
-    call.settling, call.owned = True, False
     data: dict[str, Any] = {"attempt": call.attempt, "error": to_builtins(unknown), "delay": 0.0}
     engine.journal.advance(call, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
     if asks:
         ask(engine, call, engine.policy.approval_timeout, purpose="recovery")
+    _hand_back(engine, call)
+
+
+def _hand_back(engine: LocalEngine, call: LiveCall) -> None:
+    call.settling, call.owned = True, False
 
     def handed_back(call: LiveCall, error: ClicketError | None) -> None:
         _let_go(engine, call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))

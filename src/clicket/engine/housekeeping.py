@@ -27,6 +27,7 @@ class Housekeeping:
         self._timers: dict[str, Timer] = {}
         self._strays: frozenset[int] = frozenset()
         self._listening = False
+        self._ended: set[str] = set()
         self._stopped = False
         engine.on_claimed = self._claimed
         engine.on_request = self._asked
@@ -39,10 +40,18 @@ class Housekeeping:
         self._every(SWEEP_EVERY, "sweep", self._sweep)
         self._every(SWEEP_EVERY, "cache", self._engine.caching.sweep)
 
+    def wind_down(self) -> None:
+        """Begin nothing new; go on saying that we live, and hearing what others ask of calls that still run."""
+        self._ended |= {"recover", "sweep", "cache"}
+        self._cancel(self._ended)
+
     def stop(self) -> None:
         self._stopped = True
-        for timer in self._timers.values():
-            timer.cancel()
+        self._cancel(set(self._timers))
+
+    def _cancel(self, names: set[str]) -> None:
+        for name in names & set(self._timers):
+            self._timers[name].cancel()
 
     def _every(self, seconds: float, name: str, chore: Callable[[], Awaitable[object]]) -> None:
         async def do() -> None:
@@ -53,7 +62,7 @@ class Housekeeping:
                     logger.warning("%s: %s", name, error)
             except Exception:
                 logger.exception("%s failed; it is tried again", name)
-            if not self._stopped:
+            if not self._stopped and name not in self._ended:
                 self._timers[name] = self._engine.clock.call_later(seconds, self._engine.spawn_later, do)
 
         self._timers[name] = self._engine.clock.call_later(seconds, self._engine.spawn_later, do)

@@ -220,15 +220,18 @@ class LocalEngine:
 
     def _heard(self, kind: str, key: int) -> None:
         """A hint from another process. Whoever waits would have looked by itself, only later."""
-        if kind == "events":
-            for follower in self.followers.get(key, ()):
-                follower.set()
-        elif kind == "work":
+        if kind == "any":
+            for waiting in self.followers.values():
+                for follower in waiting:
+                    follower.set()
+        for follower in self.followers.get(key, ()):
+            follower.set()
+        if kind in ("work", "any"):
             self.pump.nudge()
-        elif kind == "slot":
+        if kind in ("slot", "any"):
             self.room.look()
             self.caching.slot_freed()
-        elif kind == "request" and self.on_request is not None:
+        if kind in ("request", "any") and self.on_request is not None:
             self.on_request()
 
     # Running and settling.

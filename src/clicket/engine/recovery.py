@@ -63,6 +63,9 @@ async def recover(engine: LocalEngine, progress: Progress | None = None) -> Reco
 
 async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recovered) -> None:
     """Go on with calls that were claimed just now, and wait until what was decided about them is durable."""
+    if engine.closing:
+        await engine.store.hand_back([stored.key for stored in claimed if stored.damaged is None])
+        return
     writing: list[Awaitable[None]] = []
     for stored in claimed:
         try:

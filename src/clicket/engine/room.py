@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from clicket.engine.handover import close_started
 from clicket.errors import ClicketError
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Room:
         call.shared = granted
         if call.settling:  # it ended while we asked
             self.release(call)
+        elif call.stopping == "shutdown":
+            close_started(engine, call)
         elif call.stopping is not None:
             engine.pipeline.stop(call, call.stopping, engine.settled)
         elif granted:

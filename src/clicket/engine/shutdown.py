@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from contextlib import suppress
 
 from clicket.engine.handover import Closed
 from clicket.engine.local import LocalEngine
+from clicket.errors import ClicketError
 from clicket.execution import STOPPABLE
 from clicket.journal import LiveCall
 
@@ -18,22 +20,9 @@ logger = logging.getLogger("clicket.engine")
 
 async def close(engine: LocalEngine, *, patience: float) -> None:
     """`patience`: seconds that running calls get to finish by themselves."""
-    engine.closing = engine.pump.stopped = True
-    keeps = engine.store.durability != "none"
-    running = []
-    for calls in list(engine.live.values()):
-        for call in list(calls):
-            if call.slot:
-                running.append(call)
-            elif keeps:
-                engine.limiter.leave(call)
-                engine.forget(call)
-                _dismiss(
-                    engine, call, f"the runtime was closed; call {call.id} waits for the next one over this store."
-                )
-            else:
-                call.cancel_reason = "the runtime was closed"
-                engine.stop(call, "shutdown")
+    engine.closing = engine.pump.stopped = engine.caching.closed = True
+    running = [call for calls in engine.live.values() for call in calls if call.slot]
+    await _let_waiting_go(engine)
     await _until_done(engine, patience)
     for call in running:
         if not call.settling and call.stopping in STOPPABLE:
@@ -63,6 +52,23 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
         task.cancel()
     if rest:
         await asyncio.wait(rest, timeout=engine.limits.cancel_grace)
+
+
+async def _let_waiting_go(engine: LocalEngine) -> None:
+    """What only waits here goes back to the store at once, where it outlives us; else it ends with us."""
+    waiting = [call for calls in engine.live.values() for call in calls if not call.slot]
+    for call in waiting:
+        if engine.shares:
+            engine.limiter.leave(call)
+            engine.forget(call)
+            _dismiss(engine, call, f"the runtime was closed; call {call.id} waits for the next one over this store.")
+        else:
+            call.cancel_reason = "the runtime was closed"
+            engine.stop(call, "shutdown")
+    keys = [call.key for call in waiting if call.key]
+    if keys and engine.shares:
+        with suppress(ClicketError):
+            await engine.store.hand_back(keys)
 
 
 def _dismiss(engine: LocalEngine, call: LiveCall, why: str) -> None:

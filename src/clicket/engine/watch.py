@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from clicket.engine.handover import take
 from clicket.engine.local import LocalEngine
 from clicket.engine.outside import request
-from clicket.errors import NotFound, StoreUnavailable, UsageError
+from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.model import Event, Record, ToolResult, fold, result_of
 from clicket.model.codec import decode
@@ -120,10 +121,7 @@ async def _follow_live(call: LiveCall, after: int) -> AsyncIterator[Event]:
 
 async def result_of_stored(engine: LocalEngine, stored: Stored, id: str) -> ToolResult:
     """Wait for the outcome of a call that somebody else runs, or read the one it has."""
-    async for _ in follow(engine, stored, id, 0):
-        pass
-    events = await engine.store.events(stored.key, id, 0)
-    return await with_output(engine, fold(events))
+    return await with_output(engine, fold([event async for event in follow(engine, stored, id, 0)]))
 
 
 async def with_output(engine: LocalEngine, record: Record) -> ToolResult:
@@ -164,6 +162,11 @@ class CallHandle:
     async def cancel(self, reason: str = "") -> bool:
         """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
         return await cancel(self._engine, self.id, self.thread, self.caller, reason)
+
+    async def leave(self, reason: str) -> None:
+        """Cancel the call on behalf of somebody who is gone, and need not hear how it went."""
+        with suppress(ClicketError):
+            await self.cancel(reason)
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"

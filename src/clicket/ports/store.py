@@ -121,7 +121,7 @@ Done = Callable[[Append, ClicketError | None], None]
 Found = Callable[[CacheItem | None, ClicketError | None], None]
 Hear = Callable[[str, int], None]
 """`hear(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
-"slot" became free. Only a hint, on the loop: it may be lost, come twice, or be of one's own making."""
+"slot" became free, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's own making."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clicket.cli.commands import cache
 from clicket.cli.commands.bench import bench
 from clicket.cli.commands.call import call
 from clicket.cli.commands.cancel import cancel
@@ -13,11 +14,13 @@ from clicket.cli.commands.demo import demo
 from clicket.cli.commands.doctor import doctor
 from clicket.cli.commands.gc import gc
 from clicket.cli.commands.ps import ps
+from clicket.cli.commands.recover import recover
 from clicket.cli.commands.show import show
 from clicket.cli.commands.tail import tail
 from clicket.cli.commands.tools import tools
+from clicket.cli.commands.worker import worker
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "GROUPS"]
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
@@ -27,9 +30,16 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "tail": tail,
     "cancel": cancel,
     "tools": tools,
+    "worker": worker,
+    "recover": recover,
     "gc": gc,
     "config": config,
     "bench": bench,
     "doctor": doctor,
 }
 """In the order in which `clicket --help` lists them."""
+
+GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
+    "cache": ("Look at cached results, or remove them.", {"stats": cache.stats, "clear": cache.clear}),
+}
+"""Commands of two words: the first, what it is about, and the second words."""

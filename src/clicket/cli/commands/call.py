@@ -43,12 +43,7 @@ async def call(
     ] = False,
 ) -> None:
     """Run a tool and print its output."""
-    if not session.tools:
-        raise UsageError(
-            "no tools were found. Name some with --tools module:name, list them in clicket.toml "
-            '(tools = ["module"]), or install a package that offers them.'
-        )
-    schema: Mapping[str, Any] = next((t.input_schema for t in session.tools if t.name == tool), {})
+    schema: Mapping[str, Any] = next((t.input_schema for t in session.needed_tools if t.name == tool), {})
     given = read_arguments(arguments or [], schema)
     for_attempt = None if timeout is None else parse_duration(timeout)
     for_all = None if deadline is None else parse_duration(deadline)
@@ -105,6 +100,8 @@ class _Watch:
 async def _cancel(runtime: Runtime, terminal: Terminal, id: str, thread: str) -> None:
     """Interrupted: our own call ends with us. One that another process runs is left alone: we only watched it."""
     if runtime.engine.find_live(id, thread, None) is None:
+        if not terminal.json:
+            terminal.say(f"the call goes on without us: clicket cancel {id} ends it", style="bright_black")
         return
     await runtime.cancel(id, thread=thread, reason="interrupted at the terminal")
     record = await runtime.get(id, thread=thread)

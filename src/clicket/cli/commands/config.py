@@ -18,6 +18,7 @@ def config(session: Session) -> None:
     terminal, settings = session.terminal, session.settings
     values: dict[str, Any] = msgspec.to_builtins(settings)
     del values["origins"]
+    values["store"] = session.store_url
     if terminal.json:
         terminal.print_json(
             {name: {"value": value, "origin": settings.origins.get(name, "default")} for name, value in values.items()}
@@ -29,12 +30,16 @@ def config(session: Session) -> None:
     table.add_column("FROM", no_wrap=True)
     for name, value in values.items():
         origin = settings.origins.get(name)
-        shown = Text(
-            "none"
-            if value is None or value in ([], ())
-            else ", ".join(value)
-            if isinstance(value, list | tuple)
-            else str(value)
-        )
+        shown = Text(_shown(value))
         table.add_row(name, shown, Text(origin or "default", style="cyan" if origin else "bright_black"))
     terminal.out.print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ([], (), {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={each:g}" for name, each in value.items())
+    return ", ".join(value) if isinstance(value, list | tuple) else str(value)

@@ -11,15 +11,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Literal
 
-import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.errors import CallFailed
+from clicket.cli.checks import Check, store_checks
+from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.session import Session
-from clicket.cli.words import duration, short, size
+from clicket.cli.words import duration, short
 from clicket.errors import ClicketError
 from clicket.runtime import Runtime
 from clicket.settings import Settings
@@ -31,15 +30,6 @@ _FIXED_WAL = (3, 51, 3)
 _SLOW_COMMIT = 0.05
 _SLOW_LOOP = 0.05
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
-
-    name: str
-    verdict: Literal["ok", "warn", "fail"] = "ok"
-    found: str
-    advice: str = ""
 
 
 @tool(isolation="process", timeout=20)
@@ -80,6 +70,8 @@ async def doctor(session: Session) -> None:
         terminal.say(
             "all is well" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings", style="green"
         )
+    if any(check.unreachable for check in checks):
+        raise CallFailed(UNREACHABLE)
     if not healthy:
         raise CallFailed
 
@@ -90,7 +82,8 @@ async def _checks(session: Session) -> AsyncIterator[Check]:
     yield _sqlite()
     yield _settings(session)
     yield _tools(session)
-    yield await _guarded("store", lambda: _store(session))
+    async for check in store_checks(session):
+        yield check
     yield await _guarded("write and read", _probe)
     yield await _guarded("process isolation", _isolation)
     yield await _event_loop()
@@ -150,19 +143,6 @@ def _tools(session: Session) -> Check:
             name="tools", found="none configured; name some with --tools, in clicket.toml, or by an entry point"
         )
     return Check(name="tools", found=short(", ".join(names), 120))
-
-
-async def _store(session: Session) -> Check:
-    url = session.settings.store
-    if session.store_path is not None and not session.store_exists:
-        return Check(name="store", found=f"{url}: not there yet, made by the first call")
-    async with Runtime((), settings=session.settings) as runtime:
-        taken = await runtime.engine.store.size()
-        active = await runtime.history(active=True, limit=1_000)
-    count = f"{len(active.items)}{'+' if active.cursor else ''}"
-    return Check(
-        name="store", found=f"{url}: {size(taken)}, {count} active calls, durability {session.settings.durability}"
-    )
 
 
 async def _probe() -> Check:

@@ -1,23 +1,25 @@
-"""`clicket gc`: sweep what has been kept long enough. Calls under way are never touched."""
+"""`clicket gc`: sweep what has been kept long enough, or is too much. Calls under way are never touched."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
+import msgspec
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import duration, parse_duration, size
-from clicket.model import Page
+from clicket.cli.words import duration, parse_duration, parse_size, size
+from clicket.engine import keep_of, sweep
 from clicket.ports import Keep, Sweep
 from clicket.runtime import Runtime
 
 __all__ = ["gc"]
 
 _STEP = 200
+_SAY_EVERY = 1.0
 
 
 async def gc(
@@ -25,67 +27,124 @@ async def gc(
     older_than: Annotated[
         str | None, typer.Option(metavar="TIME", help="Ended so long ago: 24h, 7d; `retention` if left out.")
     ] = None,
+    keep_calls: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Keep at most so many; `retention_calls` if left out.")
+    ] = None,
+    keep_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Keep at most so much: 500MB, 2GiB; `retention_bytes`.")
+    ] = None,
+    keep_thread_calls: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="In each thread; `thread_retention_calls`.")
+    ] = None,
+    keep_thread_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="In each thread; `thread_retention_bytes`.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and remove nothing.")] = False,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Then give freed space back to the disk; writers wait meanwhile.")
+    ] = False,
 ) -> None:
-    """Remove ended calls and artifacts that are older than the retention."""
+    """Remove ended calls, with their artifacts, that are older than the retention or beyond another bound."""
     terminal = session.terminal
     age = session.settings.retention if older_than is None else parse_duration(older_than)
-    before = time.time() - age
-    swept = Sweep()
+    given = {
+        "calls": keep_calls,
+        "bytes": None if keep_bytes is None else parse_size(keep_bytes),
+        "thread_calls": keep_thread_calls,
+        "thread_bytes": None if keep_thread_bytes is None else parse_size(keep_thread_bytes),
+    }
+    swept, keep, freed = Sweep(), Keep(**given), None
     if session.store_exists:
         async with session.watcher() as runtime:
-            with _Counter(terminal) as counter:
-                if dry_run:
-                    swept.calls = await _count(runtime, before, counter)
-                else:
-                    swept = await _sweep(runtime, before, counter)
+            bounds = {name: value for name, value in given.items() if value is not None}
+            keep = msgspec.structs.replace(keep_of(runtime.engine, time.time() - age), **bounds)
+            swept = await _sweep(runtime, keep, terminal, dry=dry_run)
+            if compact and not dry_run:
+                freed = await _compact(runtime, terminal)
     if terminal.json:
         removed = {"calls": swept.calls, "artifacts": swept.artifacts, "bytes": swept.bytes}
-        terminal.print_json({**removed, "older_than": age, "dry_run": dry_run})
-    elif dry_run:
-        terminal.write(f"{swept.calls} calls ended more than {duration(age)} ago; nothing was removed.\n")
-    else:
-        freed = f", {swept.artifacts} artifacts ({size(swept.bytes)})" if swept.artifacts else ""
-        terminal.write(f"removed {swept.calls} calls that ended more than {duration(age)} ago{freed}.\n")
+        limits = {name: getattr(keep, name) for name in given}
+        terminal.print_json({**removed, "older_than": age, "keep": limits, "dry_run": dry_run, "compacted": freed})
+        return
+    which = f"ended more than {duration(age)} ago{_beyond(keep)}"
+    if dry_run:
+        terminal.write(f"{swept.calls} calls {which} ({size(swept.bytes)}); nothing was removed.\n")
+        return
+    also = f" and {swept.artifacts} artifacts" if swept.artifacts else ""
+    terminal.write(f"removed {swept.calls} calls that {which}{also}; {size(swept.bytes)} freed.\n")
+    if freed is not None:
+        terminal.write(f"compacted: {size(freed)} given back to the disk.\n")
 
 
-async def _sweep(runtime: Runtime, before: float, counter: _Counter) -> Sweep:
-    """In small steps, which let writers through."""
-    total, more = Sweep(), True
-    while more:
-        step = await runtime.engine.store.sweep(Keep(since=before), _STEP)
-        total.calls += step.calls
-        total.artifacts += step.artifacts
-        total.bytes += step.bytes
-        more = step.more
-        counter.show(f"{total.calls} calls removed")
-    return total
+def _beyond(keep: Keep) -> str:
+    """The bounds beside age, in words."""
+    bounds = [
+        f"{count} {'in a thread' if 'thread' in name else 'in all'}"
+        for name, count in (
+            ("calls", _count(keep.calls)),
+            ("bytes", _size(keep.bytes)),
+            ("thread_calls", _count(keep.thread_calls)),
+            ("thread_bytes", _size(keep.thread_bytes)),
+        )
+        if count is not None
+    ]
+    return f" or are beyond {', '.join(bounds)}" if bounds else ""
 
 
-async def _count(runtime: Runtime, before: float, counter: _Counter) -> int:
-    count, seen = 0, 0
-    page = Page(items=[], cursor=None)
-    while True:
-        page = await runtime.history(limit=_STEP, cursor=page.cursor)
-        seen += len(page.items)
-        count += sum(1 for record in page.items if record.ended_at is not None and record.ended_at < before)
-        counter.show(f"{seen} calls looked at, {count} old enough")
-        if page.cursor is None:
-            return count
+def _count(bound: int | None) -> str | None:
+    return None if bound is None else f"{bound:,} calls"
+
+
+def _size(bound: int | None) -> str | None:
+    return None if bound is None else size(bound)
+
+
+async def _sweep(runtime: Runtime, keep: Keep, terminal: Terminal, *, dry: bool) -> Sweep:
+    engine = runtime.engine
+    with _Counter(terminal) as counter:
+        if dry or terminal.interactive:
+            counted: Sweep = await engine.store.sweep(keep, _STEP, dry=True)
+            if dry:
+                return counted
+            counter.expect(counted.calls)
+        return await sweep(engine, keep, counter.show)
+
+
+async def _compact(runtime: Runtime, terminal: Terminal) -> int | None:
+    """Bytes that the disk got back; None where the store sees to it by itself."""
+    store: Any = runtime.engine.store
+    if not hasattr(store, "compact"):
+        if not terminal.json:
+            terminal.say(f"{store.url} needs no compacting.", style="bright_black")
+        return None
+    before: int = await store.size()
+    await store.compact()
+    after: int = await store.size()
+    return max(before - after, 0)
 
 
 class _Counter:
-    """A number that grows, where somebody sees it."""
+    """How much is gone, where somebody sees it."""
 
     def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._said_at = time.monotonic()
         self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), console=terminal.err, transient=True,
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), console=terminal.err, transient=True,
             disable=not terminal.interactive,
         )  # fmt: skip
-        self._task = self._bar.add_task("looking")
+        self._task = self._bar.add_task("looking", total=None)
 
-    def show(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
+    def expect(self, total: int) -> None:
+        self._bar.update(self._task, total=total)
+
+    def show(self, swept: Sweep) -> None:
+        text = f"{swept.calls} calls removed, {size(swept.bytes)}"
+        self._bar.update(self._task, description=text, completed=swept.calls)
+        quiet = self._terminal.json or self._terminal.interactive
+        if not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
+            self._said_at = time.monotonic()
+            self._terminal.say(text)
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from clicket.cli.owners import is_orphan
 from clicket.cli.render import draw_record
 from clicket.cli.session import Session, find_call
 
@@ -25,7 +26,10 @@ async def show(
     terminal = session.terminal
     async with session.watcher() as runtime:
         record = await find_call(runtime, id, thread)
+        gone = not record.state.is_terminal and await is_orphan(runtime, record)
     if terminal.json:
-        terminal.print_json({**msgspec.to_builtins(record), "success": record.success})
+        terminal.print_json({**msgspec.to_builtins(record), "success": record.success, "owner_gone": gone})
         return
     terminal.out.print(draw_record(record, terminal.out.width, plain=terminal.plain, events=events))
+    if gone:
+        terminal.say("its owner is gone; `clicket recover` takes it over", style="yellow")

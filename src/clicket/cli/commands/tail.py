@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from clicket.cli.errors import CallFailed
+from clicket.cli.owners import is_orphan
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import at, what_happened
@@ -39,6 +40,8 @@ async def tail(
             await _follow_all(runtime, terminal, thread)
             return
         record = await find_call(runtime, id, thread)
+        if not record.state.is_terminal and not terminal.json and await is_orphan(runtime, record):
+            terminal.say("its owner is gone; `clicket recover` takes it over", style="yellow")
         handle = await runtime.handle(record.id, thread=record.thread)
         last: Event | None = None
         async for event in handle.events(after):

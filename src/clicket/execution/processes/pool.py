@@ -50,6 +50,10 @@ class ProcessPool:
         """The processes that run tools, or are ready to."""
         return tuple(worker.pid for worker in self._workers if worker.pid)
 
+    def keep_warm(self) -> None:
+        """Have a worker ready from now on."""
+        self._warm = max(self._warm, 1)
+
     async def start(self) -> None:
         """Begin to start the warm workers; returns at once."""
         self._check_open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import re
 import socket
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -53,14 +54,14 @@ class Address:
 
     async def attempts(self) -> list[bytes]:
         """What to try, in order: every address of every host. libpq would look names up in the middle of the loop."""
-        hosts = self._options.get("host", "").split(",")
+        hosts = (self._options.get("host") or os.environ.get("PGHOST", "")).split(",")
         ports = self._options.get("port", "").split(",")
         if "hostaddr" in self._options:
             return [self._conninfo({})]
         found: list[bytes] = []
         trouble: OSError | None = None
         for number, host in enumerate(hosts):
-            port = ports[number] if len(ports) > 1 else ports[0]
+            port = ports[number] if number < len(ports) else ports[0]
             own = {"host": host, "port": port}
             if not host or host.startswith(("/", "@")) or _is_ip(host):
                 found.append(self._conninfo(own))

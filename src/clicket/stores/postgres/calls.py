@@ -23,6 +23,7 @@ _EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint A
         (SELECT max(f.seq) FROM events f WHERE f.call = c.key AND f.seq <= $3::integer + 1), 0) ORDER BY e.seq)
     FROM calls c WHERE c.key = $1::bigint AND c.id = $2::text"""
 _WATCH = "UPDATE calls SET watched = true WHERE key = $1::bigint AND ended_at IS NULL AND NOT watched"
+_TYPES = {"c.key": "bigint", "c.created_at": "float8"}
 _LAST = 2**31 - 2
 
 
@@ -40,7 +41,9 @@ class Calls:
             # An ended call is found by its outcome; calls under way are few, and have no index by state.
             wanted["c.outcome" if query.state.is_terminal else "c.state"] = query.state.value
             fixed += "" if query.state.is_terminal else " AND c.ended_at IS NULL"
-        wanted |= {"c.created_at >=": query.since, "c.key <": query.before, "starts_with(c.id,": query.id_prefix}
+        wanted |= {"c.created_at >=": query.since, "c.key <": query.before}
+        if query.id_prefix is not None:
+            wanted |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
         return await self._select(wanted, f"{fixed} ORDER BY c.key DESC LIMIT {int(query.limit)}")
 
     async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:
@@ -84,11 +87,8 @@ class Calls:
 
 
 def _term(column: str, number: int) -> str:
-    if column.endswith(","):
-        return f"{column} ${number}::text)"
-    if column.endswith((">=", "<")):
-        return f"{column} ${number}::{'float8' if column.endswith('>=') else 'bigint'}"
-    return f"{column} = ${number}::text"
+    name, _, compare = column.partition(" ")
+    return f"{name} {compare or '='} ${number}::{_TYPES.get(name, 'text')}"
 
 
 def _storable(value: Any) -> bool:

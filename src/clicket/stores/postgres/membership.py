@@ -38,10 +38,7 @@ class Membership:
 
     async def renew(self) -> None:
         """Also for one that was given up for dead: it is an owner again, under the same number."""
-        sql = "UPDATE owners SET renewed = clock_timestamp() WHERE id = $1::bigint AND epoch = $2::bigint RETURNING id"
-        epoch = self._epoch
-        if not await self._pool.run(sql, self.id, epoch):
-            await self._enter(epoch)
+        await self.run(self._pool.run, "SELECT stay($1::bigint, $2::bigint)")
 
     async def run(self, send: Callable[..., Awaitable[list[Row]]], sql: str, *params: Param) -> list[Row]:
         """Send a statement whose first two parameters are the owner and its epoch. Raises `Lost` or `Refused`."""

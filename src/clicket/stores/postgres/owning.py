@@ -35,24 +35,30 @@ class Owning:
         self._holding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def owners(self) -> list[Presence]:
+        return [presence for presence, _ in await self._owners()]
+
+    async def _owners(self) -> list[tuple[Presence, bool]]:
+        """Everybody, and whether the process is known to be gone; whether a lease has run out is the server's to say."""
         found = []
         for id, host, boot, pid, started, lease, expired in await self._pool.ask(_OWNERS):
             owner = Owner(host=host, boot=boot, pid=pid, started=started, lease=lease)
             mine = id == self._membership.id
-            found.append(Presence(id=id, owner=owner, alive=mine or not (expired or process_gone(owner)), mine=mine))
+            gone = not mine and process_gone(owner)
+            found.append((Presence(id=id, owner=owner, alive=mine or not (expired or gone), mine=mine), gone))
         return found
 
     async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        gone = [presence.id for presence in await self.owners() if not presence.alive]
-        return await self._claim("orphans", gone, sorted(tools), limit)
+        return await self._claim("orphans", await self._gone(), sorted(tools), limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         return await self._claim("waiting", [], sorted(tools), limit) if tools else []
 
     async def claim(self, key: int) -> Stored | None:
-        gone = [presence.id for presence in await self.owners() if not presence.alive]
-        taken = await self._claim("one", gone, [], 1, key)
+        taken = await self._claim("one", await self._gone(), [], 1, key)
         return taken[0] if taken else None
+
+    async def _gone(self) -> list[int]:
+        return [presence.id for presence, gone in await self._owners() if gone]
 
     async def _claim(
         self, what: str, gone: Sequence[int], tools: Sequence[str], limit: int, key: int | None = None

@@ -41,7 +41,9 @@ class Server:
 
     async def connect(self) -> Connection:
         setup = _SETUP.format(
-            schema=quoted(self.address.schema), limit=int(self.timeout * 1000), idle=int(self.timeout * 2000)
+            schema=quoted(self.address.schema),
+            limit=max(int(self.timeout * 900), 1),  # before we lose patience: then the connection need not be given up
+            idle=max(int(self.timeout * 2000), 1),
         )
         connection: Connection | None = None
         try:

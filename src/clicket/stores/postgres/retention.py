@@ -40,7 +40,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 class Retention:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._plan: tuple[Keep, float, list[int], bool] | None = None
+        self._plan: tuple[Keep, float, list[int]] | None = None
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool) -> Sweep:
         if dry:
@@ -63,13 +63,12 @@ class Retention:
         """Up to `limit` calls to remove, and whether there may be more."""
         plan, self._plan = self._plan, None
         if plan is None or plan[0] != keep or plan[1] < monotonic():
-            most = limit * _READ_AHEAD
-            rows = await self._read(keep, most)
-            plan = (keep, monotonic() + _FRESH, [row[0] for row in rows], len(rows) == most)
-        _, until, keys, cut = plan
+            rows = await self._read(keep, limit * _READ_AHEAD)
+            plan = (keep, monotonic() + _FRESH, [row[0] for row in rows])
+        _, until, keys = plan
         going, rest = keys[:limit], keys[limit:]
         if rest:
-            self._plan = (keep, until, rest, cut)
+            self._plan = (keep, until, rest)
         return going, len(going) == limit
 
     async def _read(self, keep: Keep, most: int | None) -> list[Row]:

@@ -174,13 +174,15 @@ class _Desk:
         self.hints.start()
 
     async def close(self) -> None:
-        await self.writer.drain()
-        await self.cache.drain()
-        with contextlib.suppress(ClicketError):
-            await self.owning.sign_off()
-        await self.hints.close()
-        self.appender.close()
-        self.pool.close()
+        try:
+            await self.writer.drain()
+            await self.cache.drain()
+            with contextlib.suppress(ClicketError):
+                await self.owning.sign_off()
+        finally:
+            await self.hints.close()
+            self.appender.close()
+            self.pool.close()
 
 
 def _deaf(kind: str, key: int) -> None:

@@ -22,8 +22,10 @@ Row = tuple[Any, ...]
 
 # The server could not do it now, and did nothing; the same statement may succeed later.
 _LATER = {
-    "0A000": "the tables were changed",  # a prepared statement outlived a migration
+    "0A000": "the tables were changed",
     "25006": "it takes no writes: it became a replica, or was set read-only",
+    "25P03": "it closed a transaction that was idle",
+    "26000": "it does not know a statement that it prepared",
     "40001": "it could not put two transactions in an order",
     "40P01": "two transactions waited for each other",
     "53100": "its disk is full; free some space there",
@@ -37,6 +39,8 @@ _LATER = {
     "57P05": "it closed a connection that was idle",
     "58030": "it cannot read or write its files",
 }
+_LATER_CLASSES = ("08", "53", "57", "58")  # connections, resources, its operators, its files
+_FORGET = ("0A000", "26000")  # the connection's prepared statements are of no use any more
 # No patience helps against these; there is no code for them before a connection stands, only words.
 _NEVER = (
     "authentication failed",
@@ -53,6 +57,10 @@ _MOST_PREPARED = 200
 
 class Hopeless(Lost):
     """The server does not want us, or there is none of that name: trying again does not help."""
+
+
+class _Forget(Lost):
+    """A new connection will do."""
 
 
 class Refused(Exception):
@@ -142,7 +150,8 @@ class Connection:
         if self.broken is not None:
             raise self.broken
         assert self._answer is None, "one statement at a time"
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[pq.abc.PGresult] = self._loop.create_future()
+        self._answer = answer
         self._results = []
         self._timer = self._loop.call_later(limit, self._overdue, limit)
         try:
@@ -151,11 +160,7 @@ class Connection:
                 self._loop.add_writer(self._fd, self._writable)
         except Error as error:
             self._break(Lost(_words(error)))
-        try:
-            return await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            answer.add_done_callback(_note)  # nobody else will
-            raise
+        return await answer  # who is cancelled cancels this future, not the statement
 
     def _writable(self) -> None:
         try:
@@ -191,7 +196,7 @@ class Connection:
         error = next((e for e in map(_error, results) if e is not None), None)
         if self._timer is not None:
             self._timer.cancel()
-        if self._pg.status != pq.ConnStatus.OK:
+        if self._pg.status != pq.ConnStatus.OK or isinstance(error, _Forget):
             self._break(error if isinstance(error, Lost) else Lost("the connection broke off"))
         if answer is not None and not answer.done():
             if error is not None:
@@ -253,11 +258,6 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _note(answer: asyncio.Future[pq.abc.PGresult]) -> None:
-    if not answer.cancelled():
-        answer.exception()
-
-
 def _no_entry(pgconn: pq.abc.PGconn) -> Lost:
     text = " ".join(pgconn.get_error_message().split())
     if "too many clients" in text or "connection slots" in text:
@@ -270,11 +270,12 @@ def _error(result: pq.abc.PGresult) -> Exception | None:
         return None
     code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message).decode(errors="replace")
+    message = " ".join(message.split())
     if code in _LATER:
-        return Lost(f"{_LATER[code]} ({message.strip()})")
-    if not code or code.startswith("08"):
-        return Lost(" ".join(message.split()) or "the connection broke off")
-    return Refused(code, " ".join(message.split()))
+        return _Forget(_LATER[code]) if code in _FORGET else Lost(f"{_LATER[code]} ({message})")
+    if not code or code.startswith(_LATER_CLASSES):
+        return Lost(message or "the connection broke off")
+    return Refused(code, message)
 
 
 def _words(error: Error) -> str:

@@ -14,7 +14,7 @@ from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Server
 from clicket.stores.postgres.wire import Connection, Param, Refused, Row
-from clicket.stores.remote import Unit
+from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Appender", "place_of"]
 
@@ -119,7 +119,7 @@ class Appender:
         except Refused as refused:
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
                 return [outcome for unit in units for outcome in await self._apply([unit], again)]
-            return [_not_stored(self._server, units[0][0], refused)]
+            return [self._not_stored(units[0][0], refused, again)]
         for key in followed:
             self._hints.post("events", key)
         return [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
@@ -136,6 +136,18 @@ class Appender:
         if change.request:
             self._hints.post("request", key)
         return None
+
+    def _not_stored(self, change: Append, refused: Refused, again: bool) -> ClicketError:
+        if refused.code[:2] in ("22", "23", "54"):  # data, constraints and limits: its own fault
+            return Unstorable(f"call {change.id} cannot be stored: {refused} ({refused.code})")
+        if again:  # what was asked before may have been done
+            raise Lost(f"the server refused the write: {refused} ({refused.code})") from refused
+        return StoreUnavailable(
+            f"{self._server.name}: the server refused the write: {refused} ({refused.code}). Look whether its tables are as "
+            "clicket made them.",
+            url=self._server.name,
+            code=refused.code,
+        )
 
     async def _send(self, sql: str, *params: Param) -> list[Row]:
         connection = self._connection
@@ -230,14 +242,3 @@ def _uses(units: Sequence[Unit], pieces: list[bytes]) -> list[_Use]:
         pieces.append(item.body)
         start += len(item.body)
     return sorted(uses, key=lambda use: use.key)
-
-
-def _not_stored(server: Server, change: Append, refused: Refused) -> ClicketError:
-    if refused.code[:2] in ("22", "23", "54"):  # data, constraints and limits: its own fault
-        return Unstorable(f"call {change.id} cannot be stored: {refused} ({refused.code})")
-    return StoreUnavailable(
-        f"{server.name}: the server refused the write: {refused} ({refused.code}). Look whether its tables are as clicket "
-        "made them.",
-        url=server.name,
-        code=refused.code,
-    )

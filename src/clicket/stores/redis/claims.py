@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+from clicket.errors import ClicketError
 from clicket.ports import Stored
 from clicket.stores.redis.door import Door
 from clicket.stores.redis.owners import Coroner, Death
@@ -12,6 +13,8 @@ from clicket.stores.redis.rows import stored
 
 __all__ = ["Claims"]
 
+_STEP = 50
+"""Calls that one answer brings, with all their events."""
 _BUDGET = 5_000
 """Calls of dead owners that one script looks at, whether it may take them or not."""
 
@@ -20,15 +23,20 @@ class Claims:
     def __init__(self, door: Door, coroner: Coroner) -> None:
         self._door = door
         self._coroner = coroner
-        self._unanswered: dict[str, str] = {}
+        self._unanswered: dict[str, list[str]] = {}
 
     async def orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
         waiting: dict[Death, int] = dict.fromkeys(await self._coroner.deaths(), 0)
         found: list[Stored] = []
-        while waiting or "claim_orphans" in self._unanswered:
+        while waiting or self._unanswered.get("claim_orphans"):
             dead = [(id, seen, at) for (id, seen), at in waiting.items()]
-            ask = {"dead": dead, "tools": sorted(tools), "limit": limit - len(found), "budget": _BUDGET}
-            rows, ends = await self._ask("claim_orphans", ask)
+            ask = {"dead": dead, "tools": sorted(tools), "limit": min(_STEP, limit - len(found)), "budget": _BUDGET}
+            try:
+                rows, ends = await self._ask("claim_orphans", ask)
+            except ClicketError:
+                if not found:
+                    raise
+                break  # what was taken so far must be told; the trouble is told to the next one
             found += [stored(row) for row in rows]
             if len(found) >= limit:
                 break
@@ -39,7 +47,19 @@ class Claims:
     async def waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         if not tools:
             return []
-        return [stored(row) for row in await self._ask("claim_waiting", {"tools": sorted(tools), "limit": limit})]
+        found: list[Stored] = []
+        while len(found) < limit:
+            step = min(_STEP, limit - len(found))
+            try:
+                rows = await self._ask("claim_waiting", {"tools": sorted(tools), "limit": step})
+            except ClicketError:
+                if not found:
+                    raise
+                break
+            found += [stored(row) for row in rows]
+            if len(rows) < step:
+                break
+        return found
 
     async def one(self, key: int) -> Stored | None:
         done, *told = await self._ask("claim", {"key": key}, str(key))
@@ -52,9 +72,15 @@ class Claims:
         return next((stored(row) for row in told[0]), None) if done else None
 
     async def _ask(self, name: str, ask: dict[str, Any], about: str = "") -> Any:
-        """Under a ticket that stays open until there is an answer, also beyond this question."""
-        again = name + about in self._unanswered
-        ticket = self._unanswered.setdefault(name + about, uuid4().hex)
-        answer = await self._door.write(name, {**ask, "ticket": ticket}, again=again)
-        del self._unanswered[name + about]
-        return answer
+        """Under a ticket of its own. One that got no answer is used again by the next question of its kind."""
+        kind = name + about
+        left = self._unanswered.pop(kind, [])
+        again = bool(left)
+        ticket = left.pop() if left else uuid4().hex
+        if left:
+            self._unanswered[kind] = left
+        try:
+            return await self._door.write(name, {**ask, "ticket": ticket}, again=again)
+        except BaseException:
+            self._unanswered.setdefault(kind, []).append(ticket)
+            raise

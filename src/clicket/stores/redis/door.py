@@ -25,6 +25,10 @@ __all__ = ["Door"]
 _encode = msgspec.msgpack.Encoder().encode
 
 
+class Overtaken(Lost):
+    """The server refused a question as it came from before a connection was given up. It is asked again."""
+
+
 class Door:
     """`me` and `store` are known once the store is open."""
 
@@ -84,8 +88,8 @@ class Door:
         ask = self.sign(dict(ask))
         try:
             answer = await self._ask(name, self.command(name, ask, *data))
-        except Lost:
-            self.generation += 1
+        except Lost as lost:
+            self.doubt(lost)
             raise
         self.signed(ask)
         return answer
@@ -102,8 +106,17 @@ class Door:
         if answer == b"lost":
             raise self.lost_data()
         if answer == b"old":
-            raise Lost("a question was overtaken by a later one")
+            raise self.overtaken()
         return answer
+
+    def doubt(self, lost: Lost) -> None:
+        """An answer was lost: what may still be under way must not be done any more. What was overtaken was not done."""
+        if not isinstance(lost, Overtaken):
+            self.generation += 1
+
+    def overtaken(self) -> Overtaken:
+        self._told = 0  # we may have been given up for dead: say that we live
+        return Overtaken("a question was overtaken by a later one")
 
     def lost_data(self) -> StoreUnavailable:
         return StoreUnavailable(

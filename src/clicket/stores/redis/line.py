@@ -62,22 +62,16 @@ class Line:
                         answers.append(error)
                 return answers
         except BaseException as error:
-            await self.drop()
-            trouble = self._translated(error)
-            if trouble is error:
-                raise
-            raise trouble from error
+            await self._break_off(error)
+            raise
 
     async def listen(self, patience: float) -> Any:
         """What the server says unasked; None when it was silent for `patience` seconds."""
         try:
             return await self._connection.read_response(timeout=patience, disconnect_on_error=False)
         except BaseException as error:
-            await self.drop()
-            trouble = self._translated(error)
-            if trouble is error:
-                raise
-            raise trouble from error
+            await self._break_off(error)
+            raise
 
     async def say(self, *words: bytes) -> None:
         """Send, and leave the answer to `listen`."""
@@ -86,10 +80,14 @@ class Line:
                 await self.connect()
                 await self._connection.send_packed_command(packed(*words), check_health=False)
         except BaseException as error:
-            await self.drop()
-            trouble = self._translated(error)
-            if trouble is error:
-                raise
+            await self._break_off(error)
+            raise
+
+    async def _break_off(self, error: BaseException) -> None:
+        """After any trouble, answers could be taken for those of other questions."""
+        await self.drop()
+        trouble = self._translated(error)
+        if trouble is not error:
             raise trouble from error
 
     async def drop(self) -> None:

@@ -7,6 +7,7 @@ are not judged until every owner has had the time to renew itself by the new dat
 from __future__ import annotations
 
 import logging
+import math
 from time import monotonic
 from typing import Any
 
@@ -33,7 +34,8 @@ class Coroner:
     def __init__(self, door: Door, started: float, before: float) -> None:
         self._door = door
         self._early, self._late = started - monotonic(), started - before
-        self._wait_until = 0.0
+        self._leapt_at = -math.inf
+        self._ahead: dict[int, tuple[bytes, float]] = {}
 
     async def presences(self) -> list[Presence]:
         return [
@@ -54,32 +56,36 @@ class Coroner:
             return owner, None
         if process_gone(owner):
             return owner, (id, "")
-        if now > stamp + owner.lease and monotonic() >= self._wait_until:
+        if self._has_run_out(id, owner.lease, renewed, now - stamp):
             return owner, (id, renewed.decode())
         return owner, None
+
+    def _has_run_out(self, id: int, lease: float, renewed: bytes, age: float) -> bool:
+        if age >= 0:
+            self._ahead.pop(id, None)
+            return age > lease and monotonic() > self._leapt_at + lease
+        # Renewed in the future: the date was set back. Who lives says so again; who does not for a lease, is dead.
+        seen, since = self._ahead.get(id, (b"", 0.0))
+        if seen != renewed:
+            self._ahead[id] = (renewed, monotonic())
+            return False
+        return monotonic() > since + lease
 
     async def _look(self) -> list[tuple[int, Owner, Death | None]]:
         before = monotonic()
         told, found = await self._door.read("owners", {})
         now = float(told)
         owners: list[tuple[int, Any, Any]] = [(int(id), *rest) for id, *rest in found]
-        self.check_clock(now, before, max((_lease(record) for _, record, _ in owners), default=0.0))
+        self.check_clock(now, before)
         return [(id, *self.judge(id, record, renewed, now)) for id, record, renewed in sorted(owners)]
 
-    def check_clock(self, now: float, before: float, lease: float) -> None:
+    def check_clock(self, now: float, before: float) -> None:
         """`now` was read on the server between `before` and this moment; so was the last one."""
         early, late = now - monotonic(), now - before
         if early > self._late + _LEAP or late < self._early - _LEAP:
+            by = early - self._early
             logger.warning(
-                "%s: the server's date leapt by about %.0f s; owners are not judged by their leases for %.0f s",
-                self._door.url, early - self._early, lease,
-            )  # fmt: skip
-            self._wait_until = monotonic() + lease
+                "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._door.url, by
+            )
+            self._leapt_at = monotonic()
         self._early, self._late = early, late
-
-
-def _lease(record: bytes) -> float:
-    try:
-        return _owner.decode(record).lease
-    except ValueError:
-        return 0.0

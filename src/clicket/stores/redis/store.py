@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 from redis.exceptions import ResponseError
 
 from clicket.bridge import Workers
@@ -32,8 +31,8 @@ from clicket.stores.redis.owners import Coroner
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.rows import cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
-from clicket.stores.redis.writer import Units
-from clicket.stores.remote import GroupWriter, Lost, insist
+from clicket.stores.redis.writer import Units, Writer
+from clicket.stores.remote import Lost, insist
 
 __all__ = ["RedisStore"]
 
@@ -56,7 +55,7 @@ class _Open:
         self.door = door
         self.line = line
         self.coroner = coroner
-        self.writer = GroupWriter(door.url, Units(door, line, keep=keep), patience=door.timeout)
+        self.writer = Writer(door.url, Units(door, line, keep=keep), patience=door.timeout)
         self.claims = Claims(door, coroner)
         self.workers = Workers(1, "clicket-redis-files")
         self.artifacts = Artifacts(door, self.workers)
@@ -157,6 +156,7 @@ class RedisStore:
         self._parts = None
         door = parts.door
         with contextlib.suppress(ClicketError):
+            await parts.writer.settle()  # or it would be handed back, and run
             while await door.write("hand_back", {}):
                 pass
             await door.write("sign_off", {})
@@ -192,7 +192,7 @@ class RedisStore:
         bodies = await self._ready().door.read("events", {"key": key, "id": call_id, "after": after})
         try:
             events = [event for body in bodies for event in load_events(call_id, body)]
-        except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+        except (ValueError, RecursionError, TypeError) as error:  # msgspec's errors are ValueErrors
             raise StoreUnavailable(
                 f"{self.url}: the events of call {call_id} are not what clicket wrote ({error}). Nothing was changed.",
                 url=self.url,
@@ -229,6 +229,7 @@ class RedisStore:
     async def renew(self) -> None:
         if self._parts is not None:
             await self._parts.door.write("renew", {"owner": self._parts.door.owner})
+            await self._parts.writer.settle()
 
     async def owners(self) -> list[Presence]:
         return await self._ready().coroner.presences()
@@ -247,8 +248,9 @@ class RedisStore:
         return [int(key) for key in await door.read("keys", {"me": door.me})]
 
     async def hand_back(self, keys: Sequence[int]) -> None:
-        if keys:
-            await self._ready().door.write("hand_back", {"keys": list(keys)})
+        door = self._ready().door
+        for at in range(0, len(keys), _STEP):
+            await door.write("hand_back", {"keys": list(keys[at : at + _STEP])})
 
     async def requests(self) -> list[int]:
         if self._parts is None:

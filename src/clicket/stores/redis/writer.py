@@ -14,9 +14,9 @@ from clicket.ports import Append, CacheUse, Duplicate, Stale, Unstorable
 from clicket.stores.redis.door import Door
 from clicket.stores.redis.line import Command, Line, refusal
 from clicket.stores.redis.scripts import script
-from clicket.stores.remote import Lost, Unit
+from clicket.stores.remote import GroupWriter, Lost, Unit, insist
 
-__all__ = ["Units"]
+__all__ = ["Units", "Writer"]
 
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
@@ -24,6 +24,17 @@ _MAX_BYTES = 8 * 1024 * 1024
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
+
+
+class Writer(GroupWriter):
+    """The group writer, that does not leave refused calls behind when no other append comes."""
+
+    async def settle(self) -> None:
+        """Erase what was refused while nobody could say whether it had been written. Raises `StoreUnavailable`."""
+        doubtful = list(self._doubtful)
+        if doubtful:
+            await insist(self.name, self._patience, lambda: self._backend.erase(doubtful))
+            self._doubtful = [unit for unit in self._doubtful if unit not in doubtful]
 
 
 class Units:
@@ -40,8 +51,8 @@ class Units:
         try:
             for part in _parts(units):
                 outcomes += await self._apply(part, again)
-        except Lost:
-            self._door.generation += 1
+        except Lost as lost:
+            self._door.doubt(lost)
             raise
         except ClicketError as error:
             outcomes += [error] * (len(units) - len(outcomes))
@@ -52,9 +63,12 @@ class Units:
         outcomes: list[ClicketError | None] = [None] * len(units)
         sent: list[int] = []
         signature = self._door.sign({})
+        unsigned = {
+            name: value for name, value in signature.items() if name != "owner"
+        }  # to say once that we live is enough
         for place, (change, body) in enumerate(units):
             try:
-                commands.append(self._command(change, body, signature, again=again))
+                commands.append(self._command(change, body, signature if not commands else unsigned, again=again))
             except Unstorable as error:
                 outcomes[place] = error
             else:
@@ -94,7 +108,7 @@ class Units:
             return trouble
         if answer == b"lost":
             return self._door.lost_data()
-        raise Lost("the group was overtaken by a later one")
+        raise self._door.overtaken()
 
     def _command(self, change: Append, body: bytes, signature: dict[str, Any], *, again: bool) -> Command:
         if len(body) > _MAX_BODY:

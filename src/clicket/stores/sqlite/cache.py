@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
 import msgspec
 
-from clicket.ports import CacheItem, CacheStats, CacheUse, Sweep
+from clicket.ports import CacheItem, CacheStats, Sweep
 
-__all__ = ["clear", "get", "stats", "sweep", "use"]
+__all__ = ["clear", "count_hits", "get", "missed", "stats", "sweep"]
 
 _COLUMNS = "key, body, tags, created_at, expires_at, accessed_at, access_count"
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(tuple[str, ...]).decode
@@ -38,16 +40,20 @@ def _item(row: tuple[Any, ...]) -> CacheItem | None:
         return None  # not of our making: as good as not there
 
 
-def use(connection: apsw.Connection, used: CacheUse, now: float) -> None:
-    """What an ending call did: it was served, or it missed and may leave its result."""
-    if used.hit:
+def count_hits(connection: apsw.Connection, hits: Sequence[tuple[str, float]]) -> None:
+    """Results that were served, and when: of a whole group at once."""
+    last = dict(hits)
+    for key, count in Counter(key for key, _ in hits).items():
         connection.execute(
-            "UPDATE cache SET accessed_at = ?, access_count = access_count + 1 WHERE key = ?", (now, used.key)
+            "UPDATE cache SET accessed_at = ?, access_count = min(access_count, 1 << 60) + ? WHERE key = ?",
+            (last[key], count, key),
         )
-        connection.execute("UPDATE cache_totals SET hits = hits + 1")
-        return
+    connection.execute("UPDATE cache_totals SET hits = hits + ?", (len(hits),))
+
+
+def missed(connection: apsw.Connection, item: CacheItem | None) -> None:
+    """A call that was not served has ended, and may leave its result."""
     connection.execute("UPDATE cache_totals SET misses = misses + 1")
-    item = used.item
     if item is None:
         return
     _drop(connection, "key = ?", (item.key,), 1)
@@ -99,7 +105,7 @@ def stats(connection: apsw.Connection) -> CacheStats:
 
 def sweep(connection: apsw.Connection, now: float, max_bytes: int, limit: int) -> Sweep:
     swept = _drop(connection, "expires_at <= ?", (now,), limit)
-    total: int = connection.execute("SELECT bytes FROM cache_totals").get
+    total: int = connection.execute("SELECT bytes FROM cache_totals").get or 0
     while total > max_bytes and swept.calls < limit:
         oldest = _drop(connection, "row = (SELECT row FROM cache ORDER BY accessed_at, row LIMIT 1)", (), 1)
         if not oldest.calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ from clicket.stores.sqlite.writer import Writer, unavailable
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+_LOOK_EVERY = 0.025
+"""Seconds between two looks whether other processes wrote."""
 
 
 class SqliteStore:
@@ -50,6 +53,7 @@ class SqliteStore:
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None
         self._peek: apsw.Connection | None = None
+        self._looking: asyncio.TimerHandle | None = None
         self._threads: list[Workers] = []
 
     async def open(self, owner: Owner) -> None:
@@ -63,6 +67,7 @@ class SqliteStore:
             inline = self.durability == "process"
             self._writer = Writer(self.path, connection, self._writing, owner, inline=inline, busy=self._busy)
             await self._write(self._writer.enrol)
+            self._look()
         except BaseException:
             self._writer = self._peek = None
             for each in connections:
@@ -95,7 +100,16 @@ class SqliteStore:
             raise StoreUnavailable(f"{self.path}: {error.strerror}. Choose a folder that can be written.") from error
         return connection, reader, peek
 
+    def _look(self) -> None:
+        """SQLite tells nobody of commits, but it does say whether there were any: that costs a few microseconds."""
+        if self._writer is not None:
+            if self._writer.others_wrote():
+                self.hear("any", 0)
+            self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+
     async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         if self._writer is None:
             return
         writer, reader, peek = self._writer, self._reader, self._peek
@@ -258,6 +272,21 @@ class SqliteStore:
             swept.artifacts, _ = await self._filing.run(lambda: self._files.sweep(used))
         return swept
 
+    async def compact(self) -> None:
+        """Give the space of what was removed back to the disk. Writers wait meanwhile; it needs room for a second copy."""
+        writer = self._writer
+        if writer is None:
+            raise StoreUnavailable(f"{self.path} is closed.")
+
+        def vacuum() -> None:
+            writer.connection.execute("VACUUM")
+            writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+        try:
+            await writer.alone(vacuum)
+        except apsw.Error as error:
+            raise unavailable(self.path, error) from error
+
     async def size(self) -> int:
         def measure() -> int:
             files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
@@ -272,4 +301,4 @@ def _after(prefix: str) -> str:
 
 
 def _deaf(kind: str, key: int) -> None:
-    """SQLite tells nobody what another process wrote; the engine looks."""
+    """Nobody listens yet."""

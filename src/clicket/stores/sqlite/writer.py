@@ -65,11 +65,12 @@ class Writer:
         self._names = (str(path), f"{path}-shm")
         self._files = tuple(map(_identity, self._names))
         self._gave_up = float("-inf")
+        self._version: int | None = None
         self._workers = workers
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
         self._queue: deque[_Waiting] = deque()
-        self._jobs: deque[tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]] = deque()
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._scheduled = False
         self._in_thread = False
         self._threaded_until = 0.0
@@ -93,6 +94,10 @@ class Writer:
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run a write of another kind in the writer thread, in its own transaction, between groups."""
+        return await self.alone(lambda: _transaction(self.connection, job))
+
+    async def alone(self, job: Callable[[], T]) -> T:
+        """Run something in the writer thread while nothing else writes."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.append((job, future))
         if not self._scheduled:
@@ -104,6 +109,17 @@ class Writer:
         """Say, inside a transaction, that this owner lives."""
         self.owner = owners.register(connection, self._identity, self.owner or None)
         self._renew_by = host_clock() + self._identity.lease / 2
+
+    def others_wrote(self) -> bool:
+        """Did another connection commit since the last look? Asked on the loop; while our thread writes, it can wait."""
+        if self._in_thread:
+            return False
+        try:
+            version = self.connection.pragma("data_version")
+        except apsw.Error:
+            return False
+        before, self._version = self._version, version
+        return before is not None and version != before
 
     async def drain(self) -> None:
         """Wait until everything handed over so far has been written or refused."""
@@ -118,9 +134,7 @@ class Writer:
             return
         if self._jobs:
             job, future = self._jobs.popleft()
-            self._to_thread(
-                lambda: _transaction(self.connection, job), lambda value, error: fulfil(future, value, error)
-            )
+            self._to_thread(job, lambda value, error: fulfil(future, value, error))
             return
         if not self._queue:
             self._wake_idle()
@@ -216,6 +230,13 @@ class Writer:
             if host_clock() > self._renew_by:  # we slept: who writes again, lives again
                 self.enrol(connection)
             outcomes = [self._apply(connection, change, body) for change, _, body in group]
+            hits = [
+                (change.cache.key, change.ended_at or change.created_at)
+                for (change, _, _), outcome in zip(group, outcomes, strict=True)
+                if change.cache is not None and change.cache.hit and outcome is None
+            ]
+            if hits:
+                cache.count_hits(connection, hits)
             connection.execute("COMMIT")
         except apsw.Error as error:
             _rollback(connection)
@@ -272,8 +293,8 @@ class Writer:
             connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | events[0].seq, body))
         for name, _ in change.artifacts:
             connection.execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is not None:
-            cache.use(connection, change.cache, ended_at or change.created_at)
+        if change.cache is not None and not change.cache.hit:
+            cache.missed(connection, change.cache.item)
         return None
 
     # The write-ahead log is folded back in the writer thread, never inside a commit.

@@ -13,6 +13,7 @@ CREATE TABLE owners (
     started text NOT NULL,
     lease float8 NOT NULL,
     renewed timestamptz NOT NULL,
+    judges_from timestamptz NOT NULL DEFAULT '-infinity', -- until then it takes no lease for run out
     epoch bigint NOT NULL -- an owner whose statement was not answered takes the next: what is still on its way is refused
 );
 
@@ -38,7 +39,10 @@ CREATE TABLE calls (
     created_at float8 NOT NULL,
     ended_at float8,
     bytes bigint NOT NULL -- of its events, and of the artifacts that it names
-) WITH (fillfactor = 75); -- room beside it for the versions of a call under way: those need no new index entries
+) WITH (
+    fillfactor = 75, -- room beside it for the versions of a call under way: those need no new index entries
+    autovacuum_vacuum_scale_factor = 0.05
+);
 
 CREATE UNIQUE INDEX calls_identity ON calls (id, place);
 CREATE INDEX calls_thread ON calls (thread, key);
@@ -53,7 +57,7 @@ CREATE TABLE events (
     seq integer NOT NULL, -- of the first event in the body
     body bytea NOT NULL,
     PRIMARY KEY (call, seq)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE TABLE slots (
     name text COLLATE "C" NOT NULL,

@@ -3,6 +3,17 @@
 CREATE FUNCTION gate(me bigint) RETURNS bigint LANGUAGE sql STABLE
     RETURN hashtextextended('clicket owner ' || current_schema() || ' ' || me, 0);
 
+-- An owner that finds its own lease run out was paused, or this server's clock was set forward. It cannot tell which, and in
+-- the second case everybody's lease looks like that: for the length of a lease it judges nobody by theirs.
+CREATE FUNCTION renew(me bigint) RETURNS void LANGUAGE sql
+    BEGIN ATOMIC
+        UPDATE owners SET renewed = clock_timestamp(), judges_from = CASE
+            WHEN renewed + make_interval(secs => lease) < clock_timestamp()
+                THEN clock_timestamp() + make_interval(secs => lease)
+            ELSE least(judges_from, clock_timestamp() + make_interval(secs => lease)) END
+        WHERE id = me;
+    END;
+
 -- Who writes shows its epoch. Taking the next epoch waits for what the owner has under way; what comes later with an old
 -- one, because it was held up on the line, is refused and does nothing.
 CREATE FUNCTION enter(me bigint, facts json) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -10,10 +21,11 @@ DECLARE
     taken bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(gate(me));
+    PERFORM renew(me);
     INSERT INTO owners AS o (id, host, boot, pid, started, lease, renewed, epoch)
         SELECT me, f.host, f.boot, f.pid, f.started, f.lease, clock_timestamp(), nextval('epochs')
             FROM json_to_record(facts) AS f(host text, boot text, pid bigint, started text, lease float8)
-        ON CONFLICT (id) DO UPDATE SET renewed = excluded.renewed, epoch = excluded.epoch
+        ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch
         RETURNING o.epoch INTO taken;
     RETURN taken;
 END $$;
@@ -21,17 +33,24 @@ END $$;
 CREATE FUNCTION admit(me bigint, my_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     known bigint;
-    due boolean;
+    age interval;
+    due interval;
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(gate(me));
-    SELECT o.epoch, o.renewed + make_interval(secs => o.lease / 3) < clock_timestamp() INTO known, due
+    SELECT o.epoch, clock_timestamp() - o.renewed, make_interval(secs => o.lease / 3) INTO known, age, due
         FROM owners o WHERE o.id = me;
     IF known IS DISTINCT FROM my_epoch THEN
         RAISE EXCEPTION 'owner % has another epoch now', me USING ERRCODE = 'CK001';
     END IF;
-    IF due THEN
-        UPDATE owners SET renewed = clock_timestamp() WHERE id = me;
+    IF age > due OR age < interval '-1 second' THEN
+        PERFORM renew(me);
     END IF;
+END $$;
+
+CREATE FUNCTION stay(me bigint, my_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM admit(me, my_epoch);
+    PERFORM renew(me);
 END $$;
 
 -- Each unit is judged by itself. The answer for each: the call's key, 0 for a stale one, -1 for a duplicate.
@@ -183,13 +202,18 @@ END $$;
 
 -- Owners that are no more: those that the asker knows to be gone, those whose lease has run out, and those that left no
 -- trace but their calls.
-CREATE FUNCTION dead_owners(me bigint, gone bigint[]) RETURNS bigint[] LANGUAGE sql STABLE
+CREATE FUNCTION dead_owners(me bigint, gone bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+BEGIN
+    -- The clock was set back: leases that end in a far future count from now.
+    UPDATE owners SET renewed = clock_timestamp() WHERE renewed > clock_timestamp() + interval '1 second';
     RETURN ARRAY(
         SELECT o.id FROM owners o
-            WHERE o.id <> me AND (o.id = ANY (gone) OR o.renewed + make_interval(secs => o.lease) < clock_timestamp())
+            WHERE o.id <> me AND (o.id = ANY (gone) OR o.renewed + make_interval(secs => o.lease) < clock_timestamp()
+                AND (SELECT judge.judges_from FROM owners judge WHERE judge.id = me) <= clock_timestamp())
         UNION
         SELECT held.owner FROM (SELECT DISTINCT c.owner FROM calls c WHERE c.ended_at IS NULL AND c.owner <> me) held
             WHERE NOT EXISTS (SELECT FROM owners o WHERE o.id = held.owner));
+END $$;
 
 CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE sql
     BEGIN ATOMIC
@@ -209,7 +233,8 @@ BEGIN
     PERFORM admit(me, my_epoch);
     freed := false;
     IF cardinality(unheard) > 0 THEN
-        keys := ARRAY(SELECT c.key FROM calls c WHERE c.owner = me AND c.ended_at IS NULL AND c.ticket = ANY (unheard));
+        keys := ARRAY(SELECT c.key FROM calls c WHERE c.owner = me AND c.ended_at IS NULL AND c.ticket = ANY (unheard)
+            ORDER BY c.priority DESC, c.key);
         IF cardinality(keys) > 0 THEN
             RETURN;
         END IF;

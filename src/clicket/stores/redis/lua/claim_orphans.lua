@@ -48,6 +48,11 @@ for n, dead in ipairs(ask.dead) do
 end
 
 table.sort(found, function(a, b) return a[1] < b[1] end)
+if #found >= ask.limit then
+  for n, dead in ipairs(ask.dead) do
+    ends[n] = agreed[n] and dead[3] or -1 -- those that are not taken now are found again
+  end
+end
 local taken = {}
 for n = 1, math.min(#found, ask.limit) do
   if take(found[n][1], found[n][2]) then

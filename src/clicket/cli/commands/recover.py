@@ -1,0 +1,226 @@
+"""`clicket recover`: take over, now, what dead owners left, and see it through."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Self
+
+import msgspec
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.owners import active_calls, orphans, waits
+from clicket.cli.serving import Leaving, live_calls
+from clicket.cli.session import Session
+from clicket.cli.terminal import Terminal, clean
+from clicket.cli.words import duration
+from clicket.engine import Recovered
+from clicket.errors import ClicketError
+from clicket.journal import LiveCall
+from clicket.model import Event
+from clicket.runtime import Runtime
+
+__all__ = ["recover"]
+
+_MEANINGS = {
+    "queued": "had not started",
+    "rerun": "had started, and may be run again",
+    "unknown": "had started, and may not: failed as outcome_unknown",
+    "asked": "wait for somebody's word",
+    "unavailable": "do not fit their tool any more: failed as tool_unavailable",
+    "cancelled": "somebody had cancelled or denied them",
+    "damaged": "cannot be read, and were set aside",
+}
+_MOST_LISTED = 50
+_SAY_EVERY = 1.0
+
+
+async def recover(
+    session: Session,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Run here what is to be run, or leave it to workers.")
+    ] = True,
+) -> None:
+    """Take over what dead owners left, and say what became of it.
+
+    A call that never started is run. One that had started is run again if
+    its tool allows that, else it fails as outcome_unknown and is listed.
+    Ctrl-C hands back what has not ended.
+    """
+    terminal, tools = session.terminal, session.needed_tools
+    ledger = Ledger()
+    if not session.store_exists:
+        _print(terminal, ledger)
+        return
+    runtime = session.host(engine="local" if wait else "workers")
+    with Leaving() as leaving:
+        opened = await leaving.unless_asked(runtime.open())
+        if opened is not None:
+            await _take_over(runtime, tools, ledger, leaving, terminal)
+    _print(terminal, ledger)
+    if leaving.signal is not None:
+        raise KeyboardInterrupt
+
+
+class Ledger:
+    """What became of the calls, from the first claim to the last outcome."""
+
+    def __init__(self) -> None:
+        self.report = Recovered()
+        self.unknown: list[dict[str, Any]] = []
+        self.ended: Counter[str] = Counter()
+        self.waiting = 0
+        """Calls that were nobody's before we came, and are a worker's to run."""
+        self.elsewhere: Counter[str] = Counter()
+        """Tools of calls that were left alone, because they are not here."""
+
+    @property
+    def handed_back(self) -> int:
+        """Calls that were to be run and have not ended: they wait in the store for whoever runs them."""
+        report = self.report
+        return max(report.total - report.damaged - report.asked - self.ended.total(), 0)
+
+    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+        """A listener of the journal."""
+        for event in events:
+            if event.is_terminal:
+                self.ended[str(event.state)] += 1
+                if (event.data.get("error") or {}).get("code") == "outcome_unknown":
+                    names = {"id": call.id, "thread": call.thread, "tool": call.tool_name}
+                    self.unknown.append({**names, "attempts": call.attempt})
+
+
+async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving: Leaving, terminal: Terminal) -> None:
+    engine = runtime.engine
+    engine.pump.stopped = True  # calls that only wait for a worker are a worker's
+    engine.journal.listeners.append(ledger)
+    try:
+        ledger.waiting = await _count_waiting(runtime, {tool.name for tool in tools})
+        for tool in tools:
+            runtime.add(tool)
+        with _Bar(terminal) as bar:
+
+            def found(report: Recovered) -> None:
+                ledger.report = report
+                bar.found(report)
+
+            report = await leaving.unless_asked(runtime.recover(progress=found))
+            if report is not None:
+                ledger.report = report
+                ledger.elsewhere.update(stored.events[0].data["tool"] for stored in await orphans(runtime))
+                await leaving.unless_asked(_see_through(engine, live_calls(runtime), bar))
+    finally:
+        _say_goodbye(runtime, leaving, terminal)
+        await runtime.close()
+
+
+async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
+    found = await active_calls(runtime)
+    return sum(1 for stored in found if waits(stored) and stored.events[0].data["tool"] in tools)
+
+
+async def _see_through(engine: Any, calls: list[LiveCall], bar: _Bar) -> None:
+    """Until every call that was queued has ended. One that waits for a person's word is not waited for."""
+    queued = [call for call in calls if call.waiting_for is None]
+    bar.running(len(queued))
+
+    async def end(call: LiveCall) -> None:
+        with suppress(ClicketError):  # it is in other hands now
+            await engine.outcome(call)
+        bar.ended()
+
+    async with asyncio.TaskGroup() as group:
+        for call in queued:
+            group.create_task(end(call))
+
+
+def _say_goodbye(runtime: Runtime, leaving: Leaving, terminal: Terminal) -> None:
+    running = sum(1 for call in live_calls(runtime) if call.slot)
+    if leaving.signal is not None and running and not terminal.json:
+        terminal.say(
+            f"{leaving.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
+            "the others are handed back. Once more ends at once.",
+            style="yellow",
+        )
+
+
+def _print(terminal: Terminal, ledger: Ledger) -> None:
+    report = ledger.report
+    if terminal.json:
+        facts = {"total": report.total, "unknown_calls": ledger.unknown, "ended": ledger.ended}
+        more = {"handed_back": ledger.handed_back, "waiting": ledger.waiting, "without_tool": ledger.elsewhere}
+        terminal.print_json({**msgspec.to_builtins(report), **facts, **more})
+        return
+    if not report.total:
+        terminal.write("nothing to recover: no owner that is gone left calls of these tools.\n")
+    else:
+        terminal.write(f"took over {report.total} calls of owners that are gone:\n")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(justify="right")
+        for name, meaning in _MEANINGS.items():
+            count = getattr(report, name)
+            if count:
+                table.add_row(f"  {count}", name, Text(meaning, style="bright_black"))
+        terminal.out.print(table)
+    if ledger.ended:
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(ledger.ended.items()))
+        terminal.write(f"ended now: {counts}\n")
+    for call in ledger.unknown[:_MOST_LISTED]:
+        terminal.write(f"outcome_unknown  {clean(call['id'])}  {clean(call['tool'])}  thread {clean(call['thread'])}\n")
+    if len(ledger.unknown) > _MOST_LISTED:
+        terminal.write(f"… and {len(ledger.unknown) - _MOST_LISTED} more; --json lists all\n")
+    if ledger.handed_back:
+        terminal.write(f"handed back: {ledger.handed_back} calls\n")
+    if ledger.handed_back + ledger.waiting:
+        count = ledger.handed_back + ledger.waiting
+        terminal.say(f"{count} calls wait for a worker: `clicket worker` runs them", style="bright_black")
+    if ledger.elsewhere:
+        names = ", ".join(f"{clean(name)} ({count})" for name, count in sorted(ledger.elsewhere.items()))
+        terminal.say(f"left alone, because their tools are not here: {names}. Name them with --tools.", style="yellow")
+
+
+class _Bar:
+    """How far it is, where somebody sees it: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._said_at = time.monotonic()
+        self._done = self._total = 0
+        self._bar = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), TextColumn("{task.fields[rest]}"),
+            console=terminal.err, transient=True, disable=not terminal.interactive,
+        )  # fmt: skip
+        self._task = self._bar.add_task("looking for calls of dead owners", total=None, rest="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def found(self, report: Recovered) -> None:
+        self._show(f"took over {report.total} calls")
+
+    def running(self, total: int) -> None:
+        self._total = total
+        self._bar.update(self._task, total=total)
+        self._show(f"{total} calls to run" if total else "")
+
+    def ended(self) -> None:
+        self._done += 1
+        self._bar.update(self._task, completed=self._done, rest=f"{self._done}/{self._total}")
+        self._show("running what was left", f"{self._done} of {self._total} have ended")
+
+    def _show(self, text: str, plain: str = "") -> None:
+        self._bar.update(self._task, description=text)
+        quiet = self._terminal.json or self._terminal.interactive
+        if text and not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
+            self._said_at = time.monotonic()
+            self._terminal.say(plain or text)

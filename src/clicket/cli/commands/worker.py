@@ -1,0 +1,55 @@
+"""`clicket worker`: runs the calls that wait in a store for its tools, until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from clicket.cli.serving import Leaving, Teller
+from clicket.cli.session import Session
+from clicket.runtime import Runtime
+
+__all__ = ["worker"]
+
+
+async def worker(
+    session: Session,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", "-c", min=1, help="Calls at once; `max_concurrency` if left out."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line for each call.")] = False,
+) -> None:
+    """Claim and run waiting calls of the tools, until told to stop.
+
+    TERM and Ctrl-C drain: no new calls; running ones get `close_timeout`.
+    What does not finish is handed back if it may be repeated, else it fails
+    as outcome_unknown. A second signal ends the process at once.
+    """
+    tools = session.needed_tools
+    runtime = session.host(engine="local", max_concurrency=concurrency)
+    teller = Teller(session.terminal, quiet=quiet)
+    with Leaving() as leaving:
+        opened = await leaving.unless_asked(runtime.open())
+        if opened is not None:
+            await _serve(runtime, tools, teller, leaving)
+    if leaving.signal is signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Leaving) -> None:
+    runtime.engine.journal.listeners.append(teller)
+    teller.ready(runtime, [tool.name for tool in tools])
+    try:
+        for tool in tools:  # only now, so that nothing is claimed before it can be told
+            runtime.add(tool)
+        report = await leaving.unless_asked(runtime.recover())
+        if report is not None:
+            teller.recovered(report)
+        await leaving.asked()
+    finally:
+        teller.draining(leaving, runtime)
+        await runtime.close()
+        teller.stopped()

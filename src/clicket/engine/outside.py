@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clicket.errors import StoreUnavailable
 from clicket.model import Event, fold
 from clicket.model.output import plain_output
 from clicket.ports import Append, Stored
@@ -40,4 +41,6 @@ async def request(engine: LocalEngine, stored: Stored, kind: Any, data: dict[str
         found = await engine.store.load(stored.id, thread, caller)
         if not found or found[0].damaged is not None:
             return False
+        if found[0].events[-1].seq == last.seq:
+            raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
         stored = found[0]

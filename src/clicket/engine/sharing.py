@@ -111,6 +111,7 @@ class Pump:
         self._running = False
         self._again = False
         self._more = False
+        self._one = asyncio.Lock()
         self.stopped = False
 
     def nudge(self) -> None:
@@ -139,6 +140,10 @@ class Pump:
 
     async def claim(self) -> None:
         """Claim until nothing waits, or nothing more can start here."""
+        async with self._one:
+            await self._claim()
+
+    async def _claim(self) -> None:
         while not self.stopped:
             free = self._capacity[-1] - self._limiter.used.get(self._capacity, 0)
             tools = self._tools() - self._limiter.waiting_tools()

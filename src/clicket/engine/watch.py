@@ -182,5 +182,8 @@ async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str |
         await take(engine, stored.key)  # if it is nobody's, nobody else would end it
         return True
     asked = engine.cancel(call, reason)
-    result = await engine.outcome(call)
+    try:
+        result = await engine.outcome(call)
+    except Fenced:  # another owner has the call now, and is asked
+        return await cancel(engine, id, call.thread, call.caller, reason)
     return asked or result.state.value == "cancelled"

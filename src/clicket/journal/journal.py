@@ -229,6 +229,11 @@ class Journal:
             foreign = foreign[:written] + foreign[written + len(change.events) :]
         # Usually the number of foreign events; less when a unit of ours was given up and our own numbers ran ahead.
         by = len(foreign) if written is not None else stored.events[-1].seq - change.expect
+        if by == 0 and written is None:
+            self._give_up(
+                call, thens, Unstorable(f"call {call.id}: the store refuses it as stale, and has nothing newer")
+            )
+            return
         call.staged = [_renumbered(event, by) for event in call.staged]
         call.seq += by
         if written is None:

@@ -58,8 +58,11 @@ def load_events(call_id: str, text: bytes) -> list[Event]:
     return [Event(call_id, seq, at, kind, state, data) for seq, at, kind, state, data in _decoder.decode(text)]
 
 
-def load_call(call_id: str, units: Sequence[bytes]) -> tuple[list[Event], str | None]:
-    """All events of a call, or none and the reason why they cannot be a call's. For stores that others may write to."""
+def load_call(call_id: str, units: Sequence[bytes], last: int | None = None) -> tuple[list[Event], str | None]:
+    """All events of a call, or none and the reason why they cannot be a call's. For stores that others may write to.
+
+    `last` is the number of the last event as the store has it beside the events.
+    """
     events: list[Event] = []
     try:
         for unit in units:
@@ -68,6 +71,8 @@ def load_call(call_id: str, units: Sequence[bytes]) -> tuple[list[Event], str | 
         return [], f"not events as clicket writes them: {error}"
     if not events:
         return [], "there are no events"
+    if last is not None and last != events[-1].seq:
+        return [], f"there are {events[-1].seq}, where {last} are on record"
     if any(event.seq != number for number, event in enumerate(events, start=1)):
         return [], "their numbers are not 1, 2, 3 …"
     first = events[0]

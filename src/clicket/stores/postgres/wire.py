@@ -148,7 +148,7 @@ class Connection:
 
     async def _ask(self, limit: float, send: Callable[..., None], *args: Any) -> pq.abc.PGresult:
         if self.broken is not None:
-            raise self.broken
+            raise Lost(str(self.broken))
         assert self._answer is None, "one statement at a time"
         answer: asyncio.Future[pq.abc.PGresult] = self._loop.create_future()
         self._answer = answer

@@ -31,7 +31,8 @@ def address(url: str, prefix: str, timeout: float) -> Address:
     """Take a URL apart. `?prefix=` wins over the argument; all other options of the query are redis-py's."""
     parts = urlsplit(url)
     try:
-        place = f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+        host = parts.hostname or "localhost"
+        place = f"{f'[{host}]' if ':' in host else host}:{parts.port or 6379}"
     except ValueError as error:
         raise UsageError(f"a redis URL names no port that exists: {error}. Write redis://host:6379/0.") from error
     if parts.scheme not in ("redis", "rediss"):

@@ -99,8 +99,9 @@ class Line:
 
     def _translated(self, error: BaseException) -> BaseException:
         if isinstance(error, AuthenticationError):
+            said = str(error).rstrip(".")
             return StoreUnavailable(
-                f"{self._address.url} refused to let us in: {error}. Look at the user and the password in the URL of the store.",
+                f"{self._address.url} refused to let us in: {said}. Look at the user and the password in the URL of the store.",
                 url=self._address.url,
             )
         if isinstance(error, TimeoutError | RedisTimeout):
@@ -108,7 +109,7 @@ class Line:
         if isinstance(error, ResponseError):
             return refusal(self._address.url, error)
         if isinstance(error, RedisError | OSError | EOFError):
-            return Lost(str(error) or type(error).__name__)
+            return Lost(str(error).rstrip(".") or type(error).__name__)
         return error
 
 
@@ -148,7 +149,7 @@ class Lines:
 
 def refusal(url: str, error: ResponseError) -> ClicketError | Lost:
     """The server's complaint in words that say what to do; `Lost` if it is worth asking again soon."""
-    text = str(error)
+    text = str(error).rstrip(".")
     named = type(error).__name__
     if text.startswith(_TRANSIENT) or named in (
         "ReadOnlyError",

@@ -63,9 +63,7 @@ class Units:
         outcomes: list[ClicketError | None] = [None] * len(units)
         sent: list[int] = []
         signature = self._door.sign({})
-        unsigned = {
-            name: value for name, value in signature.items() if name != "owner"
-        }  # to say once that we live is enough
+        unsigned = {name: value for name, value in signature.items() if name != "owner"}  # it is enough to say it once
         for place, (change, body) in enumerate(units):
             try:
                 commands.append(self._command(change, body, signature if not commands else unsigned, again=again))
@@ -124,7 +122,7 @@ class Units:
             "expect": change.expect,
             "fence": change.fence,
             "last": events[-1].seq if events else change.expect,
-            "created": repr(change.created_at),
+            "created": repr(float(change.created_at)),
             "owned": change.owned,
             "priority": max(min(change.priority, _MAX_EXACT), -_MAX_EXACT),
             "bytes": len(body),
@@ -156,7 +154,7 @@ class Units:
         for change, body in creations:
             if change.events:
                 ask: dict[str, Any] = {"id": change.id, "thread": change.thread, "caller": change.caller}
-                ask |= {"last": change.events[-1].seq, "created": repr(change.created_at)}
+                ask |= {"last": change.events[-1].seq, "created": repr(float(change.created_at))}
                 await self._door.once("erase", ask, body)
 
 

@@ -14,7 +14,7 @@ from clicket.stores.sqlite.schema import EVENT_BITS
 __all__ = ["conditions", "read_events", "select"]
 
 # Text that is not UTF-8 can only be read as bytes.
-_COLUMNS = "key, CAST(id AS BLOB), fence, claims, owner"
+_COLUMNS = "key, CAST(id AS BLOB), seq, fence, claims, owner"
 
 
 def conditions(wanted: dict[str, Any]) -> tuple[str, list[Any]]:
@@ -28,11 +28,11 @@ def select(connection: apsw.Connection, clause: str, values: Sequence[Any]) -> l
     return [_stored(connection, *row) for row in rows]
 
 
-def _stored(connection: apsw.Connection, key: Any, id: Any, fence: Any, claims: Any, owner: Any) -> Stored:
+def _stored(connection: apsw.Connection, key: Any, id: Any, seq: int, fence: Any, claims: Any, owner: Any) -> Stored:
     low, high = key << EVENT_BITS, (key + 1) << EVENT_BITS
     rows = connection.execute("SELECT body FROM events WHERE row > ? AND row < ? ORDER BY row", (low, high))
     name = id.decode(errors="replace")
-    events, damaged = load_call(name, [body for (body,) in rows])
+    events, damaged = load_call(name, [body for (body,) in rows], seq)
     return Stored(key=key, fence=fence, claims=claims, owner=owner, events=events, id=name, damaged=damaged)
 
 

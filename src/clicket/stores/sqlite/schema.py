@@ -39,11 +39,23 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX artifacts_name ON artifacts (name)",
     ),
     (
-        "ALTER TABLE calls RENAME COLUMN cancel TO request",
-        "ALTER TABLE calls ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE calls ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+        # A key is never used twice: a reader of a call that was swept must not slide into another one.
+        """CREATE TABLE calls_2 (
+            key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL,
+            tool TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, fence INTEGER NOT NULL, claims INTEGER NOT NULL,
+            owner INTEGER, waiting_for TEXT, request INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
+            bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,
+            UNIQUE (id, thread, caller)) STRICT""",
+        """INSERT INTO calls_2 (key, id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for, request,
+            created_at, ended_at) SELECT key, id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for,
+            cancel, created_at, ended_at FROM calls""",
+        "DROP TABLE calls",
+        "ALTER TABLE calls_2 RENAME TO calls",
+        "CREATE INDEX calls_thread ON calls (thread)",
+        "CREATE INDEX calls_tool ON calls (tool)",
+        "CREATE INDEX calls_state ON calls (state)",
+        "CREATE INDEX calls_live ON calls (owner) WHERE ended_at IS NULL",
         "CREATE INDEX calls_waiting ON calls (priority DESC, key) WHERE owner IS NULL AND ended_at IS NULL",
-        "DROP INDEX calls_ended",
         "CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL",
         """CREATE TABLE slots (
             name TEXT NOT NULL, owner INTEGER NOT NULL, held INTEGER NOT NULL,

@@ -154,7 +154,7 @@ class SqliteStore:
         if self._writer is None or reader is None:
             raise StoreUnavailable(f"{self.path} is closed.")
         try:
-            return await self._reading.run(lambda: job(reader))
+            return await self._reading.run(lambda: _at_one_moment(reader, job))
         except apsw.Error as error:
             raise unavailable(self.path, error) from error
         except (msgspec.MsgspecError, ValueError) as error:
@@ -293,6 +293,15 @@ class SqliteStore:
             return sum(f.stat().st_size for f in files if f.exists()) + self._files.size()
 
         return await self._filing.run(measure)
+
+
+def _at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:
+    """Rows and events of one look belong together, whatever is written meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        return job(connection)
+    finally:
+        connection.execute("COMMIT")
 
 
 def _after(prefix: str) -> str:

@@ -62,9 +62,11 @@ class Writer:
         self.owner = 0
         self._identity = identity
         self._renew_by = float("inf")
-        self._names = (str(path), f"{path}-shm")
-        self._files = tuple(map(_identity, self._names))
+        self._name, self._index = str(path), f"{path}-shm"
+        self._files = _identity(self._name), _identity(self._index)
+        self._group = 0
         self._gave_up = float("-inf")
+        self._hits: list[tuple[str, float]] = []
         self._version: int | None = None
         self._workers = workers
         self._inline = inline
@@ -73,6 +75,7 @@ class Writer:
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._scheduled = False
         self._in_thread = False
+        self._job_was_last = False
         self._threaded_until = 0.0
         self._pages = 0
         self._idle: list[asyncio.Future[None]] = []
@@ -132,13 +135,15 @@ class Writer:
         self._scheduled = False
         if self._in_thread:
             return
-        if self._jobs:
+        if self._jobs and not (self._queue and self._job_was_last):  # who runs job after job starves no append
+            self._job_was_last = True
             job, future = self._jobs.popleft()
             self._to_thread(job, lambda value, error: fulfil(future, value, error))
             return
         if not self._queue:
             self._wake_idle()
             return
+        self._job_was_last = False
         queue = self._queue
         group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
         if self._inline:
@@ -218,7 +223,7 @@ class Writer:
     def _write(self, group: list[_Waiting]) -> list[_Outcome] | None:
         """One transaction. None: the file is locked and nothing was written."""
         connection = self.connection
-        if tuple(map(_identity, self._names)) != self._files:
+        if self._was_replaced():
             return [replaced(self.path)] * len(group)
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -226,16 +231,13 @@ class Writer:
             return None
         except apsw.Error as error:
             return [unavailable(self.path, error)] * len(group)
+        self._hits.clear()
         try:
             if host_clock() > self._renew_by:  # we slept: who writes again, lives again
                 self.enrol(connection)
             outcomes = [self._apply(connection, change, body) for change, _, body in group]
-            hits = [
-                (change.cache.key, change.ended_at or change.created_at)
-                for (change, _, _), outcome in zip(group, outcomes, strict=True)
-                if change.cache is not None and change.cache.hit and outcome is None
-            ]
-            if hits:
+            if self._hits:
+                hits, self._hits = self._hits, []
                 cache.count_hits(connection, hits)
             connection.execute("COMMIT")
         except apsw.Error as error:
@@ -262,6 +264,13 @@ class Writer:
                     **failure.details,
                 )
         return failure
+
+    def _was_replaced(self) -> bool:
+        """Is the file another than the one that was opened? Its index is looked at less often: it goes only with it."""
+        self._group += 1
+        if _identity(self._name) != self._files[0]:
+            return True
+        return self._group % 16 == 0 and _identity(self._index) != self._files[1]
 
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
         events = change.events
@@ -293,8 +302,11 @@ class Writer:
             connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | events[0].seq, body))
         for name, _ in change.artifacts:
             connection.execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is not None and not change.cache.hit:
-            cache.missed(connection, change.cache.item)
+        if change.cache is not None:
+            if change.cache.hit:
+                self._hits.append((change.cache.key, ended_at or change.created_at))
+            else:
+                cache.missed(connection, change.cache.item)
         return None
 
     # The write-ahead log is folded back in the writer thread, never inside a commit.

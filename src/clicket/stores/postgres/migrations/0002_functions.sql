@@ -261,7 +261,7 @@ BEGIN
     END IF;
     PERFORM take(me, my_ticket, keys);
     IF what = 'orphans' AND cardinality(dead) > 0 THEN
-        freed := leave(ARRAY(SELECT d FROM unnest(dead) d), false);
+        freed := leave(dead, false);
     END IF;
 END $$;
 

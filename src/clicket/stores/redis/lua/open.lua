@@ -15,12 +15,11 @@ if tonumber(mark[2]) ~= ask.schema then
   return {'schema', mark[2]}
 end
 local ticket = base .. 'ticket:' .. ask.ticket
-local id = call('GET', ticket)
+local id, stamp = call('GET', ticket), now()
 if not id then
   id = call('HINCRBY', meta, 'owners', 1)
   call('SET', ticket, id, 'PX', 600000)
+  call('HSET', meta, 'owner:' .. id, ask.owner, 'renewed:' .. id, stamp, 'generation:' .. id, ask.generation)
+  call('SADD', base .. 'owners', id)
 end
-local stamp = now()
-call('HSET', meta, 'owner:' .. id, ask.owner, 'renewed:' .. id, stamp, 'generation:' .. id, ask.generation)
-call('SADD', base .. 'owners', id)
 return {'open', mark[3], tostring(id), stamp}

@@ -15,10 +15,10 @@ from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, recover, same_or_conflict
 from clicket.engine.approvals import decide
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
-from clicket.errors import ClicketError, UsageError, did_you_mean
+from clicket.errors import ClicketError, StoreUnavailable, UsageError, did_you_mean
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
-from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold
+from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold, read
 from clicket.model.request import checked
 from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Clock, Duplicate, Query, Stored
@@ -272,7 +272,7 @@ class Runtime:
         live = await find_live(self._opened, id, thread)
         if live is not None:
             return fold(live.events)
-        return fold((await find_stored(self._opened, id, thread, None)).events)
+        return read(id, (await find_stored(self._opened, id, thread, None)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
         live = await find_live(self._opened, id, thread)
@@ -306,6 +306,8 @@ class Runtime:
         try:
             wanted = None if state is None else State(state)
             before = None if cursor is None else int(cursor)
+            if before is not None and not 0 <= before < 1 << 63:
+                raise ValueError(cursor)
         except ValueError:
             raise UsageError(
                 f"state must be one of {', '.join(State)} and cursor one that a page gave; not {state!r}, {cursor!r}."
@@ -368,9 +370,9 @@ def _record(stored: Stored) -> Record:
     why = stored.damaged
     if why is None:
         try:
-            return fold(stored.events)
-        except Exception as nonsense:
-            why = f"its events make no sense: {nonsense!r}"
+            return read(stored.id, stored.events)
+        except StoreUnavailable as nonsense:
+            why = nonsense.message
     error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
     return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
 

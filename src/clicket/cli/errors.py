@@ -61,7 +61,7 @@ def report(error: BaseException, terminal: Terminal) -> int:
             terminal.say("interrupted", style="yellow")
         return code
     if terminal.json:
-        terminal.print_json({"error": _described(error)})
+        (terminal.print_json_line if terminal.lines else terminal.print_json)({"error": _described(error)})
     elif isinstance(error, ClicketError):
         terminal.complain(error.code, shown_url(error.message))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from clicket.kernel import State
 from clicket.model import Record
@@ -16,13 +16,12 @@ _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
 class Owners:
-    """The owners that a store knows."""
+    """The owners that a store knows; `alive` and `gone` are those beside ourselves."""
 
-    def __init__(self, known: Iterable[Presence]) -> None:
-        known = [presence for presence in known if not presence.mine]
-        self.alive = [presence for presence in known if presence.alive]
+    def __init__(self, known: Sequence[Presence]) -> None:
+        self.alive = [presence for presence in known if presence.alive and not presence.mine]
         self.gone = [presence for presence in known if not presence.alive]
-        self._alive = {presence.id for presence in self.alive}
+        self._alive = {presence.id for presence in known if presence.alive}
 
     @classmethod
     async def of(cls, runtime: Runtime) -> Owners:
@@ -54,10 +53,12 @@ async def active_calls(runtime: Runtime) -> list[Stored]:
 
 async def orphans(runtime: Runtime) -> list[Stored]:
     """Calls whose owner is gone."""
-    owners = await Owners.of(runtime)
-    return [stored for stored in await active_calls(runtime) if owners.have_left(stored)]
+    found = await active_calls(runtime)
+    owners = await Owners.of(runtime)  # after the calls: who came meanwhile is known
+    return [stored for stored in found if owners.have_left(stored)]
 
 
 async def is_orphan(runtime: Runtime, record: Record) -> bool:
+    found = await runtime.engine.store.load(record.id, record.thread)
     owners = await Owners.of(runtime)
-    return any(owners.have_left(stored) for stored in await runtime.engine.store.load(record.id, record.thread))
+    return any(owners.have_left(stored) for stored in found)

@@ -94,6 +94,7 @@ class Teller:
 
     def __init__(self, terminal: Terminal, *, quiet: bool) -> None:
         self.terminal = terminal
+        terminal.lines = True
         self.started = 0
         self.ended = 0
         self._quiet = quiet
@@ -134,7 +135,11 @@ class Teller:
             line = Text(f"{at(event.at)}  ", style="bright_black")
             line.append_text(_padded(as_state(event.state, plain=self.terminal.plain)))
             line.append(f"  {clean(call.id)[:14]}  ", style="bright_black").append(f"{clean(call.tool_name)}  ", "bold")
-            self.terminal.say(line.append_text(text))
+            self._say(line.append_text(text))
+
+    def _say(self, text: str | Text, style: str = "") -> None:
+        with suppress(BrokenPipeError):  # nobody reads it; the work goes on
+            self.terminal.say(text, style=style)
 
     def json(self, what: str, moment: float, **facts: Any) -> None:
         if self._deaf:
@@ -154,7 +159,7 @@ class Teller:
         line = Text(f"worker {os.getpid()}", style="bold").append(
             f"  {store.url}, durability {store.durability}, {most} calls at once\n", style="not bold"
         )
-        self.terminal.say(line.append(f"tools: {', '.join(tools)}", style="not bold bright_black"))
+        self._say(line.append(f"tools: {', '.join(tools)}", style="not bold bright_black"))
 
     def recovered(self, report: Recovered) -> None:
         if not report.total:
@@ -163,7 +168,7 @@ class Teller:
             self.json("recovered", time.time(), **_counts(report))
         else:
             parts = ", ".join(f"{count} {name}" for name, count in _counts(report).items() if count)
-            self.terminal.say(f"took over {report.total} calls of owners that are gone: {parts}", style="yellow")
+            self._say(f"took over {report.total} calls of owners that are gone: {parts}", style="yellow")
 
     def draining(self, leaving: Leaving, runtime: Runtime) -> None:
         """What it waits for before it leaves, and for how long."""
@@ -176,22 +181,22 @@ class Teller:
             self.json("draining", time.time(), signal=reason, running=ids, waiting=waiting, patience=patience)
             return
         if not calls:
-            self.terminal.say(f"{reason}: nothing is running here", style="yellow")
+            self._say(f"{reason}: nothing is running here", style="yellow")
             return
-        self.terminal.say(
+        self._say(
             f"{reason}: no new calls; {len(running)} running ones get {duration(patience)} to finish, "
             f"{len(calls) - len(running)} waiting ones go back. Once more ends at once.",
             style="yellow",
         )
         for call in running:
             age = duration(max(time.time() - (call.started_at or call.created_at), 0.0))
-            self.terminal.say(f"  {clean(call.id)}  {clean(call.tool_name)}  {age}", style="bright_black")
+            self._say(f"  {clean(call.id)}  {clean(call.tool_name)}  {age}", style="bright_black")
 
     def stopped(self) -> None:
         if self.terminal.json:
             self.json("stopped", time.time(), started=self.started, ended=self.ended)
         else:
-            self.terminal.say(f"stopped: {self.started} attempts started, {self.ended} calls ended", style="yellow")
+            self._say(f"stopped: {self.started} attempts started, {self.ended} calls ended", style="yellow")
 
 
 def _counts(report: Recovered) -> dict[str, int]:

@@ -31,6 +31,8 @@ class Terminal:
 
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
+        self.lines = False
+        """Is the JSON one document a line? Then so is an error."""
         self.debug = debug
         self.out = _console(sys.stdout)
         self.err = _console(sys.stderr)

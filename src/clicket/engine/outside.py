@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import StoreUnavailable
-from clicket.model import Event, fold
+from clicket.model import Event, read
 from clicket.model.output import plain_output
 from clicket.ports import Append, Stored
 
@@ -25,7 +25,7 @@ async def request(engine: LocalEngine, stored: Stored, kind: Any, data: dict[str
         last, first = stored.events[-1], stored.events[0]
         if last.state.is_terminal and kind != "late_result":
             return False
-        if kind == "approval_given" and fold(stored.events).waiting_for != "approval":
+        if kind == "approval_given" and read(stored.id, stored.events).waiting_for != "approval":
             return False
         thread, caller = first.data["thread"], first.data.get("caller", "")
         event = Event(stored.id, last.seq + 1, engine.clock.now(), kind, last.state, data)

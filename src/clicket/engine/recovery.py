@@ -18,7 +18,7 @@ from clicket.engine.local import LocalEngine
 from clicket.errors import StoreUnavailable
 from clicket.journal import LiveCall
 from clicket.kernel import State
-from clicket.model import Record, ToolCall, ToolError, fold
+from clicket.model import Record, ToolCall, ToolError, read
 from clicket.ports import Stored, elapsed
 
 __all__ = ["Progress", "Recovered", "recover", "take_up"]
@@ -68,6 +68,7 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
         return
     writing: list[Awaitable[None]] = []
     for stored in claimed:
+        call: LiveCall | None = None
         try:
             if stored.damaged is not None:
                 raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
@@ -78,6 +79,10 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
         except Exception:  # the others are ours by now, and must not be left behind for one that breaks
             logger.exception("call %s cannot be taken over and is left as it is", stored.id)
             engine.broken.add(stored.key)
+            if call is not None:
+                engine.limiter.leave(call)
+                engine.release(call)
+                engine.forget(call)
             what = "damaged"
         setattr(report, what, getattr(report, what) + 1)
     for outcome in await asyncio.gather(*writing, return_exceptions=True):
@@ -86,7 +91,9 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
 
 
 def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
-    record = fold(stored.events)
+    record = read(stored.id, stored.events)
+    if record.state.is_terminal:
+        raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
     request = ToolCall(
         record.tool,
         record.arguments,

@@ -10,7 +10,7 @@ from typing import Any
 
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
-from clicket.ports import Clock, Store, Stored
+from clicket.ports import Clock, Store, Stored, sleep
 
 __all__ = ["Pump", "SharedSlots"]
 
@@ -18,6 +18,9 @@ logger = logging.getLogger("clicket.engine")
 
 _PASS_ON = 1.0
 """Seconds for which a slot may go from call to call in this process before other processes get their chance."""
+
+_SAY_AGAIN = 0.1
+_SAY_AGAIN_MOST = 1.0
 
 
 class SharedSlots:
@@ -34,6 +37,7 @@ class SharedSlots:
         self._spare: dict[str, int] = {}
         self._granted: dict[str, float] = {}
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self.closed = False
 
     def take_spare(self, name: str) -> bool:
         """Take what a call of this process gave back just now, if it is not other processes' turn."""
@@ -45,11 +49,15 @@ class SharedSlots:
     async def take(self, name: str, capacity: int) -> bool:
         async with self._alone(name):
             wanted = self._held.get(name, 0) + 1
-            if not await self._store.hold(name, wanted, capacity):
-                return False
-            self._held[name] = wanted
-            self._granted[name] = self._clock.monotonic()
-            return True
+            try:
+                granted = await self._store.hold(name, wanted, capacity)
+            except ClicketError:
+                self._spawn(self._settle(name))  # it may have been granted, and nobody was told
+                raise
+            if granted:
+                self._held[name] = wanted
+                self._granted[name] = self._clock.monotonic()
+            return granted
 
     def give(self, name: str) -> None:
         self._spare[name] = self._spare.get(name, 0) + 1
@@ -61,17 +69,26 @@ class SharedSlots:
             spare = self._spare.pop(name, 0)
             if not spare:
                 return
-            left = self._held[name] - spare
-            try:
-                await self._store.hold(name, left, left)
-            except ClicketError as error:  # it is said again with the next one, or ends with our lease
-                logger.warning("a slot of %s could not be given back: %s", name, error)
-                self._spare[name] = self._spare.get(name, 0) + spare
-                return
-            if left:
-                self._held[name] = left
-            else:
+            self._held[name] -= spare
+            if not self._held[name]:
                 del self._held[name], self._granted[name]
+        await self._settle(name)
+
+    async def _settle(self, name: str) -> None:
+        """Say what is held, until the store has answered: it may count more, and nobody else could have that."""
+        delay = _SAY_AGAIN
+        while True:
+            async with self._alone(name):
+                held = self._held.get(name, 0)
+                try:
+                    await self._store.hold(name, held, held)
+                    return
+                except ClicketError as error:
+                    logger.warning("a slot of %s could not be given back yet: %s", name, error)
+            if self.closed:
+                return
+            await sleep(self._clock, delay)
+            delay = min(delay * 2, _SAY_AGAIN_MOST)
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ from clicket.engine.local import LocalEngine
 from clicket.engine.outside import request
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.journal import Fenced, LiveCall
-from clicket.model import Event, Record, ToolResult, fold, result_of
+from clicket.model import Event, Record, ToolResult, read, result_of
 from clicket.model.codec import decode
 from clicket.ports import Stored
 
@@ -121,15 +121,15 @@ async def _follow_live(call: LiveCall, after: int) -> AsyncIterator[Event]:
 
 async def result_of_stored(engine: LocalEngine, stored: Stored, id: str) -> ToolResult:
     """Wait for the outcome of a call that somebody else runs, or read the one it has."""
-    return await with_output(engine, fold([event async for event in follow(engine, stored, id, 0)]))
+    return await with_output(engine, read(id, [event async for event in follow(engine, stored, id, 0)]))
 
 
 async def with_output(engine: LocalEngine, record: Record) -> ToolResult:
     """A result whose output was too big for the journal gets it back from the artifact, if memory can take it."""
-    if record.truncated and record.artifact is not None:
+    if record.truncated and type(record.artifact) is str:
         data = await engine.store.read_artifact(record.artifact, 0, _MAX_OUTPUT + 1)
         if len(data) <= _MAX_OUTPUT:
-            text = data.decode()
+            text = data.decode(errors="replace")
             record.output = decode(data) if record.metadata.get("artifact_type") == "json" else text
     return result_of(record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.event import Event, EventType, dump_events, load_call, load_events
-from clicket.model.record import Attempt, Page, Record, fold, result_of
+from clicket.model.record import Attempt, Page, Record, fold, read, result_of
 from clicket.model.result import Stage, ToolError, ToolResult
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "fold",
     "load_call",
     "load_events",
+    "read",
     "result_of",
 ]

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model.codec import as_text
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult
 
-__all__ = ["Attempt", "Page", "Record", "fold", "result_of"]
+__all__ = ["Attempt", "Page", "Record", "fold", "read", "result_of"]
 
 
 class Attempt(msgspec.Struct, kw_only=True):
@@ -71,6 +72,17 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[Record]
     cursor: str | None = None
+
+
+def read(call_id: str, events: Iterable[Event]) -> Record:
+    """Fold events that somebody else may have written; `StoreUnavailable` if they make no sense."""
+    try:
+        return fold(events)
+    except Exception as error:
+        raise StoreUnavailable(
+            f"call {call_id!r} cannot be read: its events make no sense ({type(error).__name__}: {error}). Somebody else wrote "
+            "into the store, or it is damaged: restore it from a backup."
+        ) from error
 
 
 def fold(events: Iterable[Event]) -> Record:

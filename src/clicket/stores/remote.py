@@ -70,9 +70,15 @@ class GroupWriter:
             self._task = self._loop.create_task(self._work())
 
     async def drain(self) -> None:
-        """Wait until everything handed over so far has been written or refused."""
+        """Wait until everything handed over so far has been written or refused, and no refused call is left behind."""
         while self._task is not None:
             await asyncio.wait([self._task])
+        if self._doubtful:
+            try:
+                await self._backend.erase(self._doubtful)
+                self._doubtful = []
+            except Exception as error:
+                logger.warning("%s: calls that were refused may be there: %s", self.name, error)
 
     async def _work(self) -> None:
         queue = self._queue
@@ -107,6 +113,10 @@ class GroupWriter:
                 if monotonic() + delay >= give_up:
                     self._doubtful += [unit for unit in units if unit[0].expect == 0]
                     return [unreachable(self.name, lost)] * len(units)
+            except Exception:
+                if again:  # an earlier try may have gone through
+                    self._doubtful += [unit for unit in units if unit[0].expect == 0]
+                raise
             await asyncio.sleep(delay)
             delay = min(delay * 2, _WAIT_MOST)
 
@@ -125,6 +135,4 @@ async def insist(name: str, patience: float, ask: Callable[[], Awaitable[T]]) ->
 
 
 def unreachable(name: str, lost: Lost) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{name} cannot be reached: {lost}. Look whether the server runs; clicket connects again by itself.", url=name
-    )
+    return StoreUnavailable(f"{name}: {lost}. Look at the server; clicket goes on by itself when it answers.", url=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -13,8 +14,9 @@ import typer
 from clicket.cli.errors import CallFailed
 from clicket.cli.live import LiveLine
 from clicket.cli.session import Session
-from clicket.cli.terminal import Terminal
+from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import as_state, duration, parse_duration, with_type
+from clicket.engine.watch import CallHandle
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
 from clicket.runtime import Runtime
@@ -59,7 +61,8 @@ async def call(
                     watch.take(event)
                 result = await handle.result()
         except asyncio.CancelledError:
-            await _cancel(runtime, terminal, handle.id, handle.thread)
+            made_here = id is None or runtime.engine.find_live(handle.id, handle.thread, None) is not None
+            await _interrupted(runtime, terminal, handle, made_here=made_here)
             raise
         await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
     if not result.success:
@@ -97,13 +100,17 @@ class _Watch:
         self.terminal.say("the attempt failed; the output starts anew", style="yellow")
 
 
-async def _cancel(runtime: Runtime, terminal: Terminal, id: str, thread: str) -> None:
-    """Interrupted: our own call ends with us. One that another process runs is left alone: we only watched it."""
-    if runtime.engine.find_live(id, thread, None) is None:
+async def _interrupted(runtime: Runtime, terminal: Terminal, handle: CallHandle, *, made_here: bool) -> None:
+    """Our own call ends with us, whoever runs it. One that another process made is left alone: we only watched it."""
+    id, thread = handle.id, handle.thread
+    if not made_here:
         if not terminal.json:
-            terminal.say(f"the call goes on without us: clicket cancel {id} ends it", style="bright_black")
+            terminal.say(f"the call goes on without us: clicket cancel {clean(id)} ends it", style="bright_black")
         return
     await runtime.cancel(id, thread=thread, reason="interrupted at the terminal")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(runtime.settings.close_timeout):
+            await handle.result()
     record = await runtime.get(id, thread=thread)
     if terminal.json:
         result = result_of(record)

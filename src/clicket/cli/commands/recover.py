@@ -30,8 +30,8 @@ __all__ = ["recover"]
 
 _MEANINGS = {
     "queued": "had not started",
-    "rerun": "had started, and may be run again",
-    "unknown": "had started, and may not: failed as outcome_unknown",
+    "rerun": "had started, and may be repeated",
+    "unknown": "had started, and may not be repeated: failed as outcome_unknown",
     "asked": "wait for somebody's word",
     "unavailable": "do not fit their tool any more: failed as tool_unavailable",
     "cancelled": "somebody had cancelled or denied them",

@@ -28,9 +28,9 @@ async def worker(
     What does not finish is handed back if it may be repeated, else it fails
     as outcome_unknown. A second signal ends the process at once.
     """
+    teller = Teller(session.terminal, quiet=quiet)
     tools = session.needed_tools
     runtime = session.host(engine="local", max_concurrency=concurrency)
-    teller = Teller(session.terminal, quiet=quiet)
     with Leaving() as leaving:
         opened = await leaving.unless_asked(runtime.open())
         if opened is not None:

@@ -280,7 +280,8 @@ class SqliteStore:
 
         def vacuum() -> None:
             writer.connection.execute("VACUUM")
-            writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            with contextlib.suppress(apsw.BusyError):  # somebody reads: the log is cut later
+                writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
         try:
             await writer.alone(vacuum)

@@ -43,14 +43,24 @@ OPTIONS = {
         True,
     ),
     "isolation": ("Where the body runs: `auto`, `inline`, `thread` or `process`.", True),
-    "cache": ("Seconds that a result may be served again.", False),
-    "real_time": ("Never served from a cache.", False),
-    "time_window": ("Seconds within which results of a time-sensitive tool count as equal.", False),
+    "cache": (
+        "Seconds that a result may be served again without a run; True: as long as the settings say for the tool.",
+        True,
+    ),
+    "cache_scope": (
+        "Who shares its results: `caller`, or only the calls of one `thread`; the settings' unless given.",
+        True,
+    ),
+    "real_time": ("Never served from a cache, whatever `cache` says.", True),
+    "time_window": ("Seconds after which equal calls of a time-sensitive tool are equal no more.", True),
     "depends_on": ("Tools that must have completed in the thread before.", False),
     "failure_threshold": ("Failures in a row before the tool is hidden.", False),
     "cooldown": ("Seconds before a hidden tool is tried again.", False),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
-    "max_concurrency": ("How many calls of this tool run at once. None: as many as the runtime allows.", True),
+    "max_concurrency": (
+        "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",
+        True,
+    ),
     "max_result_size": (
         "Bytes of the text that the model reads; what is larger is cut and kept whole as an artifact.",
         True,
@@ -60,7 +70,7 @@ OPTIONS = {
 }
 
 SETTINGS = {
-    "store": "Where calls are kept: `sqlite:///relative`, `sqlite:////absolute` or `memory://`.",
+    "store": "Where calls are kept: `sqlite:///relative`, `sqlite:////absolute`, `redis://…`, `postgresql://…` or `memory://`.",
     "durability": "`process` survives the end of the process, `power` also the end of the machine.",
     "tools": "Tools that the command line loads: `module` or `module:name`; in the environment, separated by commas.",
     "max_concurrency": "Calls that run at once.",
@@ -76,6 +86,16 @@ SETTINGS = {
     "max_arguments_size": "Bytes of a call's arguments.",
     "max_claims": "How often the owner of a call may die before the call is given up.",
     "retention": "Seconds that ended calls are kept.",
+    "retention_calls": "How many ended calls are kept; of more, the oldest go first.",
+    "retention_bytes": "Bytes of ended calls that are kept, events and artifacts together.",
+    "thread_retention_calls": "The same for the calls of one thread.",
+    "thread_retention_bytes": "The same for the bytes of one thread.",
+    "engine": "`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them.",
+    "cache": "Whether results of tools with `cache=` are served again.",
+    "cache_scope": "Who shares cached results: all calls of a `caller`, or only those of one `thread`.",
+    "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",
+    "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
+    "store_timeout": "Seconds that a store behind a network gets to answer.",
 }
 
 CALL_OPTIONS = {
@@ -128,7 +148,8 @@ EVENTS = {
 GIVEN = {
     "clicket.engine.watch": ["CallHandle"],
     "clicket.model": ["Page", "Attempt", "Stage"],
-    "clicket.runtime": ["ToolInfo"],
+    "clicket.runtime": ["ToolInfo", "Cache"],
+    "clicket.ports": ["CacheStats"],
     "clicket.engine": ["Recovered"],
     "clicket.pipeline": ["Request"],
     "clicket.tools.rest": ["Connection"],
@@ -139,9 +160,10 @@ GIVEN = {
 HANDED_OUT = {
     "ToolContext": ("call_id", "tool", "thread", "attempt", "idempotency_key", "metadata"),
     "CallHandle": ("id", "thread"),
+    "Cache": (),
 }
 # Public for the floors above, of no use to anybody else.
-INNER = ("Runtime.engine", "Settings.limits", "RestTool.bind", "RestTool.run")
+INNER = ("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run")
 
 
 def complete(what: str, described: Iterable[str], existing: Iterable[str]) -> None:
@@ -248,7 +270,8 @@ def describe(name: str, thing: Any) -> str:
         if issubclass(thing, msgspec.Struct):
             parts.append(fields_of(thing))
         elif name in HANDED_OUT:
-            parts.append(f"You are given one. Its attributes: {', '.join(map(code, HANDED_OUT[name]))}.")
+            named = f" Its attributes: {', '.join(map(code, HANDED_OUT[name]))}." if HANDED_OUT[name] else ""
+            parts.append(f"You are given one.{named}")
         elif "__init__" in thing.__dict__:
             parts.append(f"```py\n{signature(name, thing.__init__, bound=True).removesuffix(' -> None')}\n```")
         parts += members_of(thing)
@@ -377,7 +400,7 @@ def cli() -> str:
     shared = [p for p in group.params if getattr(p, "rich_help_panel", None) == "Everywhere"]
     names = {p.name for p in shared}
     parts = ["Options that every command takes, before or after its name:", _parameters(shared)]
-    for name, command in group.commands.items():
+    for name, command in _leaves(group):
         own = [
             p for p in command.params if p.name not in names and p.name != "help" and not getattr(p, "hidden", False)
         ]
@@ -396,6 +419,15 @@ def cli() -> str:
     }
     parts += ["## Exit codes", table(("code", "meaning"), [(code(c), text) for c, text in meanings.items()])]
     return page("Command line", *parts)
+
+
+def _leaves(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command by its whole name, those of two words included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _parameters(parameters: list[Any]) -> str:

@@ -454,7 +454,7 @@ class TestLooking:
         }
         (folder / "wrong.db").write_text("this is no database, and never was one; it is a text")
         sick = inside("doctor", "--store", "sqlite:///wrong.db")
-        assert sick.returncode == 1
+        assert sick.returncode == 3
         assert "✗ store" in sick.stdout
         figures = json.loads(inside("bench", "--seconds", "0.1", "--json").stdout)["figures"]
         assert [(figure["store"], figure["durability"]) for figure in figures] == [
@@ -630,7 +630,7 @@ class TestExitCodes:
     def test_help_and_version(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--help"]) == 0
         text = capsys.readouterr().out
-        for command in "demo call ps show tail cancel tools gc config bench doctor".split():
+        for command in "demo call ps show tail cancel tools worker recover gc config bench doctor cache".split():
             assert f"│ {command} " in text
         for arguments in (["--version"], ["-V"], ["--json", "--version"]):
             assert main(arguments) == 0
@@ -724,6 +724,7 @@ class TestSentences:
         assert remark(record()).plain == ""
         assert remark(record(waiting_for="approval")).plain == "waiting for approval"
         assert remark(record(cancel_requested=True)).plain == "cancel requested"
+        assert remark(record(state=State.PENDING), unowned=True).plain == "waiting for a worker"
         assert remark(record(progress={"percentage": 50.0, "status": "half"})).plain == "50 %  half"
         assert remark(record(progress={"percentage": None, "status": "some"})).plain == "some"
         assert remark(record(state=State.COMPLETED, content="out")).plain == "out"

@@ -3,7 +3,8 @@ local mark = call('HMGET', meta, 'store', 'generation:' .. ask.me)
 if mark[1] ~= ask.store then
   return 'lost'
 end
-if tonumber(mark[2] or 0) > ask.generation or (not mark[2] and not ask.owner) then
+local generation = mark[2] or call('GET', base .. 'left:' .. ask.me) or 0
+if tonumber(generation) > ask.generation or (not mark[2] and not ask.owner) then
   return 'old' -- sent over a connection that its sender gave up since, or by one who was given up for dead: to be said again
 end
 if ask.owner then

@@ -1,0 +1,163 @@
+"""Commands as users run them: real processes in a folder of their own. What they write goes to files, so nothing can clog."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from clicket.cli import main
+
+PROGRAM = (sys.executable, "-m", "clicket")
+PATIENCE = 90.0  # seconds; only what hangs waits for all of it
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Command:
+    """A command that was started and goes on."""
+
+    def __init__(self, place: Place, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
+        number = len(place.commands)
+        self._out, self._err = place.folder / f"out-{number}", place.folder / f"err-{number}"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*PROGRAM, *arguments],
+                cwd=place.folder,
+                env={**place.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The JSON lines that it wrote so far."""
+        whole = [line for line in self.out.splitlines(keepends=True) if line.endswith("\n")]
+        assert "{\n" not in whole, f"not lines of JSON: {self.out}{self.err}"
+        return [json.loads(line) for line in whole]
+
+    def wait_for(self, event: str, **facts: Any) -> dict[str, Any]:
+        """The first line of a worker about this event, with these facts."""
+        return self.until(
+            lambda: next(
+                (e for e in self.lines if e["event"] == event and all(e.get(n) == v for n, v in facts.items())), None
+            )
+        )
+
+    def until(self, look: Callable[[], Any]) -> Any:
+        """The first true answer, while the command lives."""
+        give_up_at = time.monotonic() + PATIENCE
+        while True:
+            alive = self.process.poll() is None
+            if answer := look():
+                return answer
+            assert alive, f"ended before: {self.out}{self.err}"
+            assert time.monotonic() < give_up_at, f"not in time: {self.out}{self.err}"
+            time.sleep(0.02)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """Its exit code, once it has one."""
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """As a crash would."""
+        self.signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+
+class Place:
+    """A folder, a store, and the environment of those who work there."""
+
+    def __init__(self, folder: Path, store: str, tools: str, **settings: str) -> None:
+        self.folder = folder
+        self.store = store
+        self.commands: list[Command] = []
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "COLUMNS"))}
+        names = {"CLICKET_STORE": store, "CLICKET_TOOLS": tools, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+        self.environment = {**own, **names, **settings}
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command to its end."""
+        return subprocess.run(
+            [*PROGRAM, *arguments], cwd=self.folder, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, timeout=PATIENCE,
+        )  # fmt: skip
+
+    def json(self, *arguments: str, **environment: str) -> Any:
+        """What a command says to programs; it must have gone well."""
+        done = self.run("--json", *arguments, **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def inside(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The same in this process, for commands that need none of their own: it takes a tenth of the time."""
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        own = {**self.environment, **environment}
+        before = Path.cwd()
+        with redirect_stdout(out), redirect_stderr(err), mock.patch.dict(os.environ, own, clear=True):
+            os.chdir(self.folder)
+            try:
+                code = main(arguments)
+            finally:
+                os.chdir(before)
+        said = [_text(stream) for stream in (out, err)]
+        return subprocess.CompletedProcess(arguments, code, *said)
+
+    def ask(self, *arguments: str, **environment: str) -> Any:
+        """`json`, in this process."""
+        done = self.inside("--json", *arguments, **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def start(self, *arguments: str, **environment: str) -> Command:
+        command = Command(self, arguments, environment)
+        self.commands.append(command)
+        return command
+
+    def worker(self, *options: str, **environment: str) -> Command:
+        """A worker that has said that it is ready."""
+        worker = self.start("--json", "worker", *options, **environment)
+        worker.wait_for("ready")
+        return worker
+
+    def touch(self, name: str) -> None:
+        (self.folder / name).touch()
+
+    def close(self) -> None:
+        for command in self.commands:
+            if command.process.poll() is None:
+                command.kill()
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def is_gone(pid: int) -> bool:
+    """Is the process dead, buried or not?"""
+    with suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat[stat.rindex(")") + 2 :].startswith("Z")
+    return True

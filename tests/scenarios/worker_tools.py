@@ -1,0 +1,84 @@
+"""Tools for workers that run in processes of their own. What they do is written down outside, where every process sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from clicket import ToolContext, tool
+
+TOOLS = "tests.scenarios.worker_tools"
+
+
+def note(log: str, text: str) -> None:
+    """One line that no other writer can break."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, f"{text}\n".encode())
+    finally:
+        os.close(file)
+
+
+async def wait_for(gate: str) -> None:
+    while not os.path.exists(gate):
+        await asyncio.sleep(0.01)
+
+
+@tool
+async def quick(log: str, name: str) -> str:
+    """Done at once, and may be done only once."""
+    note(log, name)
+    return name
+
+
+@tool(read_only=True, timeout=None)
+async def look(log: str, gate: str) -> str:
+    """May be repeated; ends when the gate is there."""
+    note(log, "look")
+    await wait_for(gate)
+    return "seen"
+
+
+@tool(timeout=None)
+async def pay(log: str, gate: str) -> str:
+    """May not be repeated; ends when the gate is there."""
+    note(log, "pay")
+    await wait_for(gate)
+    return "paid"
+
+
+@tool(cache=600)
+async def double(number: int) -> int:
+    """Its results are cached."""
+    return 2 * number
+
+
+@tool(isolation="process", timeout=None)
+def tree(log: str) -> None:
+    """Starts a child that ignores TERM, writes both pids down, and hangs."""
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    note(log, f"{os.getpid()} {child.pid}")
+    time.sleep(600)
+
+
+@tool(isolation="inline", timeout=None)
+def stuck(log: str) -> None:
+    """Holds the worker's loop up."""
+    note(log, "stuck")
+    while not Path(f"{log}.never").exists():
+        time.sleep(0.01)
+
+
+@tool
+async def told(ctx: ToolContext, text: str) -> str:
+    """Asked for by a policy."""
+    return f"{text} in attempt {ctx.attempt}"

@@ -179,8 +179,8 @@ class Runtime:
             if not call.events:
                 call.accepted = asyncio.get_running_loop().create_future()
                 await call.accepted
-        except Duplicate:
-            return await self._known(request)
+        except (Duplicate, Fenced):
+            return await self._known(msgspec.structs.replace(request, id=call.id))
         return CallHandle(self._opened, call, id=call.id, thread=call.thread, caller=call.caller)
 
     async def stream(

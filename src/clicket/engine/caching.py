@@ -239,9 +239,10 @@ class Caching:
         if self.closed:
             return
         followers = [follower for follower in flight.followers if not follower.settling]
-        if call.settled and call.outcome is State.COMPLETED and flight.item is not None:
+        item = flight.item if call.settled and call.outcome is State.COMPLETED else None
+        if item is not None and item.is_fresh(self._clock.now()):
             for follower in followers:
-                if not self._offer(follower, flight.item):
+                if not self._offer(follower, item):
                     self._run(follower)
         elif followers and not (ran and call.settled and call.outcome in (State.COMPLETED, State.FAILED)):
             self._promote(key, followers)  # it was stopped, and says nothing about the tool

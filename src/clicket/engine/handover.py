@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
 from clicket.engine.approvals import ask
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import ToolError
+from clicket.ports import sleep
 
 if TYPE_CHECKING:
     from clicket.engine.local import LocalEngine
     from clicket.journal import LiveCall
 
 __all__ = ["Closed", "close_started", "give_away", "take"]
+
+logger = logging.getLogger("clicket.engine")
+_LOOK_AGAIN = 1.0
 
 
 class Closed(ClicketError):
@@ -47,10 +52,16 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
 
 async def take(engine: LocalEngine, key: int) -> None:
     """Claim a call that is nobody's, or a dead owner's, and do with it what its journal asks for."""
-    if not engine.closing:
-        stored = await engine.store.claim(key)
+    while not engine.closing:
+        try:
+            stored = await engine.store.claim(key)
+        except StoreUnavailable as error:
+            logger.warning("a call that nobody holds could not be looked at, and is again: %s", error)
+            await sleep(engine.clock, _LOOK_AGAIN)
+            continue
         if stored is not None:
             await engine.take_up([stored])
+        return
 
 
 def close_started(engine: LocalEngine, call: LiveCall) -> None:

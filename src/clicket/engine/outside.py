@@ -28,7 +28,7 @@ async def request(engine: LocalEngine, stored: Stored, kind: Any, data: dict[str
         if kind == "approval_given" and read(stored.id, stored.events).waiting_for != "approval":
             return False
         thread, caller = first.data["thread"], first.data.get("caller", "")
-        event = Event(stored.id, last.seq + 1, engine.clock.now(), kind, last.state, data)
+        event = Event(stored.id, last.seq + 1, max(engine.clock.now(), last.at), kind, last.state, data)
         change = Append(
             stored.id, thread, caller, first.data["tool"], last.seq, -1, [event], last.state, first.at,
             request=kind != "late_result", key=stored.key,

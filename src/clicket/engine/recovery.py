@@ -159,8 +159,15 @@ def _without_tool(engine: LocalEngine, call: LiveCall, record: Record, stored: S
         engine.pipeline.stop(call, "deadline", engine.settled)
         return "cancelled"
     call.staged.clear()
-    engine.spawn(engine.store.hand_back([stored.key]))
+    engine.spawn(_hand_back(engine, stored))
     return "queued"
+
+
+async def _hand_back(engine: LocalEngine, stored: Stored) -> None:
+    try:
+        await engine.store.hand_back([stored.key])
+    except StoreUnavailable as error:  # it is seen as a stray later
+        logger.warning("call %s could not be handed back yet: %s", stored.id, error)
 
 
 def _cancelled(engine: LocalEngine, call: LiveCall) -> str:

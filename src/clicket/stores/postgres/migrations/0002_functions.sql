@@ -1,18 +1,18 @@
 -- What must be one transaction is one function, called in one round trip.
 
-CREATE FUNCTION gate(me bigint) RETURNS bigint LANGUAGE sql STABLE
-    RETURN hashtextextended('clicket owner ' || current_schema() || ' ' || me, 0);
+CREATE FUNCTION gate(me bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT hashtextextended('clicket owner ' || current_schema() || ' ' || me, 0);
+$$;
 
 -- An owner that finds its own lease run out was paused, or this server's clock was set forward. It cannot tell which, and in
 -- the second case everybody's lease looks like that: for the length of a lease it judges nobody by theirs.
-CREATE FUNCTION renew(me bigint) RETURNS void LANGUAGE sql
-    BEGIN ATOMIC
-        UPDATE owners SET renewed = clock_timestamp(), judges_from = CASE
-            WHEN renewed + make_interval(secs => lease) < clock_timestamp()
-                THEN clock_timestamp() + make_interval(secs => lease)
-            ELSE least(judges_from, clock_timestamp() + make_interval(secs => lease)) END
-        WHERE id = me;
-    END;
+CREATE FUNCTION renew(me bigint) RETURNS void LANGUAGE sql AS $$
+    UPDATE owners SET renewed = clock_timestamp(), judges_from = CASE
+        WHEN renewed + make_interval(secs => lease) < clock_timestamp()
+            THEN clock_timestamp() + make_interval(secs => lease)
+        ELSE least(judges_from, clock_timestamp() + make_interval(secs => lease)) END
+    WHERE id = me;
+$$;
 
 -- Who writes shows its epoch. Taking the next epoch waits for what the owner has under way; what comes later with an old
 -- one, because it was held up on the line, is refused and does nothing.
@@ -215,11 +215,10 @@ BEGIN
             WHERE NOT EXISTS (SELECT FROM owners o WHERE o.id = held.owner));
 END $$;
 
-CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE sql
-    BEGIN ATOMIC
-        UPDATE calls SET taken_from = owner, owner = me, fence = fence + 1, claims = claims + 1, request = false,
-            ticket = my_ticket WHERE key = ANY (keys);
-    END;
+CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE sql AS $$
+    UPDATE calls SET taken_from = owner, owner = me, fence = fence + 1, claims = claims + 1, request = false,
+        ticket = my_ticket WHERE key = ANY (keys);
+$$;
 
 -- The keys of the calls that were taken. `unheard`: tickets of claims whose answers were lost; what they took is handed out
 -- before anything else is taken.

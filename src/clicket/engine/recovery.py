@@ -19,6 +19,7 @@ from clicket.errors import StoreUnavailable
 from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
+from clicket.model.request import checked
 from clicket.ports import Stored, elapsed
 
 __all__ = ["Progress", "Recovered", "recover", "take_up"]
@@ -94,16 +95,18 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
     record = read(stored.id, stored.events)
     if record.state.is_terminal:
         raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
-    request = ToolCall(
-        record.tool,
-        record.arguments,
-        id=record.id,
-        thread=record.thread,
-        timeout=record.timeout,
-        deadline=record.deadline,
-        priority=record.priority,
-        request_id=record.request_id,
-        metadata=stored.events[0].data.get("metadata"),
+    request = checked(
+        ToolCall(
+            record.tool,
+            record.arguments,
+            id=record.id,
+            thread=record.thread,
+            timeout=record.timeout,
+            deadline=record.deadline,
+            priority=record.priority,
+            request_id=record.request_id,
+            metadata=stored.events[0].data.get("metadata"),
+        )
     )
     age = elapsed(engine.clock, record.created_at, stored.events[0].data)
     call = LiveCall(

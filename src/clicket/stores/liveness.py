@@ -62,6 +62,8 @@ def _started(pid: int) -> str:
 
 
 def _exists(pid: int) -> bool:
+    if not 0 < pid < 1 << 31:  # not a process, whoever wrote it
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

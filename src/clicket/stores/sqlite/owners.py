@@ -12,6 +12,9 @@ from clicket.stores.sqlite.rows import select
 
 __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold", "presences", "register", "sign_off"]
 
+_MOST = 1 << 62
+_OWNERS = """SELECT id, CAST(host AS BLOB), CAST(boot AS BLOB), pid, CAST(started AS BLOB), lease, renewed FROM owners
+    ORDER BY id"""
 _UNOWNED = "WHERE owner IS NULL AND ended_at IS NULL"
 
 
@@ -33,7 +36,8 @@ def sign_off(connection: apsw.Connection, owner: int) -> None:
 
 def presences(connection: apsw.Connection, mine: int) -> list[Presence]:
     found = []
-    for id, host, boot, pid, started, lease, renewed in connection.execute("SELECT * FROM owners ORDER BY id"):
+    for id, *texts, lease, renewed in connection.execute(_OWNERS):
+        host, boot, pid, started = (each.decode(errors="replace") if type(each) is bytes else each for each in texts)
         owner = Owner(host=host, boot=boot, pid=pid, started=started, lease=lease)
         found.append(Presence(id=id, owner=owner, alive=id == mine or not is_dead(owner, renewed), mine=id == mine))
     return found
@@ -76,6 +80,9 @@ def claim_one(connection: apsw.Connection, mine: int, key: int) -> Stored | None
 
 def _take(connection: apsw.Connection, mine: int, found: list[Stored]) -> list[Stored]:
     for stored in found:
+        if max(stored.fence, stored.claims) >= _MOST:
+            stored.events, stored.damaged = [], "it was claimed more often than can be"
+            stored.fence, stored.claims = _MOST - 1, _MOST - 1
         stored.fence += 1
         stored.claims += 1
         stored.owner, stored.taken_from = mine if stored.damaged is None else 0, stored.owner

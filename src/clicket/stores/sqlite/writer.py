@@ -62,9 +62,9 @@ class Writer:
         self.owner = 0
         self._identity = identity
         self._renew_by = float("inf")
-        self._name, self._index = str(path), f"{path}-shm"
-        self._files = _identity(self._name), _identity(self._index)
-        self._group = 0
+        self._names = (str(path), f"{path}-wal", f"{path}-shm")
+        self._files = [_identity(name) for name in self._names]
+        self._look_at = 0
         self._gave_up = float("-inf")
         self._hits: list[tuple[str, float]] = []
         self._version: int | None = None
@@ -266,11 +266,12 @@ class Writer:
         return failure
 
     def _was_replaced(self) -> bool:
-        """Is the file another than the one that was opened? Its index is looked at less often: it goes only with it."""
-        self._group += 1
-        if _identity(self._name) != self._files[0]:
-            return True
-        return self._group % 16 == 0 and _identity(self._index) != self._files[1]
+        """Is a file another than the one that was opened? With each group one of the three is looked at."""
+        at = self._look_at = (self._look_at + 1) % 3
+        found, known = _identity(self._names[at]), self._files[at]
+        if known is None:
+            self._files[at] = found
+        return known is not None and found != known
 
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
         events = change.events

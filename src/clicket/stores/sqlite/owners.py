@@ -13,7 +13,7 @@ from clicket.stores.sqlite.rows import select
 __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold", "presences", "register", "sign_off"]
 
 _MOST = 1 << 62
-_OWNERS = """SELECT id, CAST(host AS BLOB), CAST(boot AS BLOB), pid, CAST(started AS BLOB), lease, renewed FROM owners
+_OWNERS = """SELECT id, pid, lease, renewed, CAST(host AS BLOB), CAST(boot AS BLOB), CAST(started AS BLOB) FROM owners
     ORDER BY id"""
 _UNOWNED = "WHERE owner IS NULL AND ended_at IS NULL"
 
@@ -36,8 +36,8 @@ def sign_off(connection: apsw.Connection, owner: int) -> None:
 
 def presences(connection: apsw.Connection, mine: int) -> list[Presence]:
     found = []
-    for id, *texts, lease, renewed in connection.execute(_OWNERS):
-        host, boot, pid, started = (each.decode(errors="replace") if type(each) is bytes else each for each in texts)
+    for id, pid, lease, renewed, *texts in connection.execute(_OWNERS):
+        host, boot, started = (text.decode(errors="replace") for text in texts)
         owner = Owner(host=host, boot=boot, pid=pid, started=started, lease=lease)
         found.append(Presence(id=id, owner=owner, alive=id == mine or not is_dead(owner, renewed), mine=id == mine))
     return found

@@ -1,0 +1,129 @@
+"""A proxy on loopback that loses answers: the server gets the request and does it, and the client never hears of it.
+
+It can also keep a request back and deliver it when its sender has long given up, as a network may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+__all__ = ["CuttingProxy", "cutting_proxy"]
+
+_CHUNK = 1 << 16
+_PATIENCE = 20.0
+Chooser = Callable[[bytes], bool]
+
+
+class CuttingProxy:
+    """`cut` and `hold` look at what a client sends; the first request that one of them chooses is lost or kept back."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self.cut: Chooser | None = None
+        self.hold: Chooser | None = None
+        self.cuts = 0
+        self.held: list[tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    def cut_once(self, marker: bytes) -> None:
+        """Lose the answer to the next request that has this in it, and no other."""
+
+        def choose(data: bytes) -> bool:
+            if marker not in data:
+                return False
+            self.cut = None
+            return True
+
+        self.cut = choose
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for _, _, writer in self.held:
+            writer.transport.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), 5.0)
+
+    async def release(self) -> list[bytes]:
+        """Deliver what was kept back; the server's answers."""
+        answers = []
+        held, self.held = self.held, []
+        for data, reader, writer in held:
+            writer.write(data)
+            answers.append(await asyncio.wait_for(reader.read(_CHUNK), _PATIENCE))
+            writer.transport.abort()
+        return answers
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            upstream = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            writer.transport.abort()
+            self._tasks.discard(task)
+            return
+        kept = False
+        back: asyncio.Task[None] | None = None
+        try:
+            cutting = asyncio.Event()
+            back = asyncio.create_task(self._answers(upstream[0], writer, cutting))
+            while data := await reader.read(_CHUNK):
+                if self.hold is not None and self.hold(data):
+                    back.cancel()
+                    await asyncio.wait([back])
+                    self.held.append((data, *upstream))
+                    kept = True
+                    while await reader.read(_CHUNK):  # until the sender gives up
+                        pass
+                    return
+                if self.cut is not None and self.cut(data):
+                    cutting.set()
+                upstream[1].write(data)
+        except (
+            OSError,
+            asyncio.CancelledError,
+        ):  # a cancelled one is logged as a failure by the server that asyncio made
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+            if back is not None:
+                back.cancel()
+                await asyncio.wait([back])
+            if not kept:
+                upstream[1].transport.abort()
+
+    async def _answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cutting: asyncio.Event
+    ) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_CHUNK):
+                if cutting.is_set():
+                    self.cuts += 1
+                    break
+                writer.write(data)
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def cutting_proxy(target: int) -> AsyncIterator[CuttingProxy]:
+    """A proxy to a port of loopback."""
+    proxy = CuttingProxy(target)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()

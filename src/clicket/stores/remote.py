@@ -73,12 +73,18 @@ class GroupWriter:
         """Wait until everything handed over so far has been written or refused, and no refused call is left behind."""
         while self._task is not None:
             await asyncio.wait([self._task])
-        if self._doubtful:
-            try:
-                await self._backend.erase(self._doubtful)
-                self._doubtful = []
-            except Exception as error:
-                logger.warning("%s: calls that were refused may be there: %s", self.name, error)
+        try:
+            await self.settle()
+        except ClicketError as error:
+            logger.warning("%s: calls that were refused may be there: %s", self.name, error)
+
+    async def settle(self) -> None:
+        """Erase what was refused while nobody could say whether it had been written, without waiting for another append.
+        Raises `StoreUnavailable`."""
+        doubtful = list(self._doubtful)
+        if doubtful:
+            await insist(self.name, self._patience, lambda: self._backend.erase(doubtful))
+            self._doubtful = [unit for unit in self._doubtful if unit not in doubtful]
 
     async def _work(self) -> None:
         queue = self._queue

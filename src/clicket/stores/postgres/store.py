@@ -95,6 +95,7 @@ class PostgresStore:
 
     async def renew(self) -> None:
         desk = self._open
+        await desk.writer.settle()
         await desk.pool.patiently(desk.membership.renew)
 
     async def owners(self) -> list[Presence]:

@@ -31,8 +31,8 @@ from clicket.stores.redis.owners import Coroner
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.rows import cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
-from clicket.stores.redis.writer import Units, Writer
-from clicket.stores.remote import Lost, insist
+from clicket.stores.redis.writer import Units
+from clicket.stores.remote import GroupWriter, Lost, insist
 
 __all__ = ["RedisStore"]
 
@@ -55,7 +55,7 @@ class _Open:
         self.door = door
         self.line = line
         self.coroner = coroner
-        self.writer = Writer(door.url, Units(door, line, keep=keep), patience=door.timeout)
+        self.writer = GroupWriter(door.url, Units(door, line, keep=keep), patience=door.timeout)
         self.claims = Claims(door, coroner)
         self.workers = Workers(1, "clicket-redis-files")
         self.artifacts = Artifacts(door, self.workers)

@@ -14,9 +14,9 @@ from clicket.ports import Append, CacheUse, Duplicate, Stale, Unstorable
 from clicket.stores.redis.door import Door
 from clicket.stores.redis.line import Command, Line, refusal
 from clicket.stores.redis.scripts import script
-from clicket.stores.remote import GroupWriter, Lost, Unit, insist
+from clicket.stores.remote import Lost, Unit
 
-__all__ = ["Units", "Writer"]
+__all__ = ["Units"]
 
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
@@ -24,17 +24,6 @@ _MAX_BYTES = 8 * 1024 * 1024
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
-
-
-class Writer(GroupWriter):
-    """The group writer, that does not leave refused calls behind when no other append comes."""
-
-    async def settle(self) -> None:
-        """Erase what was refused while nobody could say whether it had been written. Raises `StoreUnavailable`."""
-        doubtful = list(self._doubtful)
-        if doubtful:
-            await insist(self.name, self._patience, lambda: self._backend.erase(doubtful))
-            self._doubtful = [unit for unit in self._doubtful if unit not in doubtful]
 
 
 class Units:

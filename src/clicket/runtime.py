@@ -21,7 +21,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold, read
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import CacheStats, Clock, Duplicate, Query, Stored
+from clicket.ports import CacheStats, Clock, Duplicate, Query, Store, Stored
 from clicket.settings import Settings
 from clicket.tools import Registry, Tool
 
@@ -46,7 +46,9 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
-    `store` is a URL (`memory://`, `sqlite:///path`); unless told otherwise calls are kept in `.clicket/clicket.db`.
+    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; unless told
+    otherwise calls are kept in `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
+    runtimes over the same store.
     """
 
     # What `clicket.testing` puts in place of the machine's clock and of chance.
@@ -57,14 +59,16 @@ class Runtime:
         self,
         tools: Iterable[Any] = (),
         *,
-        store: str | None = None,
+        store: str | Store | None = None,
         durability: str | None = None,
         engine: str | None = None,
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        given = {"store": store, "durability": durability, "engine": engine, **_cache_settings(cache)}
+        self._store = None if store is None or isinstance(store, str) else store
+        url = store if isinstance(store, str) or store is None else store.url
+        given = {"store": url, "durability": durability, "engine": engine, **_cache_settings(cache)}
         self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
         if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
             raise UsageError(
@@ -83,7 +87,7 @@ class Runtime:
         if self._engine is not None:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
-            self._registry, self.settings, policy=self.policy, clock=self._clock, chance=self._chance
+            self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance
         )
         self._chores = Housekeeping(self._engine)
         try:

@@ -3,101 +3,154 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections import Counter
+from collections import deque
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from tests.scenarios.journal_memory import SharedMemory, Side
+
+from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.kernel import State
-from clicket.ports import Append, Done, Owner, Stored
-from clicket.stores.memory import MemoryStore
+from clicket.ports import Append, Done, Found, Hear, Owner
+from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import SqliteStore
 
-__all__ = ["Door", "SharedMemory"]
+__all__ = ["Door", "Traffic"]
+
+LEASE = 1e9
+"""Nobody's lease runs out by itself: the world says when."""
+_LONG_AGO = 2 * LEASE
+_CHANGES = frozenset({"renew", "claim_orphans", "claim_waiting", "claim", "hand_back", "hold"})
 
 
-def _pid_of_the_dead() -> int:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return child.pid
+class Traffic:
+    """Questions on their way to the store. Each is answered when nobody has anything else to do: the same every time."""
 
+    def __init__(self, settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._settle = settle
+        self._questions: deque[tuple[Door, Callable[[], None], bool]] = deque()
 
-_DEAD_PID = _pid_of_the_dead()
+    def add(self, door: Door, ask: Callable[[], None], *, is_append: bool) -> None:
+        self._questions.append((door, ask, is_append))
 
-
-class SharedMemory(MemoryStore):
-    """Memory that several processes share, as a file is shared: it knows who owns what."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.durability = "process"
-        self.owners: dict[int, int] = {}
-        self.claims: Counter[int] = Counter()
-        self.cancels: set[int] = set()
-
-    def take(self, change: Append, owner: int, done: Done) -> None:
-        creates = change.expect == 0
-
-        def answered(change: Append, error: ClicketError | None) -> None:
-            if error is None and creates:
-                self.owners[change.key], self.claims[change.key] = owner, 1
-            if error is None and change.request:
-                self.cancels.add(change.key)
-            done(change, error)
-
-        self.append(change, answered)
-
-    def claim(self, mine: int, tools: frozenset[str]) -> list[Stored]:
-        found = []
-        for call in self._calls.values():
-            if call.ended_at is None and call.tool in tools and self.owners[call.key] != mine:
-                call.fence += 1
-                self.owners[call.key] = mine
-                self.claims[call.key] += 1
-                self.cancels.discard(call.key)
-                found.append(
-                    Stored(
-                        key=call.key,
-                        fence=call.fence,
-                        claims=self.claims[call.key],
-                        owner=mine,
-                        events=list(call.events),
-                    )
-                )
-        return found
+    async def flow(self) -> None:
+        """Until nobody has anything left to do, and nothing is under way."""
+        await self._settle()
+        while self._questions:
+            door, ask, is_append = self._questions.popleft()
+            ask()
+            while is_append and self._questions and self._questions[0][::2] == (door, True):
+                self._questions.popleft()[1]()  # appends that come together go together
+            await door.quiet()
+            await self._settle()
 
 
 class Door:
-    """One process's way to the store."""
+    """One process's way to the store. Without traffic the store answers on the spot."""
 
-    def __init__(self, place: SharedMemory | Path, number: int) -> None:
-        self.number = number
-        self.memory = place if isinstance(place, SharedMemory) else None
-        self.inner: Any = self.memory or SqliteStore(place)  # type: ignore[arg-type]
+    def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
+        self.inner: Any = Side(place) if isinstance(place, SharedMemory) else SqliteStore(place)
         self.url, self.durability = self.inner.url, self.inner.durability
         self.is_cut = self.is_closed = self.holding = False
-        self.held: list[tuple[Append, Done]] = []
         self.failing = self.losing = 0
-        self.asked = 0
+        """How many of the next appends fail; how many succeed, and nobody is told."""
+        self.stumbling = self.forgetting = 0
+        """The same for everything else that is asked of the store."""
+        self.stumbled = False
         self.durable_attempts: set[tuple[str, int]] = set()
+        self._traffic = traffic
+        self._held: list[tuple[Callable[[], None], bool]] = []
+        self._busy = 0
+        self._idle: list[asyncio.Future[None]] = []
+
+    @property
+    def hear(self) -> Hear:
+        heard: Hear = self.inner.hear
+        return heard
+
+    @hear.setter
+    def hear(self, hear: Hear) -> None:
+        self.inner.hear = hear
+
+    @property
+    def owner(self) -> int:
+        number: int = self.inner.owner if isinstance(self.inner, Side) else self.inner._writer.owner
+        return number
 
     async def open(self, owner: Owner) -> None:
-        values = {name: getattr(owner, name) for name in Owner.__struct_fields__}
-        await self.inner.open(Owner(**{**values, "pid": _DEAD_PID}))
+        await self.inner.open(Owner(host="elsewhere.invalid", boot="", pid=1, started="", lease=LEASE))
+        if isinstance(self.inner, SqliteStore) and self.inner._looking is not None:
+            self.inner._looking.cancel()  # the world says when it looks
+
+    def look(self) -> None:
+        """A file tells nobody what others wrote into it, but it can be asked now and then. Memory told at once."""
+        if isinstance(self.inner, SqliteStore) and self.inner._writer is not None and self.inner._writer.others_wrote():
+            self.inner.hear("any", 0)
 
     async def close(self) -> None:
-        self.is_closed = True
-        if self.memory is None:
+        await self._turn()
+        try:
             await self.inner.close()
-        else:
-            for key, owner in self.memory.owners.items():
-                if owner == self.number:
-                    self.memory.owners[key] = 0
+        finally:
+            self.is_closed = True
+            self._answered()
+
+    # The world's hand.
+
+    async def give_up(self, observer: Door) -> None:
+        """Its lease has run out: it slept, or it is gone."""
+        if isinstance(self.inner, Side):
+            self.inner.give_up()
+        elif self.inner._writer is not None:
+            owner, then = self.owner, host_clock() - _LONG_AGO
+            self.inner._writer._renew_by = then
+            await observer.inner._write(
+                lambda c: c.execute("UPDATE owners SET renewed = ? WHERE id = ?", (then, owner)).get
+            )
+
+    def slots(self) -> list[tuple[str, int]]:
+        """Names of slots, and who holds them."""
+        if isinstance(self.inner, Side):
+            return self.inner.held()
+        return list(self.inner._reader.execute("SELECT name, owner FROM slots"))
+
+    def heal(self) -> None:
+        self.failing = self.losing = self.stumbling = self.forgetting = 0
+        self.release()
+
+    def release(self, number: int | None = None) -> None:
+        """Let held questions through, in order."""
+        now, self._held = self._held[:number], self._held[len(self._held) if number is None else number :]
+        self.holding = bool(self._held)
+        for ask, is_append in now:
+            self._pass(ask, is_append=is_append)
+
+    async def quiet(self) -> None:
+        """Until everything that the store was asked is answered."""
+        if self._busy:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
+
+    async def cut(self, observer: Door) -> None:
+        """Its process is dead: nothing that it says arrives, nothing is answered, and its lease runs out."""
+        self.is_cut = True
+        self._held.clear()
+        await self.give_up(observer)
+        if isinstance(self.inner, Side):
+            if self.inner in self.inner.shared.sides:
+                self.inner.shared.sides.remove(self.inner)
+            return
+        writer, self.inner._writer = self.inner._writer, None
+        await writer.drain()
+        for connection in (self.inner._reader, self.inner._peek, writer.connection):
+            connection.close()
+        self.inner._close_threads()
+
+    # The process's questions.
 
     def append(self, change: Append, done: Done) -> None:
-        self.asked += 1
         if self.is_cut:
             return
         if self.is_closed:
@@ -105,16 +158,30 @@ class Door:
         elif self.failing:
             self.failing -= 1
             done(change, StoreUnavailable("the disk is full"))
-        elif self.holding:
-            self.held.append((change, done))
         else:
-            self._write(change, done)
+            self._ask(lambda: self._write(change, done), is_append=True)
+
+    def _ask(self, ask: Callable[[], None], *, is_append: bool = False) -> None:
+        if self.holding:
+            self._held.append((ask, is_append))
+        else:
+            self._pass(ask, is_append=is_append)
+
+    def _pass(self, ask: Callable[[], None], *, is_append: bool) -> None:
+        if self._traffic is None:
+            ask()
+        else:
+            self._traffic.add(self, ask, is_append=is_append)
 
     def _write(self, change: Append, done: Done) -> None:
+        if self.is_cut:
+            return
         lost = self.losing > 0 and change.expect > 0
         self.losing -= lost
+        self._busy += 1
 
         def answered(change: Append, error: ClicketError | None) -> None:
+            self._answered()
             if error is None:
                 self.durable_attempts |= {
                     (change.id, e.data["attempt"]) for e in change.events if e.type == "attempt_started"
@@ -122,63 +189,76 @@ class Door:
             if not self.is_cut:
                 done(change, StoreUnavailable("the answer was lost") if lost and error is None else error)
 
-        if self.memory is not None:
-            self.memory.take(change, self.number, answered)
-        else:
-            self.inner.append(change, answered)
+        self.inner.append(change, answered)
 
-    def release(self, number: int | None = None) -> None:
-        """Let held appends through, in order."""
-        now, self.held = self.held[:number], self.held[len(self.held) if number is None else number :]
-        self.holding = bool(self.held)
-        for change, done in now:
-            self._write(change, done)
+    def _answered(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            idle, self._idle = self._idle, []
+            for each in idle:
+                fulfil(each)
+
+    def cache_get(self, key: str, now: float, found: Found) -> None:
+        def look() -> None:
+            if not self.is_cut:
+                try:
+                    self._stumble()
+                except StoreUnavailable as error:
+                    found(None, error)
+                else:
+                    self.inner.cache_get(key, now, found)
+
+        self._ask(look)
+
+    def _stumble(self) -> None:
+        if self.is_closed:
+            raise StoreUnavailable("closed")
+        if self.stumbling:
+            self.stumbling -= 1
+            self.stumbled = True
+            raise StoreUnavailable("the store cannot be reached")
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is passed on, unless this process is dead."""
         method = getattr(self.inner, name)
 
-        async def passed(*given: Any, **named: Any) -> Any:
-            self.asked += 1
-            if self.is_closed:
-                raise StoreUnavailable("closed")
-            if self.is_cut:
-                await asyncio.get_running_loop().create_future()
-            value = await method(*given, **named)
-            if self.is_cut:
-                await asyncio.get_running_loop().create_future()
+        async def asked(*given: Any, **named: Any) -> Any:
+            await self._turn()
+            try:
+                self._stumble()
+                value = await method(*given, **named)
+            finally:
+                self._answered()
+            await self._unless_cut()
+            if self.forgetting and name in _CHANGES:
+                self.forgetting -= 1
+                self.stumbled = True
+                raise StoreUnavailable("the answer was lost")
             return value
 
-        return passed
+        return asked
 
-    async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        self.asked += 1
-        if self.memory is not None:
-            return self.memory.claim(self.number, tools)
-        claimed: list[Stored] = await self.inner.claim_orphans(tools, limit)
-        return claimed
+    async def _turn(self) -> None:
+        """Until this question may be asked. Whoever gets a turn says when it is over."""
+        if self.holding or self._traffic is not None:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._ask(lambda: self._grant(turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it was its turn just now
+                    self._answered()
+                raise
+        else:
+            self._busy += 1
+        if self.is_cut:
+            self._answered()
+            await self._unless_cut()
 
-    async def requests(self) -> list[int]:
-        if self.memory is not None:
-            return [key for key in self.memory.cancels if self.memory.owners[key] == self.number]
-        keys: list[int] = await self.inner.requests()
-        return keys
+    def _grant(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            self._busy += 1
+            fulfil(turn)
 
-    async def barrier(self) -> None:
-        """Everything handed to the store's threads so far is done."""
-        if self.memory is None and not self.is_cut:
-            await self.inner.load("nothing")
-            answered = asyncio.get_running_loop().create_future()
-            nothing = Append("nothing", "t", "", "once", 1, 1, [], State.PENDING, 0.0, key=-1)
-            self.inner.append(nothing, lambda _, error: answered.set_result(error))
-            await answered
-
-    async def cut(self) -> None:
-        self.is_cut = True
-        self.held.clear()
-        if self.memory is None:
-            writer, self.inner._writer = self.inner._writer, None
-            await writer.drain()
-            self.inner._reader.close()
-            writer.connection.close()
-            self.inner._close_threads()
+    async def _unless_cut(self) -> None:
+        if self.is_cut:
+            await asyncio.get_running_loop().create_future()

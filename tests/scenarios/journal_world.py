@@ -1,172 +1,73 @@
 """A small world for the property test: processes that share a store, bodies that do what they are told, disks that fail.
 
 Every process is a real engine over a real store; only its door to the store is ours, so that it can be held, broken or cut.
-A process that is cut has died: nothing it says arrives any more, and nothing is answered.
+A process that is cut has died: nothing it says arrives any more, and nothing is answered. One whose lease ran out lives on,
+and does not know that others think it dead.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import os
-import random
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
-from tests.scenarios.journal_doors import Door, SharedMemory
+from tests.scenarios.journal_doors import Traffic
+from tests.scenarios.journal_laws import (
+    REPEATABLE,
+    check_cached,
+    check_events,
+    code_of,
+    end_of_attempt,
+    running_in_store,
+)
+from tests.scenarios.journal_memory import SharedMemory
+from tests.scenarios.journal_process import APPROVAL, QUEUE, Body, Kind, Process
 
-from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
-from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine, close, recover
-from clicket.engine.watch import cancel
-from clicket.errors import ClicketError, StoreUnavailable
-from clicket.kernel import CALL, State
+from clicket.engine import close, recover
+from clicket.errors import StoreUnavailable
+from clicket.kernel import State
 from clicket.model import Event, fold, result_of
 from clicket.ports import Query
-from clicket.stores.liveness import this_process
 from clicket.testing import StepClock
 
-GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
-NAMES = ("once", "again", "asked")
-
-
-class Body:
-    """One attempt that waits to be told what to do."""
-
-    def __init__(self, world: World, process: Process, ctx: ToolContext, stubborn: bool) -> None:
-        self.world, self.process, self.ctx, self.stubborn = world, process, ctx, stubborn
-        self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def run(self) -> Any:
-        world, name = self.world, (self.ctx.call_id, self.ctx.attempt)
-        world.started[name] += 1
-        if name not in self.process.door.durable_attempts:
-            world.complaints.append(f"attempt {name} began before its start was durable")
-        world.bodies.append(self)
-        try:
-            while True:
-                word = await self._listen()
-                if word == "return":
-                    return self.ctx.attempt
-                if word == "retry":
-                    raise RetryableError("again", retry_after=1.0)
-                if word == "fail":
-                    raise ValueError("no")
-                if word == "emit":
-                    self.ctx.emit("x")
-                else:
-                    self.ctx.progress(1, 2, "half")
-        finally:
-            world.bodies.remove(self)
-
-    async def _listen(self) -> str:
-        while True:
-            try:
-                word = await self.told
-            except asyncio.CancelledError:
-                if not self.stubborn or self.process.door.is_cut:
-                    raise
-            else:
-                self.told = asyncio.get_running_loop().create_future()
-                return word
-            self.told = asyncio.get_running_loop().create_future()
-
-
-class Process:
-    """A runtime's insides: engine, clock, door."""
-
-    engine: LocalEngine
-    clock: StepClock
-
-    def __init__(self, world: World, number: int) -> None:
-        self.world = world
-        self.door = Door(world.place, number)
-        self.waiters: dict[str, asyncio.Task[ToolResult]] = {}
-
-    async def open(self, tools: bool = True) -> None:
-        def body(ctx: ToolContext, stubborn: bool) -> Any:
-            return Body(self.world, self, ctx, stubborn).run()
-
-        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": 2, "retry_delay": 1.0}
-
-        @tool(**options)
-        async def once(stubborn: bool, ctx: ToolContext) -> Any:
-            return await body(ctx, stubborn)
-
-        @tool(idempotent=True, **options)
-        async def again(stubborn: bool, ctx: ToolContext) -> Any:
-            return await body(ctx, stubborn)
-
-        @tool(recovery="ask", **options)
-        async def asked(stubborn: bool, ctx: ToolContext) -> Any:
-            return await body(ctx, stubborn)
-
-        self.clock = StepClock(self.world.now)
-        settings = Settings(
-            store="memory://", max_concurrency=2, queue_timeout=QUEUE, cancel_grace=GRACE, lease=1e9, max_claims=4
-        )
-        self.engine = await compose(
-            [once, again, asked] if tools else [],
-            settings,
-            store=self.door,
-            policy=Policy(ask=["asked"], approval_timeout=APPROVAL),
-            clock=self.clock,
-            chance=random.Random(0),
-        )
-        self.chores = Housekeeping(self.engine)
-        self.runtime = Runtime(settings=settings)
-        self.runtime._engine = self.engine
-
-    def submit(self, id: str, name: str, stubborn: bool, deadline: float | None, direct: bool) -> None:
-        self.waiters[id] = asyncio.ensure_future(self._call(id, name, stubborn, deadline, direct))
-
-    async def _call(self, id: str, name: str, stubborn: bool, deadline: float | None, direct: bool) -> ToolResult:
-        """A caller: one that waits from the start, or one that hands the call over and asks later."""
-        if direct:
-            return await self.runtime.call(name, {"stubborn": stubborn}, id=id, deadline=deadline)
-        handle = await self.runtime.submit(name, {"stubborn": stubborn}, id=id, deadline=deadline)
-        return await handle.result()
-
-    async def listen(self) -> None:
-        """What housekeeping does now and then: hear what others asked."""
-        with contextlib.suppress(ClicketError):
-            await self.chores._listen()
-
-    async def die(self) -> None:
-        await self.door.cut()
-        for _ in range(5):  # nothing may be left, whatever it does on its way out
-            for task in [*self.engine.tasks, *self.waiters.values()]:
-                task.cancel()
-            await asyncio.sleep(0)
-        await asyncio.gather(*self.engine.tasks, *self.waiters.values(), return_exceptions=True)
-        self.engine.workers.close()
-        await self.engine.processes.close()
+__all__ = ["World"]
 
 
 class World:
     """Processes over one store, and what must be true of it at every moment."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, hints: bool = False, waits: bool = True) -> None:
+        self.hints = hints
         self.folder: Path | None = None
         if kind == "memory":
-            self.place: SharedMemory | Path = SharedMemory()
+            self.place: SharedMemory | Path = SharedMemory(hints=hints)
         else:
             shm = Path("/dev/shm")  # a disk that is not one: thousands of runs should not wear out yours
             parent = str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else None
             self.folder = Path(tempfile.mkdtemp(prefix="clicket-test-", dir=parent))
             self.place = self.folder / "calls.db"
         self.now = 1_700_000_000.0
-        self.numbers = itertools.count(1)
+        idle = StepClock().settle
+        self.settle = idle
+        """Until nobody has anything left to do: on the loop, or on the way to the store."""
+        self.traffic: Traffic | None = None
+        if waits:
+            self.traffic = Traffic(idle)
+            self.settle = self.traffic.flow
         self.ids: list[str] = []
+        self.words = itertools.count(1)
+        self.answers: dict[str, tuple[str, bool]] = {}
         self.bodies: list[Body] = []
         self.started: Counter[tuple[str, int]] = Counter()
         self.seen: dict[str, list[Event]] = {}
+        self.failed: set[bool] = set()
         self.left: set[str] = set()
+        self.told: set[tuple[Process, str]] = set()
         self.complaints: list[str] = []
         self.processes: list[Process] = []
         self.log = _Errors(self.complaints)
@@ -175,32 +76,33 @@ class World:
 
     async def start(self) -> None:
         logging.getLogger("clicket").addHandler(self.log)
-        if isinstance(self.place, SharedMemory):
-            await self.place.open(this_process(60.0))
-        self.observer = await self._process(tools=False)
+        self.observer = Process(self, "observer")
+        await self.observer.open()
         await self.reopen()
 
-    async def _process(self, tools: bool = True) -> Process:
-        process = Process(self, next(self.numbers))
-        await process.open(tools)
-        return process
-
-    async def reopen(self) -> None:
-        """A new process takes over what it finds. One that still runs is thought dead: it becomes a stale owner."""
-        process = await self._process()
+    async def reopen(self, kind: Kind = "runner", *, alone: bool = True) -> None:
+        """A new process takes over what it finds. `alone`: those that still run are thought dead, and are stale owners."""
+        if alone:
+            for process in self.processes:
+                await self.expire(process)
+        process = Process(self, kind)
+        await process.open()
         self.processes.append(process)
-        await recover(process.engine)
+        process.send(recover(process.engine))
         await self.settle()
+        assert not process.errands, "a runtime cannot be opened"
 
-    @property
-    def current(self) -> Process | None:
-        return self.processes[-1] if self.processes else None
+    async def expire(self, process: Process) -> None:
+        """Its lease runs out, and it does not know."""
+        process.given_up = process.ever_given_up = True
+        for body in self.bodies:
+            body.stale |= body.process is process
+        await process.door.give_up(self.observer.door)
 
-    async def submit(self, name: str, stubborn: bool, deadline: float | None, direct: bool) -> None:
-        assert self.current is not None
+    async def submit(self, process: Process, name: str, stubborn: bool, deadline: float | None, direct: bool) -> None:
         id = f"c{len(self.ids)}"
         self.ids.append(id)
-        self.current.submit(id, name, stubborn, deadline, direct)
+        process.submit(id, name, stubborn, deadline, direct)
         await self.settle()
 
     async def tell(self, body: Body, word: str) -> None:
@@ -212,6 +114,8 @@ class World:
         self.now += seconds
         for process in [*self.processes, self.observer]:
             process.clock.advance(seconds)
+            if self.hints:
+                process.door.look()
         await self.settle()
 
     def cancel(self, process: Process, id: str) -> None:
@@ -227,22 +131,26 @@ class World:
                 process.waiters[id].cancel()
                 self.left.add(id)
 
-    async def cancel_from_outside(self, id: str) -> None:
-        if await self.observer.door.load(id):
-            await cancel(self.observer.engine, id, None, None, "from outside")
+    async def cancel_from(self, process: Process, id: str) -> None:
+        """By whoever asks, wherever the call is."""
+        process.send(process.runtime.cancel(id, reason="from outside"))
         await self.settle()
 
-    async def listen(self) -> None:
-        for process in self.processes:
-            process.engine.spawn(process.listen())
+    async def decide(self, process: Process, number: int, approved: bool) -> None:
+        """A person's word on a call that waits for it, said in any process."""
+        waiting = [id for id, events in self.seen.items() if events and fold(events).waiting_for == "approval"]
+        if waiting:
+            process.send(self._word(process, waiting[number % len(waiting)], approved))
         await self.settle()
 
-    async def decide(self, approved: bool) -> None:
-        assert self.current is not None
-        for calls in list(self.current.engine.live.values()):
-            for call in list(calls):
-                if call.waiting_for == "approval" and not call.settling:
-                    self.current.engine.decide(call, approved=approved, by="me", reason="")
+    async def _word(self, process: Process, id: str, approved: bool) -> None:
+        by = f"word {next(self.words)}"
+        say = process.runtime.approve if approved else process.runtime.deny
+        self.answers[by] = (id, await say(id, by=by))
+
+    async def do(self, what: str, *processes: Process) -> None:
+        for process in processes:
+            process.do(what)
         await self.settle()
 
     async def crash(self, process: Process) -> None:
@@ -252,147 +160,153 @@ class World:
 
     async def leave(self, process: Process) -> None:
         """An orderly end."""
-        process.door.failing = process.door.losing = 0
-        process.door.release()
+        process.door.heal()
         await self.settle()
         # What does not stop is left behind by design, and would be here for ever. Whoever was in line behind it is next.
         while stubborn := [body for body in self.bodies if body.process is process and body.stubborn]:
             await self.tell(stubborn[0], "return")
+        stopped = [body for body in self.bodies if body.process is process and not process.ever_given_up]
+        owner = process.door.owner
         self.processes.remove(process)
         process.chores.stop()
         closing = asyncio.ensure_future(close(process.engine, patience=0))
-        while not closing.done():  # whatever it waits for hangs on its clock or on the store's threads
-            await asyncio.wait([closing], timeout=0.001)
+        await self.settle()
+        while not closing.done():  # whatever it waits for hangs on its clock
             process.clock.advance(0.1)
+            await self.settle()
         await closing
-        for _ in range(
-            3
-        ):  # who waits for another process's outcome looks again now and then, and finds the store closed
+        for _ in range(3):  # who waits for another's outcome looks again now and then, and finds the store closed
             process.clock.advance(1.0)
             await self.settle()
-        for id, waiter in process.waiters.items():
-            if not waiter.done() and id not in self.left:
-                self.complaints.append("a caller was left waiting by a runtime that closed")
-            waiter.cancel()
-        if process.engine.tasks:
-            self.complaints.append(f"tasks of a runtime that closed: {process.engine.tasks}")
-            for task in process.engine.tasks:
-                task.cancel()
-        await asyncio.gather(*process.waiters.values(), *process.engine.tasks, return_exceptions=True)
+        await self._check_left(process, owner, stopped)
+        for task in process.tasks():
+            task.cancel()
+        await asyncio.gather(*process.tasks(), return_exceptions=True)
         await self.settle()
-
-    async def settle(self) -> None:
-        """Until nobody has anything left to do: on the loop, or in a store's threads."""
-        doors = [process.door for process in [*self.processes, self.observer]]
-        while True:
-            asked = [door.asked for door in doors]
-            for door in doors:
-                await door.barrier()
-            await self.observer.clock.settle()
-            if asked == [door.asked for door in doors]:
-                return
 
     # What must be true of it.
 
     async def check(self) -> None:
-        for id in self.ids:
-            found = await self.observer.door.inner.load(id)
-            assert len(found) <= 1
-            events = found[0].events if found else []
-            self._check_events(id, events)
-            for process in self.processes:
-                for call in process.engine.live.get(id, ()):
-                    assert call.events == events[: len(call.events)], (
-                        f"{id}: shown before, or other than, it was stored"
-                    )
+        stored = await self.observer.door.inner.history(Query(limit=1_000))
+        events = {each.id: each.events for each in stored}
+        assert len(events) == len(stored)
+        changed = [id for id in self.ids if self._has_changed(id, events.get(id, []))]
+        for id in changed:
+            self._check_call(id, self.seen[id])
+        for process in self.processes:
+            for id, calls in process.engine.live.items():
+                for call in calls:
+                    assert call.events == self.seen[id][: len(call.events)], f"{id}: shown other than it was stored"
+            self._check_callers(process)
         for name, times in self.started.items():
             assert times == 1, f"attempt {name} was begun {times} times"
+        self._check_sharing()
         assert self.complaints == [], self.complaints
 
-    def _check_events(self, id: str, events: list[Event]) -> None:
-        before = self.seen.get(id, [])
+    def _has_changed(self, id: str, events: list[Event]) -> bool:
+        before, self.seen[id] = self.seen.get(id, []), events
         assert events[: len(before)] == before, f"{id}: what was written has changed"
-        self.seen[id] = events
-        if not events:
-            return
-        assert [event.seq for event in events] == list(range(1, len(events) + 1)), f"{id}: a gap"
-        assert events[0].type == "created"
-        state, ends, attempts = State.PENDING, 0, 0
-        for event in events:
-            if event.type == "state_changed":
-                assert event.data["from"] == state.value, f"{id}: starts elsewhere than it was"
-                assert event.state in CALL.edges[state], f"{id}: {state} -> {event.state} is not in the table"
-                state = event.state
-                ends += event.state.is_terminal
-                unknown = (event.data.get("error") or {}).get("code") == "outcome_unknown"
-                assert not (unknown and state is State.RETRYING and events[0].data["tool"] == "once"), (
-                    f"{id}: a silent repeat"
-                )
-            elif event.type == "attempt_started":
-                attempts += 1
-                assert event.data["attempt"] == attempts, f"{id}: attempts are counted 1, 2, 3"
-                assert state is State.RUNNING
-            assert event.state is state, f"{id}: the state changed without saying so"
-            assert ends == 0 or event.is_terminal or event.type in ("late_result", "cancel_requested", "note")
-        assert ends == state.is_terminal, f"{id}: one outcome"
-        record = fold(events)
-        assert (record.state, len(record.attempts)) == (state, attempts)
-        assert (record.ended_at is not None) == state.is_terminal
-        if state.is_terminal and state is not State.COMPLETED:
-            assert record.error is not None
+        return len(events) > len(before)
+
+    def _check_call(self, id: str, events: list[Event]) -> None:
+        record = check_events(id, events)
+        if record.cached:
+            check_cached(events, self.seen)
+        if record.state is State.FAILED and record.tool == "cached":
+            self.failed.add(bool((record.arguments or {})["stubborn"]))
+
+    def _check_callers(self, process: Process) -> None:
+        """Whoever was told an outcome was told the one that is on record, and not before it was."""
+        for id, waiter in process.waiters.items():
+            if waiter.done() and id not in self.left and (process, id) not in self.told:
+                self.told.add((process, id))
+                error = waiter.exception()
+                if error is not None:
+                    closed = getattr(error, "code", None) == "closed" and process.engine.closing
+                    assert closed or isinstance(error, StoreUnavailable), f"{id}: its caller got {error!r}"
+                else:
+                    assert waiter.result() == result_of(fold(self.seen[id])), f"{id}: its caller heard something else"
+
+    def _check_sharing(self) -> None:
+        """Of a scarce tool one runs; of equal calls one runs, unless one failed. Who is thought dead may run beside."""
+        scarce = [body.id for body in self.bodies if body.tool == "scarce" and not body.stale]
+        assert len(scarce) <= 1, f"{scarce} run at once, and only one may"
+        equal: dict[bool, list[str]] = defaultdict(list)
+        for body in self.bodies:
+            first = body.tool == "cached" and body.ctx.attempt == 1 and running_in_store(self.seen[body.id])
+            if first and not body.stale and not body.process.door.stumbled:
+                equal[body.stubborn].append(body.id)
+        for stubborn, ids in equal.items():
+            assert len(ids) <= 1 or stubborn in self.failed, f"{ids} are equal, and run at once"
+
+    async def _check_left(self, process: Process, owner: int, stopped: list[Body]) -> None:
+        """A runtime that closed left nothing behind: no caller, no task, no call, no slot; and what it stopped says so."""
+        assert not process.engine.tasks, f"tasks of a runtime that closed: {process.engine.tasks}"
+        assert not process.errands, f"somebody was left waiting by a runtime that closed: {process.errands}"
+        await self.check()
+        for id, waiter in process.waiters.items():
+            assert waiter.done() or id in self.left, f"{id}: its caller was left waiting by a runtime that closed"
+        self._check_callers(process)
+        for stored in await self.observer.door.inner.history(Query(active=True, limit=1_000)):
+            assert stored.owner != owner, f"{stored.id} belongs to a runtime that closed"
+        assert owner not in {holder for _, holder in self.observer.door.slots()}, "it still holds a slot"
+        for body in stopped:
+            change = end_of_attempt(self.seen[body.id], body.ctx.attempt)
+            wanted = State.RETRYING if body.tool in REPEATABLE or body.tool == "asked" else State.FAILED
+            assert (change.state, code_of(change)) == (wanted, "outcome_unknown"), f"{body.id}: stopped, and {change}"
 
     async def finish(self) -> None:
         """Everything comes to its end by itself: bodies return or run out of time, lines move on, orphans are taken up."""
         try:
             for process in self.processes:
-                process.door.failing = process.door.losing = 0
-                process.door.release()
+                process.door.heal()
             await self.settle()
-            for stale in self.processes[:-1]:
-                await self.crash(stale)
-            if self.current is None:
-                await self.reopen()
-            else:
-                await recover(self.current.engine)
+            if not any(process.kind == "runner" for process in self.processes):
+                await self.reopen(alone=False)
             for _ in range(60):
+                for chore in ("renew", "recover", "listen"):
+                    await self.do(chore, *self.processes)
                 while self.bodies:
                     await self.tell(self.bodies[0], "return")
                 await self.advance(20.0)
-                if not any(events and not events[-1].state.is_terminal for events in await self._all()):
+                await self.check()
+                if not any(events and not events[-1].state.is_terminal for events in self.seen.values()):
                     break
-            await self.advance(
-                APPROVAL + QUEUE
-            )  # who lost a call without knowing it finds out when it next says something
+            await self.advance(APPROVAL + QUEUE)  # who lost a call without knowing it finds out when it says something
+            await self.advance(1.0)
             await self.check()
             await self._check_end()
         finally:
             await self.end()
 
-    async def _all(self) -> list[list[Event]]:
-        return [stored.events for id in self.ids for stored in await self.observer.door.inner.load(id)]
-
     async def _check_end(self) -> None:
-        process = self.current
-        assert process is not None
+        for id, events in self.seen.items():
+            assert not events or events[-1].state.is_terminal, f"{id} was lost: {events[-1].state}"
+        door = self.observer.door
+        for state in {events[-1].state for events in self.seen.values() if events}:
+            listed = {stored.id for stored in await door.inner.history(Query(state=state, limit=1_000))}
+            wanted = {id for id, events in self.seen.items() if events and events[-1].state is state}
+            assert listed == wanted, "the index says something else"
+        for by, (id, counted) in self.answers.items():
+            said = sum(event.data.get("by") == by for event in self.seen[id])
+            assert said == counted, f"{id}: {by!r} was told {counted}, and is on record {said} times"
+        for process in self.processes:
+            await self._check_idle(process)
+        assert door.slots() == [], "slots are still held"
+        stats = await door.inner.cache_stats()
+        assert stats.hits == sum(fold(events).cached for events in self.seen.values() if events)
+
+    async def _check_idle(self, process: Process) -> None:
         for id, waiter in process.waiters.items():
             assert waiter.done() or id in self.left, f"{id}: its caller waits for ever"
-            if id not in self.left and waiter.exception() is not None:
-                assert isinstance(waiter.exception(), StoreUnavailable), repr(waiter.exception())
-        for events in await self._all():
-            id, record = events[0].call_id, fold(events)
-            assert record.state.is_terminal, f"{id} was lost: {record.state}"
-            listed = await self.observer.door.inner.history(Query(state=record.state, limit=1_000))
-            assert id in {stored.events[0].call_id for stored in listed}, f"{id}: the index says something else"
-            waiter = process.waiters.get(id)
-            if waiter is not None and id not in self.left and waiter.exception() is None:
-                result = waiter.result()
-                assert result == result_of(record), f"{id}: its caller was told something else"
         engine = process.engine
+        assert not process.errands, f"somebody waits for ever: {process.errands}"
         assert engine.live == {}, f"ended, but still live: {list(engine.live)}"
         assert not engine.lingering, "a body that came back still lingers"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
         assert engine.limiter.queued == 0, "somebody still stands in line"
         assert engine.journal.unsaved == set()
+        assert (engine.followers, engine.caching._flights, engine.slots._held) == ({}, {}, {})
 
     async def end(self) -> None:
         logging.getLogger("clicket").removeHandler(self.log)
@@ -414,6 +328,3 @@ class _Errors(logging.Handler):
         if "could not be stored" not in record.msg:
             cause = record.exc_info[1] if record.exc_info else None
             self._complaints.append(f"{record.getMessage()}: {cause!r}")
-
-
-__all__ = ["NAMES", "Body", "World"]

@@ -1,7 +1,7 @@
 """Whatever happens in whatever order: one outcome, no gap, the record is the fold of the events, and nothing is lost.
 
-A random sequence of submit, complete, fail, retry, time out, cancel, crash, take-over and disk faults is played on real engines
-over one store; after every step all laws are checked from the store's own events.
+A random sequence of submit, complete, fail, retry, time out, cancel, approve, deny, crash, take-over, lost leases and store
+faults is played on real engines over one store; after every step all laws are checked from the store's own events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.scenarios.journal_world import NAMES, Body, World
+from tests.scenarios.journal_memory import SharedMemory, Side
+from tests.scenarios.journal_process import NAMES, Body, Process
+from tests.scenarios.journal_world import World
+
+from clicket.testing import Check, shared_store_contract
 
 PICK = st.integers(0, 20)
 WORDS = ["return", "return", "fail", "retry", "emit", "progress"]
@@ -26,44 +30,52 @@ class JournalMachine(RuleBasedStateMachine):
     """Each run has a loop of its own; each step runs it until nothing is left to do."""
 
     kind = "memory"
+    world: World
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.world = World(self.kind)
         self.loop.set_exception_handler(lambda _, context: self.world.complaints.append(repr(context)))
-        self.do(self.world.start())
 
     def do(self, step: Coroutine[Any, Any, None]) -> None:
         self.loop.run_until_complete(step)
 
     def teardown(self) -> None:
         try:
-            self.do(self.world.finish())
+            if hasattr(self, "world"):
+                self.do(self.world.finish())
         finally:
             self.do(self.loop.shutdown_asyncgens())
             self.loop.close()
 
     @property
     def is_open(self) -> bool:
-        return self.world.current is not None
+        return bool(self.world.processes)
 
-    def pick(self, number: int) -> Any:
+    def pick(self, number: int) -> Process:
         return self.world.processes[number % len(self.world.processes)]
+
+    def anybody(self, number: int) -> Process:
+        """A process, or the observer, who holds nothing."""
+        return [*self.world.processes, self.world.observer][number % (len(self.world.processes) + 1)]
 
     def body(self, number: int) -> Body | None:
         """One that waits to be told. Whether there is any is the world's business: no rule's precondition may ask."""
         return self.world.bodies[number % len(self.world.bodies)] if self.world.bodies else None
 
-    @initialize(calls=st.lists(CALLS, min_size=1, max_size=3))
-    def begin(self, calls: list[Any]) -> None:
+    @initialize(hints=st.booleans(), waits=st.booleans(), calls=st.lists(CALLS, min_size=1, max_size=3))
+    def begin(self, hints: bool, waits: bool, calls: list[Any]) -> None:
+        """A store may tell of news; one in memory may answer on the spot."""
+        self.world = World(self.kind, hints=hints, waits=waits or self.kind == "sqlite")
+        self.do(self.world.start())
         for call in calls:
-            self.do(self.world.submit(*call))
+            self.do(self.world.submit(self.pick(0), *call))
 
     @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
-    @rule(call=CALLS)
-    def submit(self, call: Any) -> None:
-        self.do(self.world.submit(*call))
+    @rule(process=PICK, calls=st.lists(CALLS, min_size=1, max_size=3))
+    def submit(self, process: int, calls: list[Any]) -> None:
+        for call in calls:
+            self.do(self.world.submit(self.pick(process), *call))
 
     @rule(number=PICK, word=st.sampled_from(WORDS))
     def tell(self, number: int, word: str) -> None:
@@ -74,7 +86,7 @@ class JournalMachine(RuleBasedStateMachine):
     def advance(self, seconds: float, listen: bool) -> None:
         self.do(self.world.advance(seconds))
         if listen:
-            self.do(self.world.listen())
+            self.do(self.world.do("listen", *self.world.processes))
 
     @precondition(lambda self: self.is_open and self.world.ids)
     @rule(number=PICK, process=PICK, leaves=st.booleans())
@@ -97,20 +109,27 @@ class JournalMachine(RuleBasedStateMachine):
             if body := self.body(number):
                 if not body.told.done():
                     body.told.set_result(word)
-                self.world.cancel(body.process, body.ctx.call_id)
+                self.world.cancel(body.process, body.id)
             await self.world.advance(seconds)
 
         self.do(step())
 
     @precondition(lambda self: self.world.ids)
-    @rule(number=PICK)
-    def cancel_from_outside(self, number: int) -> None:
-        self.do(self.world.cancel_from_outside(self.world.ids[number % len(self.world.ids)]))
+    @rule(number=PICK, process=PICK)
+    def cancel_from_anywhere(self, number: int, process: int) -> None:
+        self.do(self.world.cancel_from(self.anybody(process), self.world.ids[number % len(self.world.ids)]))
+
+    @rule(number=PICK, process=PICK, approved=st.booleans(), listen=st.booleans())
+    def decide(self, number: int, process: int, approved: bool, listen: bool) -> None:
+        """Whoever holds the call hears of it at once, soon, or when it next writes."""
+        self.do(self.world.decide(self.anybody(process), number, approved))
+        if listen:
+            self.do(self.world.do("listen", *self.world.processes))
 
     @precondition(lambda self: self.is_open)
-    @rule(approved=st.booleans())
-    def decide(self, approved: bool) -> None:
-        self.do(self.world.decide(approved))
+    @rule(number=PICK, what=st.sampled_from(["listen", "renew", "recover", "recover"]))
+    def chore(self, number: int, what: str) -> None:
+        self.do(self.world.do(what, self.pick(number)))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, what=st.sampled_from(["hold", "release", "step"]))
@@ -138,15 +157,30 @@ class JournalMachine(RuleBasedStateMachine):
             self.do(self.world.tell(body, word))
 
     @precondition(lambda self: self.is_open)
+    @rule(number=PICK, times=st.integers(1, 3), lose=st.booleans())
+    def stumble(self, number: int, times: int, lose: bool) -> None:
+        """A process's next questions to the store (claims, slots, looks) fail; or they are heard, and not answered."""
+        door = self.pick(number).door
+        if lose:
+            door.forgetting = times
+        else:
+            door.stumbling = times
+
+    @precondition(lambda self: self.is_open)
     @rule(number=PICK)
     def crash(self, number: int) -> None:
         self.do(self.world.crash(self.pick(number)))
 
     @precondition(lambda self: len(self.world.processes) < 3)
-    @rule()
-    def reopen(self) -> None:
-        """Also while another still runs: its lease is thought to have run out."""
-        self.do(self.world.reopen())
+    @rule(kind=st.sampled_from(["runner", "runner", "front"]), alone=st.booleans())
+    def reopen(self, kind: Any, alone: bool) -> None:
+        """Also while others still run: beside them, or thinking that their leases have run out."""
+        self.do(self.world.reopen(kind, alone=alone))
+
+    @precondition(lambda self: self.is_open)
+    @rule(number=PICK)
+    def expire(self, number: int) -> None:
+        self.do(self.world.expire(self.pick(number)))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)
@@ -168,3 +202,10 @@ TestMemory.settings = settings(max_examples=settings().max_examples * 4)
 TestSqlite = SqliteMachine.TestCase
 TestSqlite.settings = settings(max_examples=settings().max_examples * 2)
 TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("check", shared_store_contract, ids=lambda check: check.__name__)
+async def test_the_memory_that_is_shared_keeps_the_laws_of_stores(check: Check) -> None:
+    """Else what is shown with it would be worth nothing."""
+    shared = SharedMemory()
+    await check(lambda: Side(shared))

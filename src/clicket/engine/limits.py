@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,6 +61,12 @@ class Plans:
             needs = (*needs, ("thread", call.thread, self._limits.max_thread_concurrency))
         call.needs = needs
         call.retries_left = retries
+
+    def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
+        """How many more calls of a tool could start, by what is used of what they need."""
+        plan = self._plans.get(tool) or self._plan(tool, lane_of(tool))
+        free: int = min(need[-1] - used.get(need, 0) for need in plan[1])
+        return free
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
         needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self._limits.max_concurrency),)

@@ -23,7 +23,7 @@ from clicket.engine.results import result_from
 from clicket.engine.room import Room
 from clicket.engine.sharing import Pump, SharedSlots
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
-from clicket.execution import RUNTIME, STOPPABLE, Limiter, ProcessPool, Runner
+from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner
 from clicket.journal import Fenced, Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
@@ -96,18 +96,14 @@ class LocalEngine:
             self.journal,
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
-        self.pump = Pump(
-            store, self.limiter,
-            tools=lambda: frozenset() if gives_away else registry.names, capacity=(RUNTIME, limits.max_concurrency),
-            take_up=self.take_up, spawn=self.spawn,
-        )  # fmt: skip
+        self.plans = Plans(limits)
+        self.pump = Pump(store, self.limiter, rooms=self._rooms, take_up=self.take_up, spawn=self.spawn)
         self.followers: dict[int, list[asyncio.Event]] = {}
         self.on_request: Callable[[], None] | None = None
         self.on_claimed: Callable[[list[Stored]], Coroutine[Any, Any, object]] | None = None
         self.shares = store.durability != "none"
         store.hear = self._heard
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.plans = Plans(limits)
         self._loop = asyncio.get_running_loop()
         self.room = Room(self)
         self.release = self.room.release
@@ -184,6 +180,12 @@ class LocalEngine:
         call.output, call.content, call.cached = output, as_text(output), True
         self.pipeline.serve(call, self.settled)
 
+    def _rooms(self) -> dict[str, int]:
+        """How many more calls of each tool could start here."""
+        if self.gives_away:
+            return {}
+        return {tool.name: self.plans.room(tool, self.limiter.used) for tool in self.registry}
+
     async def take_up(self, claimed: list[Stored]) -> None:
         assert self.on_claimed is not None, "recovery is wired in when the runtime opens"
         await self.on_claimed(claimed)
@@ -220,11 +222,8 @@ class LocalEngine:
 
     def _heard(self, kind: str, key: int) -> None:
         """A hint from another process. Whoever waits would have looked by itself, only later."""
-        if kind == "any":
-            for waiting in self.followers.values():
-                for follower in waiting:
-                    follower.set()
-        for follower in self.followers.get(key, ()):
+        heard = self.followers if kind == "any" else (key,)
+        for follower in [each for heard_key in heard for each in self.followers.get(heard_key, ())]:
             follower.set()
         if kind in ("work", "any"):
             self.pump.nudge()

@@ -26,6 +26,7 @@ __all__ = ["Progress", "Recovered", "recover", "take_up"]
 
 logger = logging.getLogger("clicket.engine")
 _BATCH = 200
+_DUE = 0.05
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
@@ -230,15 +231,22 @@ def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str)
     if not _admit_again(engine, call):
         return "unavailable"
     engine.remember(call)
+    due = _DUE if engine.gives_away else 0.0  # who claimed it only to end it must not give it away again
     if record.deadline is not None:
-        left = max(record.deadline - elapsed(engine.clock, record.created_at, call.events[0].data), 0.0)
+        left = record.deadline - elapsed(engine.clock, record.created_at, call.events[0].data)
+        if left <= due:
+            engine.pipeline.stop(call, "deadline", engine.settled)
+            return "cancelled"
         call.deadline_timer = engine.clock.call_later(left, engine.expire, call, "deadline")
     if waiting:
         call.waiting_for = "approval"
         asked = next((e for e in reversed(call.events) if e.type == "approval_requested"), None)
         timeout = asked.data.get("timeout") if asked is not None else None
         if asked is not None and timeout is not None:
-            left = max(timeout - elapsed(engine.clock, asked.at, asked.data), 0.0)
+            left = timeout - elapsed(engine.clock, asked.at, asked.data)
+            if left <= due:
+                engine.pipeline.stop(call, "approval", engine.settled)
+                return "cancelled"
             call.queue_timer = engine.clock.call_later(left, engine.expire, call, "approval")
         return "asked"
     engine.proceed(call)

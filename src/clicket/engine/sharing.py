@@ -107,22 +107,23 @@ class SharedSlots:
 
 
 class Pump:
-    """Claims calls that are nobody's, as many as can start here now, so that others get theirs."""
+    """Claims calls that are nobody's, as many as can start here now, so that others get theirs.
+
+    `rooms`: how many calls of each tool could start.
+    """
 
     def __init__(
         self,
         store: Store,
         limiter: Limiter,
         *,
-        tools: Callable[[], frozenset[str]],
-        capacity: tuple[Any, ...],
+        rooms: Callable[[], dict[str, int]],
         take_up: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
         self._limiter = limiter
-        self._tools = tools
-        self._capacity = capacity
+        self._rooms = rooms
         self._take_up = take_up
         self._spawn = spawn
         self._running = False
@@ -161,15 +162,20 @@ class Pump:
             await self._claim()
 
     async def _claim(self) -> None:
-        while not self.stopped:
-            free = self._capacity[-1] - self._limiter.used.get(self._capacity, 0)
-            tools = self._tools() - self._limiter.waiting_tools()
-            if free <= 0 or not tools:
-                self._more = True
+        full = True
+        while full and not self.stopped:
+            waiting = self._limiter.waiting_tools()
+            rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
+            self._more = full = not rooms
+            if not rooms:
                 return
-            claimed = await self._store.claim_waiting(tools, free)
-            self._more = len(claimed) == free
-            if claimed:
-                await self._take_up(claimed)
-            if not self._more:
-                return
+            most = max(rooms.values())
+            groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
+            groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
+            for tools, room in groups:
+                claimed = await self._store.claim_waiting(tools, room)
+                if claimed:
+                    await self._take_up(claimed)
+                if len(claimed) == room:  # there may be more, and there is less room now
+                    self._more = full = True
+                    break

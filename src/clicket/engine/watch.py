@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from clicket.engine.handover import take
+from clicket.engine.handover import Closed, take
 from clicket.engine.local import LocalEngine
 from clicket.engine.outside import request
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
@@ -94,6 +94,10 @@ async def _follow_stored(engine: LocalEngine, key: int, id: str, at: int) -> Asy
             finally:
                 timer.cancel()
             delay = min(delay * 2, POLL_MOST)
+    except StoreUnavailable:
+        if engine.closing:
+            raise Closed(f"the runtime was closed; call {id} goes on without it.") from None
+        raise
     finally:
         engine.followers[key].remove(news)
         if not engine.followers[key]:

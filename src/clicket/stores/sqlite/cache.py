@@ -48,12 +48,12 @@ def count_hits(connection: apsw.Connection, hits: Sequence[tuple[str, float]]) -
             "UPDATE cache SET accessed_at = ?, access_count = min(access_count, 1 << 60) + ? WHERE key = ?",
             (last[key], count, key),
         )
-    connection.execute("UPDATE cache_totals SET hits = hits + ?", (len(hits),))
+    connection.execute(_count("hits"), (len(hits),))
 
 
 def missed(connection: apsw.Connection, item: CacheItem | None) -> None:
     """A call that was not served has ended, and may leave its result."""
-    connection.execute("UPDATE cache_totals SET misses = misses + 1")
+    connection.execute(_count("misses"), (1,))
     if item is None:
         return
     _drop(connection, "key = ?", (item.key,), 1)
@@ -64,7 +64,7 @@ def missed(connection: apsw.Connection, item: CacheItem | None) -> None:
     row = connection.last_insert_rowid()
     for tag in item.tags:
         connection.execute("INSERT OR IGNORE INTO cache_tags (tag, row) VALUES (?, ?)", (tag, row))
-    connection.execute("UPDATE cache_totals SET items = items + 1, bytes = bytes + ?", (len(item.body),))
+    connection.execute(_count("items", "bytes"), (1, len(item.body)))
 
 
 def _drop(connection: apsw.Connection, where: str, values: tuple[Any, ...], limit: int) -> Sweep:
@@ -78,8 +78,14 @@ def _drop(connection: apsw.Connection, where: str, values: tuple[Any, ...], limi
         swept.calls += 1
         swept.bytes += size
     if swept.calls:
-        connection.execute("UPDATE cache_totals SET items = items - ?, bytes = bytes - ?", (swept.calls, swept.bytes))
+        connection.execute(_count("items", "bytes"), (-swept.calls, -swept.bytes))
     return swept
+
+
+def _count(*columns: str) -> str:
+    """Add to totals, whatever somebody wrote there: a number that cannot grow must not keep a call from ending."""
+    sets = (f"{column} = max(min({column}, 1 << 60), 0) + ?" for column in columns)
+    return f"UPDATE cache_totals SET {', '.join(sets)}"  # noqa: S608  # columns of this module
 
 
 def _known_tags(text: str) -> tuple[str, ...]:
@@ -105,12 +111,12 @@ def stats(connection: apsw.Connection) -> CacheStats:
 
 def sweep(connection: apsw.Connection, now: float, max_bytes: int, limit: int) -> Sweep:
     swept = _drop(connection, "expires_at <= ?", (now,), limit)
-    total: int = connection.execute("SELECT bytes FROM cache_totals").get or 0
+    total: int = connection.execute("SELECT bytes FROM cache_totals LIMIT 1").get or 0
     while total > max_bytes and swept.calls < limit:
         oldest = _drop(connection, "row = (SELECT row FROM cache ORDER BY accessed_at, row LIMIT 1)", (), 1)
         if not oldest.calls:
             break
-        connection.execute("UPDATE cache_totals SET evictions = evictions + 1")
+        connection.execute(_count("evictions"), (1,))
         total -= oldest.bytes
         swept.calls += 1
         swept.bytes += oldest.bytes

@@ -1,0 +1,112 @@
+"""The long form of the crash suite: children are killed by the thousand over every durable store, and a judge looks.
+
+`python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--seed S] [--jobs J] [--json]`
+
+Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must say when
+nobody can know), wrong. Everything that is found is printed with the seed that repeats it. Exit code 1 if anything was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.crash.driver import WIDTH, Outcome, Tally, run_all, table
+from tests.crash.nest import Nest
+from tests.crash.stores import STORES
+
+_EVERY = 10
+
+
+class Progress:
+    """A line on stderr now and then; on a terminal always the same one."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+        self.live = sys.stderr.isatty()
+
+    def show(self, tally: Tally, found: int) -> None:
+        text = f"{tally.store}: {tally.runs} of {self.runs} runs, {tally.kills} kills, {found} runs with findings"
+        if self.live:
+            end = "\n" if tally.runs == self.runs else ""
+            print(f"\r\x1b[K{text}", end=end, file=sys.stderr, flush=True)
+        elif tally.runs % _EVERY == 0 or tally.runs == self.runs:
+            print(text, file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        print(("\r\x1b[K" if self.live else "") + text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Seeded kills over every durable store.")
+    parser.add_argument("--store", choices=[*STORES, "all"], default="all")
+    parser.add_argument("--runs", type=int, default=50, help="for each store; a run is about seven kills (default: 50)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; the others count on from it")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout")
+    options = parser.parse_args()
+    logging.getLogger("clicket").setLevel(logging.ERROR)
+    base = Path(tempfile.mkdtemp(prefix="clicket-crash-"))
+    progress = Progress(options.runs)
+    tallies: list[Tally] = []
+    bad: list[Outcome] = []
+    points: Counter[str] = Counter()
+    for name in STORES if options.store == "all" else [options.store]:
+        tally = Tally(store=name)
+        tallies.append(tally)
+
+        def heard(outcome: Outcome, tally: Tally = tally) -> None:
+            tally.add(outcome)
+            points.update(outcome.points)
+            if outcome.verdict.findings:
+                bad.append(outcome)
+                progress.say(f"{outcome.store}, seed {outcome.seed}:\n{outcome}")
+            progress.show(tally, sum(each.store == outcome.store for each in bad))
+
+        row = STORES[name]
+        seeds = range(options.seed, options.seed + options.runs)
+        with row.serve() as fresh, ExitStack() as stack:
+            nests = [stack.enter_context(Nest()) for _ in range(options.jobs * WIDTH)]
+            asyncio.run(run_all(row, fresh, base, seeds, nests, heard))
+    if not bad:
+        shutil.rmtree(base, ignore_errors=True)
+    if options.json:
+        print(json.dumps(_figures(tallies, bad, points)))
+    else:
+        print(table([*tallies, total(tallies)] if len(tallies) > 1 else tallies))
+        print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
+    return 1 if bad else 0
+
+
+def total(tallies: list[Tally]) -> Tally:
+    fields = [name for name in Tally.__struct_fields__ if name != "store"]
+    return Tally(store="all", **{name: sum(getattr(tally, name) for tally in tallies) for name in fields})
+
+
+def _figures(tallies: list[Tally], bad: list[Outcome], points: Counter[str]) -> dict[str, Any]:
+    return {
+        "stores": msgspec.to_builtins(tallies),
+        "total": msgspec.to_builtins(total(tallies)),
+        "points": dict(points),
+        "findings": [
+            {"store": o.store, "seed": o.seed, "folder": o.folder, "findings": [str(f) for f in o.verdict.findings]}
+            for o in bad
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Where a child can be made to kill itself: around every stage, every word with the store, every step of recovery.
+
+The product knows nothing of this. A point is a function named by its module; `arm` wraps it from the outside, and its n-th
+passing ends the process with SIGKILL: no handler, no `finally`, no buffer is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from tests.crash.tools import append_line
+
+__all__ = ["Point", "arm", "points_of", "resolve"]
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """`often`: about how many times a child passes it, so that the passing to die at can be drawn."""
+
+    name: str
+    target: str
+    """`module:Class.function`; without a module it is a method of the store, whichever that is."""
+    side: str
+    often: int
+    tool: str | None = None
+    """The tool whose calls lead there."""
+
+
+_PLACES: dict[str, tuple[str, int]] = {
+    "find": ("clicket.pipeline.find:Find.__call__", 6),
+    "authorize": ("clicket.pipeline.authorize:Authorize.__call__", 6),
+    "validate": ("clicket.pipeline.validate:Validate.__call__", 6),
+    "execute": ("clicket.pipeline.execute:Execute.__call__", 5),
+    "process": ("clicket.pipeline.process:Process.__call__", 5),
+    "persist": ("clicket.pipeline.persist:Persist.__call__", 5),
+    "accept": ("clicket.engine.local:LocalEngine.accept", 6),
+    "begin": ("clicket.engine.local:LocalEngine.begin", 5),
+    "launch": ("clicket.engine.local:LocalEngine._launch", 5),
+    "settled": ("clicket.engine.local:LocalEngine.settled", 5),
+    "decide": ("clicket.engine.approvals:decided", 1),
+    "give away": ("clicket.engine.handover:give_away", 3),
+    "hand back": ("clicket.engine.handover:close_started", 1),
+    "ask others": ("clicket.engine.outside:request", 1),
+    "cancel": ("clicket.engine.local:LocalEngine.cancel", 1),
+    "run": ("clicket.execution.runner:Runner.run", 5),
+    "next attempt": ("clicket.execution.runner:Runner.begin", 2),
+    "thread": ("clicket.execution.thread_lane:ThreadLane.attempt", 2),
+    "revive": ("clicket.engine.recovery:_revive", 2),
+    "take up": ("clicket.engine.recovery:_take_up", 2),
+    "close": ("clicket.engine.shutdown:close", 1),
+    "store.append": ("append", 15),
+    "store.open": ("open", 1),
+    "store.close": ("close", 1),
+    "store.claim_orphans": ("claim_orphans", 1),
+    "store.claim_waiting": ("claim_waiting", 2),
+    "store.load": ("load", 1),
+    "store.put_artifact": ("put_artifact", 1),
+}
+_APART = {
+    "worker": ("clicket.execution.processes.pool:ProcessPool.acquire", 1),
+    "job": ("clicket.execution.processes.handle:Worker.run", 1),
+}
+_GROUP = {"store.group": ("clicket.stores.remote:GroupWriter._write", 10)}
+_INSIDE = {
+    "sqlite": {"sqlite.apply": ("clicket.stores.sqlite.writer:Writer._apply", 15)},  # in the middle of a transaction
+    "redis": _GROUP,
+    "postgresql": _GROUP,
+}
+"""Points that only one kind of store has."""
+
+_LED_TO_BY = {
+    "decide": "approved",
+    "next attempt": "flaky",
+    "thread": "pay_in_thread",
+    "worker": "pay_in_process",
+    "job": "pay_in_process",
+    "store.put_artifact": "report",
+}
+
+
+def points_of(scheme: str, *, apart: bool) -> list[Point]:
+    """Every point that a process over such a store can pass; `apart`: with tools in worker processes."""
+    places = {**_PLACES, **(_APART if apart else {}), **_INSIDE.get(scheme, {})}
+    return [
+        Point(name=f"{name} {side}", target=target, side=side, often=often, tool=_LED_TO_BY.get(name))
+        for name, (target, often) in places.items()
+        for side in ("before", "after")
+    ]
+
+
+def arm(point: Point, nth: int, log: Path) -> None:
+    """Die at the n-th passing of a point."""
+    passed = itertools.count(1)
+
+    def hit() -> None:
+        if next(passed) == nth:
+            append_line(log, point.name)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if ":" in point.target:
+        owner, attribute = resolve(point.target)
+        function = getattr(owner, attribute)
+        wrapped = _wrapped(function, point.side, hit)
+        # A function of a module goes by its name in every module that imported it.
+        everywhere = [module for name, module in sys.modules.items() if name.startswith("clicket")]
+        for place in everywhere if isinstance(owner, ModuleType) else [owner]:
+            if vars(place).get(attribute) is function:
+                setattr(place, attribute, wrapped)
+    else:
+        _arm_store(point.target, point.side, hit)
+
+
+def resolve(target: str) -> tuple[Any, str]:
+    """The module or class that holds the function, and its name there."""
+    module, _, path = target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *parents, attribute = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    getattr(owner, attribute)
+    return owner, attribute
+
+
+def _wrapped(function: Callable[..., Any], side: str, hit: Callable[[], None]) -> Callable[..., Any]:
+    async def awaited(value: Any) -> Any:
+        result = await value
+        hit()
+        return result
+
+    def passing(*given: Any, **named: Any) -> Any:
+        if side == "before":
+            hit()
+            return function(*given, **named)
+        value = function(*given, **named)
+        if inspect.isawaitable(value):
+            return awaited(value)
+        hit()
+        return value
+
+    return passing
+
+
+def _arm_store(name: str, side: str, hit: Callable[[], None]) -> None:
+    """The store's class is known when the store is made."""
+    compose: Any = importlib.import_module("clicket.compose")
+    make = compose.open_store
+
+    def made(*given: Any, **named: Any) -> Any:
+        store = make(*given, **named)
+        kind = type(store)
+        original = getattr(kind, name)
+        if name != "append":
+            setattr(kind, name, _wrapped(original, side, hit))
+            return store
+
+        def append(self: Any, change: Any, done: Callable[[Any, Any], None]) -> None:
+            def answered(written: Any, error: Any) -> None:
+                if error is None and side == "after":
+                    hit()  # it is durable, and nobody has been told
+                done(written, error)
+
+            if side == "before":
+                hit()
+            original(self, change, answered)
+
+        kind.append = append
+        return store
+
+    compose.open_store = made

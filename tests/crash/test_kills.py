@@ -1,0 +1,45 @@
+"""Killed at every stage and at any instant: nothing acknowledged is lost, nothing is repeated in silence, nothing ends twice.
+
+The short form; `scripts/crash.py` is the long one, and repeats a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.crash.driver import Tally, run_all
+from tests.crash.failpoints import points_of, resolve
+from tests.crash.nest import Nest
+from tests.crash.stores import STORES, Fresh, Row
+
+from clicket.ports import Store
+
+RUNS = 6
+
+
+async def test_seeded_kills(
+    served: tuple[Row, Fresh], nests: list[Nest], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    row, fresh = served
+    outcomes = await run_all(row, fresh, tmp_path, range(RUNS), nests)
+    tally = Tally(store=row.name)
+    for outcome in outcomes:
+        tally.add(outcome)
+    record_property("crash", msgspec.to_builtins(tally))
+    found = [str(outcome) for outcome in outcomes if outcome.verdict.findings]
+    assert not found, "\n".join(found)
+    assert tally.kills >= 3 * RUNS
+    assert tally.acked > RUNS
+
+
+@pytest.mark.parametrize("row", STORES.values(), ids=STORES)
+def test_every_point_is_there(row: Row) -> None:
+    """A function that moves must take its points along, or kills would silently stop to happen there."""
+    for point in points_of(row.scheme, apart=True):
+        if ":" in point.target:
+            resolve(point.target)
+        else:
+            assert callable(getattr(Store, point.target))

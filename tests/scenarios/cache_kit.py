@@ -1,0 +1,32 @@
+"""What the tests of cached results share: a tool that counts its runs, and a runtime whose time stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.scenarios.kit import make
+
+from clicket import Runtime, tool
+from clicket.testing import StepClock
+
+
+class Counted:
+    """A tool that counts its runs."""
+
+    def __init__(self, **options: Any) -> None:
+        self.runs: list[Any] = []
+        runs = self.runs
+
+        @tool(**{"name": "look", "cache": 300, **options})
+        async def look(x: Any = None, y: Any = None) -> Any:
+            runs.append((x, y))
+            return {"x": x, "run": len(runs)}
+
+        self.tool = look
+
+
+def stepped(tools: Any, store: str, clock: StepClock, **settings: Any) -> Runtime:
+    """A runtime whose time stands still until the test steps it."""
+    runtime = make(tools, store, **settings)
+    runtime._clock = clock
+    return runtime

@@ -1,0 +1,194 @@
+"""One process of the property test's world: a real engine over a door of ours, and bodies that do what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import traceback
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Literal
+
+from tests.scenarios.journal_doors import Door
+from tests.scenarios.journal_laws import CACHE_FOR, MAX_RETRIES
+
+from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
+from clicket.compose import compose
+from clicket.engine import Housekeeping, LocalEngine
+from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.testing import StepClock
+
+if TYPE_CHECKING:
+    from tests.scenarios.journal_world import World
+
+__all__ = ["APPROVAL", "NAMES", "QUEUE", "Body", "Kind", "Process"]
+
+GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
+NAMES = ("once", "again", "asked", "cached", "cached", "scarce")
+Kind = Literal["runner", "front", "observer"]
+"""Runs calls; accepts calls for others to run; has no tools, and only looks and says words."""
+
+
+class Body:
+    """One attempt that waits to be told what to do."""
+
+    def __init__(self, world: World, process: Process, ctx: ToolContext, tool: str, stubborn: bool) -> None:
+        self.world, self.process, self.ctx, self.tool, self.stubborn = world, process, ctx, tool, stubborn
+        self.id = ctx.call_id
+        self.stale = process.given_up
+        self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> Any:
+        world, name = self.world, (self.id, self.ctx.attempt)
+        world.started[name] += 1
+        if name not in self.process.door.durable_attempts:
+            world.complaints.append(f"attempt {name} began before its start was durable")
+        world.bodies.append(self)
+        try:
+            while True:
+                word = await self._listen()
+                if word == "return":
+                    return f"{self.id}:{self.ctx.attempt}"
+                if word == "retry":
+                    raise RetryableError("again", retry_after=1.0)
+                if word == "fail":
+                    raise ValueError("no")
+                if word == "emit":
+                    self.ctx.emit("x")
+                else:
+                    self.ctx.progress(1, 2, "half")
+        finally:
+            world.bodies.remove(self)
+
+    async def _listen(self) -> str:
+        while True:
+            try:
+                word = await self.told
+            except asyncio.CancelledError:
+                if not self.stubborn or self.process.door.is_cut:
+                    raise
+            else:
+                self.told = asyncio.get_running_loop().create_future()
+                return word
+            self.told = asyncio.get_running_loop().create_future()
+
+
+class Process:
+    """A runtime's insides: engine, clock, door."""
+
+    engine: LocalEngine
+    clock: StepClock
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        self.world, self.kind = world, kind
+        self.door = Door(world.place, world.traffic)
+        self.waiters: dict[str, asyncio.Task[ToolResult]] = {}
+        self.errands: set[asyncio.Task[None]] = set()
+        self.given_up = self.ever_given_up = False
+
+    async def open(self) -> None:
+        self.clock = StepClock(self.world.now)
+        settings = Settings(
+            store="sqlite:///ours.db",  # never opened: the door is
+            engine="workers" if self.kind == "front" else "local",
+            max_concurrency=2,
+            queue_timeout=QUEUE,
+            cancel_grace=GRACE,
+            lease=1e9,
+            max_claims=4,
+        )
+        self.engine = await compose(
+            [] if self.kind == "observer" else self._tools(),
+            settings,
+            store=self.door,
+            policy=Policy(ask=["asked"], approval_timeout=APPROVAL),
+            clock=self.clock,
+            chance=random.Random(0),
+        )
+        self.chores = Housekeeping(self.engine)
+        self.runtime = Runtime(settings=settings)
+        self.runtime._engine = self.engine
+
+    def _tools(self) -> list[Any]:
+        def body(ctx: ToolContext, name: str, stubborn: bool) -> Any:
+            return Body(self.world, self, ctx, name, stubborn).run()
+
+        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": MAX_RETRIES, "retry_delay": 1.0}
+
+        @tool(**options)
+        async def once(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, "once", stubborn)
+
+        @tool(idempotent=True, **options)
+        async def again(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, "again", stubborn)
+
+        @tool(recovery="ask", **options)
+        async def asked(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, "asked", stubborn)
+
+        @tool(read_only=True, cache=CACHE_FOR, **options)
+        async def cached(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, "cached", stubborn)
+
+        @tool(max_concurrency=1, **options)
+        async def scarce(stubborn: bool, ctx: ToolContext) -> Any:
+            return await body(ctx, "scarce", stubborn)
+
+        return [once, again, asked, cached, scarce]
+
+    def submit(self, id: str, name: str, stubborn: bool, deadline: float | None, direct: bool) -> None:
+        self.waiters[id] = asyncio.ensure_future(self._call(id, name, stubborn, deadline, direct))
+
+    async def _call(self, id: str, name: str, stubborn: bool, deadline: float | None, direct: bool) -> ToolResult:
+        """A caller: one that waits from the start, or one that hands the call over and asks later."""
+        if direct:
+            return await self.runtime.call(name, {"stubborn": stubborn}, id=id, deadline=deadline)
+        handle = await self.runtime.submit(name, {"stubborn": stubborn}, id=id, deadline=deadline)
+        return await handle.result()
+
+    def send(self, errand: Coroutine[Any, Any, Any]) -> None:
+        """Somebody in this process wants something. A broken store, or a closed one, may keep it from them."""
+
+        async def go() -> None:
+            try:
+                await errand
+            except (StoreUnavailable, NotFound):
+                pass
+            except Exception as error:
+                if getattr(error, "code", None) != "closed" or not self.engine.closing:
+                    self.world.complaints.append(f"an errand failed: {''.join(traceback.format_exception(error))}")
+
+        self._keep(go())
+
+    def do(self, what: str) -> None:
+        """What housekeeping does now and then: hear what others asked, say that one lives, take over, find strays."""
+        chores = {"listen": self.chores._listen, "renew": self._renew, "recover": self.chores._recover}
+
+        async def go() -> None:
+            with contextlib.suppress(ClicketError):  # it is done again
+                await chores[what]()
+
+        self._keep(go())
+
+    def _keep(self, errand: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(errand)
+        self.errands.add(task)
+        task.add_done_callback(self.errands.discard)
+
+    async def _renew(self) -> None:
+        await self.door.renew()
+        self.given_up = False
+
+    async def die(self) -> None:
+        await self.door.cut(self.world.observer.door)
+        for _ in range(5):  # nothing may be left, whatever it does on its way out
+            for task in self.tasks():
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(*self.tasks(), return_exceptions=True)
+        self.engine.workers.close()
+        await self.engine.processes.close()
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        return [*self.engine.tasks, *self.waiters.values(), *self.errands]

@@ -1,0 +1,87 @@
+"""The chores: bounds as they are set, sweeping to the end, and calls that are ours without our knowing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.scenarios.kit import make, sqlite_url
+
+from clicket import Settings, tool
+from clicket.engine import CacheOptions, Housekeeping, keep_of, sweep
+from clicket.ports import Keep, Sweep
+from clicket.testing import StepClock, memory_runtime
+
+
+@tool
+async def echo() -> str:
+    return "echo"
+
+
+async def test_the_bounds_are_those_of_the_settings() -> None:
+    clock = StepClock(start=10_000.0)
+    bounds: dict[str, Any] = {
+        "retention_calls": 7,
+        "retention_bytes": 700,
+        "thread_retention_calls": 5,
+        "thread_retention_bytes": 500,
+    }
+    async with memory_runtime(clock=clock, retention=60.0, **bounds) as rt:
+        keep = keep_of(rt.engine)
+        assert keep == Keep(since=9_940.0, calls=7, bytes=700, thread_calls=5, thread_bytes=500)
+        assert keep_of(rt.engine, since=5.0).since == 5.0
+    async with memory_runtime(clock=clock) as rt:
+        assert keep_of(rt.engine) == Keep(since=10_000.0 - 24 * 3600)
+
+
+async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
+    steps = [Sweep(calls=200, bytes=10, more=True), Sweep(calls=200, bytes=10, more=True), Sweep(calls=3, artifacts=2)]
+
+    class Store:
+        async def sweep(self, keep: Keep, limit: int) -> Sweep:
+            assert limit >= 1
+            return steps.pop(0)
+
+    class Engine:
+        store = Store()
+
+    engine: Any = Engine()
+    told: list[int] = []
+    total = await sweep(engine, Keep(), lambda so_far: told.append(so_far.calls))
+    assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
+    assert told == [200, 400, 403]
+
+
+async def test_a_call_whose_claim_was_answered_to_nobody_is_handed_back(tmp_path: Any) -> None:
+    """The store says that it is ours, and nobody here knows it: seen twice, it goes back to those who can run it."""
+    url = sqlite_url(tmp_path)
+    async with make([echo], url, engine="workers") as front:
+        await front.submit("echo", id="lost")
+        async with make([], url) as rt:
+            chores = Housekeeping(rt.engine)
+            store = rt.engine.store
+            assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the answer is lost
+            await chores._hand_back_strays()
+            assert await store.owned()  # it may only be on its way
+            await chores._hand_back_strays()
+            assert not await store.owned()
+            async with make([echo], url):
+                result = await asyncio.wait_for((await front.handle("lost")).result(), 20)
+    assert result.output == "echo"
+
+
+def test_how_long_results_are_served() -> None:
+    @tool(cache=True)
+    async def deep_search() -> None: ...
+
+    @tool(cache=True)
+    async def other() -> None: ...
+
+    @tool(cache=2)
+    async def own() -> None: ...
+
+    tools: Any = {each.name: each for each in (deep_search, other, own, echo)}
+    defaults, given = CacheOptions(), Settings(cache_ttl={"other": 9.0, "own": 9.0, "default": 4.0}).caching()
+    assert [defaults.ttl_of(each) for each in tools.values()] == [7200.0, 300.0, 2.0, None]
+    assert [given.ttl_of(each) for each in tools.values()] == [7200.0, 9.0, 2.0, None]
+    assert CacheOptions(enabled=False).ttl_of(tools["own"]) is None

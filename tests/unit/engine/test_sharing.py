@@ -1,0 +1,278 @@
+"""Slots that processes share, and the pump that claims work: never more than there is, no question to the store in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from clicket.engine.sharing import Pump, SharedSlots
+from clicket.errors import StoreUnavailable
+from clicket.testing import StepClock
+
+
+class Counter:
+    """A store as far as slots go: what we hold and what others do."""
+
+    def __init__(self, others: int = 0) -> None:
+        self.others = others
+        self.mine = 0
+        self.asked: list[int] = []
+        self.broken = False
+
+    async def hold(self, name: str, count: int, capacity: int) -> bool:
+        await asyncio.sleep(0)
+        self.asked.append(count)
+        if self.broken:
+            raise StoreUnavailable("gone")
+        if count > self.mine and self.others + count > capacity:
+            return False
+        self.mine = count
+        return True
+
+
+class Tasks:
+    """Starts what is spawned, and waits for it."""
+
+    def __init__(self) -> None:
+        self.running: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.running.add(asyncio.ensure_future(work))
+
+    async def rest(self) -> None:
+        while self.running:
+            done, self.running = await asyncio.wait(self.running)
+            for task in done:
+                task.result()
+
+
+def slots(store: Any) -> tuple[SharedSlots, Tasks, StepClock]:
+    tasks, clock = Tasks(), StepClock()
+    return SharedSlots(store, clock, tasks.spawn), tasks, clock
+
+
+async def test_no_more_are_taken_than_all_together_may_have() -> None:
+    store = Counter(others=1)
+    ours, tasks, _ = slots(store)
+    assert await ours.take("tool:a", 3)
+    assert await ours.take("tool:a", 3)
+    assert not await ours.take("tool:a", 3)
+    assert store.mine == 2
+    ours.give("tool:a")
+    await tasks.rest()
+    assert store.mine == 1
+    assert await ours.take("tool:a", 3)
+    for _ in range(2):
+        ours.give("tool:a")
+    await tasks.rest()
+    assert store.mine == 0
+
+
+async def test_many_who_ask_at_once_are_answered_one_by_one() -> None:
+    store = Counter(others=2)
+    ours, tasks, _ = slots(store)
+    answers = await asyncio.gather(*(ours.take("tool:a", 5) for _ in range(10)))
+    assert sum(answers) == store.mine == 3
+    for _ in range(3):
+        ours.give("tool:a")
+    await tasks.rest()
+    assert store.mine == 0
+    assert not ours._locks  # names come and go
+
+
+async def test_a_slot_goes_from_call_to_call_without_a_question() -> None:
+    store = Counter()
+    ours, tasks, clock = slots(store)
+    assert await ours.take("tool:a", 1)
+    for _ in range(5):
+        ours.give("tool:a")
+        assert ours.take_spare("tool:a")
+        await tasks.rest()
+    assert store.asked == [1]
+    assert not ours.take_spare("tool:a")
+    clock.advance(1.5)  # it is other processes' turn
+    ours.give("tool:a")
+    assert not ours.take_spare("tool:a")
+    await tasks.rest()
+    assert store.asked == [1, 0]
+    assert not ours.take_spare("tool:unknown")
+
+
+async def test_a_slot_that_could_not_be_given_back_is_said_again_until_the_store_answers() -> None:
+    store = Counter()
+    ours, tasks, clock = slots(store)
+    for _ in range(2):
+        assert await ours.take("tool:a", 2)
+    store.broken = True
+    ours.give("tool:a")
+    await clock.run(5.0)
+    assert store.mine == 2
+    asked = len(store.asked)
+    assert asked <= 15  # not all the time
+    store.broken = False
+    await clock.run(1.0)
+    assert store.mine == 1
+    ours.give("tool:a")
+    await tasks.rest()
+    assert store.mine == 0
+
+
+async def test_a_slot_that_was_granted_while_the_answer_was_lost_is_given_back() -> None:
+    store = Counter()
+    ours, tasks, clock = slots(store)
+    hold = store.hold
+
+    async def lost(name: str, count: int, capacity: int) -> bool:
+        await hold(name, count, capacity)
+        raise StoreUnavailable("the answer was lost")
+
+    store.hold = lost  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await ours.take("tool:a", 1)
+    assert store.mine == 1
+    store.hold = hold  # type: ignore[method-assign]
+    await clock.run(2.0)
+    await tasks.rest()
+    assert store.mine == 0
+    assert await ours.take("tool:a", 1)
+
+
+async def test_names_do_not_disturb_each_other() -> None:
+    store = Counter()
+    ours, tasks, _ = slots(store)
+    assert await ours.take("tool:a", 1)
+    ours.give("tool:a")
+    assert not ours.take_spare("tool:b")
+    await tasks.rest()
+
+
+# The pump -------------------------------------------------------------------------------------------------------------
+
+ALL = ("runtime", 3)
+
+
+class Waiting:
+    """A store with calls that are nobody's: their tools' names."""
+
+    def __init__(self, *calls: str) -> None:
+        self.calls = list(calls)
+        self.asked: list[tuple[frozenset[str], int]] = []
+        self.error: Exception | None = None
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[str]:
+        await asyncio.sleep(0)
+        self.asked.append((tools, limit))
+        if self.error is not None:
+            raise self.error
+        claimed = [call for call in self.calls if call in tools][:limit]
+        for call in claimed:
+            self.calls.remove(call)
+        return claimed
+
+
+class Slots:
+    """A limiter as far as the pump looks."""
+
+    def __init__(self) -> None:
+        self.used: dict[Any, int] = {}
+        self.lines: set[str] = set()
+
+    def waiting_tools(self) -> set[str]:
+        return self.lines
+
+
+class World:
+    def __init__(self, store: Waiting, *tools: str, fills: bool = True) -> None:
+        self.slots, self.tasks, self.taken = Slots(), Tasks(), []  # type: ignore[var-annotated]
+        self.fills = fills
+        given: Any = (store, self.slots)
+        self.pump = Pump(
+            *given,
+            rooms=lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)),
+            take_up=self.take_up,
+            spawn=self.tasks.spawn,
+        )
+
+    async def take_up(self, claimed: Any) -> None:
+        self.taken += claimed
+        if self.fills:
+            self.slots.used[ALL] = self.slots.used.get(ALL, 0) + len(claimed)
+
+    async def nudge(self) -> None:
+        self.pump.nudge()
+        await self.tasks.rest()
+
+
+async def test_no_more_is_claimed_than_can_start_here() -> None:
+    store = Waiting(*["a"] * 10)
+    world = World(store, "a")
+    await world.nudge()
+    assert len(world.taken) == 3
+    await world.nudge()
+    assert len(world.taken) == 3
+    world.slots.used[ALL] = 1
+    world.pump.slot_freed()  # there was more last time
+    await world.tasks.rest()
+    assert len(world.taken) == 5
+
+
+async def test_a_freed_slot_is_no_reason_to_look_when_there_was_no_more() -> None:
+    store = Waiting("a")
+    world = World(store, "a")
+    await world.nudge()
+    asked = len(store.asked)
+    world.slots.used[ALL] = 0
+    world.pump.slot_freed()
+    await world.tasks.rest()
+    assert len(store.asked) == asked
+
+
+async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() -> None:
+    store = Waiting("a", "b", "c")
+    world = World(store, "a", "b")
+    world.slots.lines = {"b"}
+    await world.nudge()
+    assert world.taken == ["a"]
+    assert store.calls == ["b", "c"]
+    nobody = World(store)
+    await nobody.nudge()
+    assert store.calls == ["b", "c"]
+
+
+async def test_calls_that_take_no_slot_are_claimed_until_there_is_none() -> None:
+    store = Waiting(*["a"] * 10)
+    world = World(store, "a", fills=False)  # they wait for a person, say
+    await world.nudge()
+    assert len(world.taken) == 10
+
+
+async def test_a_nudge_while_it_looks_makes_it_look_again() -> None:
+    store = Waiting()
+    world = World(store, "a")
+    world.pump.nudge()
+    for _ in range(5):
+        world.pump.nudge()
+    await asyncio.sleep(0)
+    store.calls.append("a")
+    world.pump.nudge()
+    await world.tasks.rest()
+    assert world.taken == ["a"]
+    assert len(store.asked) <= 3
+
+
+async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    store = Waiting("a")
+    world = World(store, "a")
+    store.error = StoreUnavailable("gone")
+    await world.nudge()
+    assert "gone" in caplog.text
+    store.error = None
+    await world.nudge()
+    assert world.taken == ["a"]
+    store.calls.append("a")
+    world.pump.stopped = True
+    await world.nudge()
+    assert world.taken == ["a"]

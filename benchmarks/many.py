@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from benchmarks import show
-from benchmarks.question import Answer, Column, Contender, Question, Required
+from benchmarks.question import Column, Contender, Question, Required, high
 
 __all__ = ["QUESTION"]
 
@@ -13,18 +11,10 @@ _MODULE = "benchmarks.ours.many"
 _OURS = ("memory", "process")
 
 
-def _worst(figure: str) -> Callable[[Answer], float | None]:
-    def measure(answer: Answer) -> float | None:
-        known = [value for name in _OURS if (value := answer.high(name, figure)) is not None]
-        return max(known) if len(known) == len(_OURS) else None
-
-    return measure
-
-
 def _none(text: str, figure: str) -> Required:
     return Required(
         text=f"10,000 calls at once, limit 100: {text}",
-        measure=_worst(figure),
+        measure=high(_OURS, figure),
         limit=0,
         at_most=True,
         show=show.count,
@@ -55,8 +45,8 @@ QUESTION = Question(
         Column(figure="waiting_bytes", title="all waiting", show=show.size),
         Column(figure="peak_bytes", title="peak growth", show=show.size),
         Column(figure="most_running", title="most at once", show=show.count),
-        Column(figure="submit_s", title="all accepted after", show=lambda value: f"{value:.2f} s"),
-        Column(figure="finish_s", title="all ended after another", show=lambda value: f"{value:.2f} s"),
+        Column(figure="submit_s", title="all accepted after", show=show.seconds),
+        Column(figure="finish_s", title="all ended after another", show=show.seconds),
         Column(figure="not_completed", title="not completed", show=show.count),
         Column(figure="tasks_left", title="tasks left", show=show.count),
         Column(figure="threads_left", title="threads left", show=show.count),
@@ -67,7 +57,7 @@ QUESTION = Question(
         _none("threads left behind", "threads_left"),
         Required(
             text="10,000 calls at once, limit 100: most that ran at once",
-            measure=_worst("most_running"),
+            measure=high(_OURS, "most_running"),
             limit=100,
             at_most=True,
             show=show.count,

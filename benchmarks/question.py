@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Answer", "Column", "Contender", "Question", "Required", "Row", "Verdict"]
+__all__ = [
+    "Answer",
+    "Column",
+    "Contender",
+    "Measure",
+    "Question",
+    "Required",
+    "Row",
+    "Verdict",
+    "high",
+    "median",
+    "ratio",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +29,8 @@ class Contender:
     environment: str
     module: str
     variant: str = ""
+    servers: tuple[str, ...] = ()
+    """What has to run while it does, by the names of `servers.py`; each round gets fresh ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +71,28 @@ class Answer:
         return top / bottom if top and bottom else None
 
 
+Measure = Callable[[Answer], float | None]
+
+
+def median(contender: str, figure: str) -> Measure:
+    return lambda answer: answer.median(contender, figure)
+
+
+def high(contenders: Iterable[str], figure: str) -> Measure:
+    """The highest of all rounds of all these; no figure when one of them has none."""
+    names = tuple(contenders)
+
+    def measure(answer: Answer) -> float | None:
+        known = [value for name in names if (value := answer.high(name, figure)) is not None]
+        return max(known) if len(known) == len(names) else None
+
+    return measure
+
+
+def ratio(above: str, below: str, figure: str, over: str | None = None) -> Measure:
+    return lambda answer: answer.ratio(above, below, figure, over)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A figure, its heading, and how to print it."""
@@ -71,7 +107,7 @@ class Required:
     """One line of the table "required / measured / ok"."""
 
     text: str
-    measure: Callable[[Answer], float | None]
+    measure: Measure
     limit: float
     aim: float | None = None
     at_most: bool = False
@@ -79,6 +115,8 @@ class Required:
     """Ours to know, and nobody asked for it: judged like the others, and marked."""
     as_fraction: bool = False
     """`measure` gives the peer's figure over ours; printed the other way round, as a fraction of the peer's."""
+    if_missed: str = ""
+    """What a reader should know when it is not met."""
     show: Callable[[float], str] = lambda value: f"{value:.1f} ×"
 
     def judge(self, answer: Answer) -> Verdict:
@@ -91,6 +129,7 @@ class Required:
             required=f"{sign} {self.show(self.limit)}" + (f" (aim {self.show(self.aim)})" if self.aim else ""),
             measured="no figure" if value is None else self.show(value),
             ok="?" if value is None else ("yes" if aimed else "yes, aim missed") if met else "NO",
+            note="" if met or value is None else self.if_missed,
         )
 
 
@@ -100,6 +139,7 @@ class Verdict:
     required: str
     measured: str
     ok: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

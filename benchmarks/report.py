@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.environments import ROOT
 from benchmarks.question import Answer, Column, Question, Row, Verdict
 
-__all__ = ["commit", "machine", "page", "table", "verdicts"]
+__all__ = ["answer_table", "commit", "machine", "missed", "page", "table", "verdict_table", "verdicts"]
 
 _INTRODUCTION = (
     "Made by `make bench`; do not edit. Each contender has its own environment; rounds are interleaved, each in a fresh "
@@ -42,6 +42,16 @@ def verdicts(questions: Iterable[Question], answers: Mapping[str, Answer]) -> li
 
 def verdict_table(found: Iterable[Verdict]) -> str:
     return table(("what", "required", "measured", "ok"), ((v.text, v.required, v.measured, v.ok) for v in found))
+
+
+def missed(found: Iterable[Verdict]) -> str:
+    """What was not met, in words."""
+    lines = [
+        f"- {v.text}: required {v.required}, measured {v.measured}.{f' {v.note}' if v.note else ''}"
+        for v in found
+        if v.ok in ("NO", "?")
+    ]
+    return "\n".join(lines) or "Nothing."
 
 
 def answer_table(question: Question, answer: Answer) -> str:
@@ -76,12 +86,15 @@ def _source(answer: Answer) -> str:
 
 def page(questions: Iterable[Question], answers: Mapping[str, Answer], plot: str | None) -> str:
     asked = [question for question in questions if question.name in answers]
+    found = verdicts(asked, answers)
     parts = [
         "# Results",
         _INTRODUCTION,
         f"Machine: {machine()}.",
         "## Required",
-        verdict_table(verdicts(asked, answers)),
+        verdict_table(found),
+        "Not met:",
+        missed(found),
     ]
     if plot:
         parts.append(f"![Overhead of one call]({plot})")

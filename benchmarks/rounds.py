@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from benchmarks.environments import CACHE, ROOT, EnvironmentFailed, python_of
 from benchmarks.question import Contender, Question, Row
+from benchmarks.servers import ServerFailed, running
 
 __all__ = ["measure"]
 
 _MAX_SECONDS = 300.0
 
 
-def measure(question: Question, *, rounds: int, seconds: float) -> dict[str, Row]:
+def measure(question: Question, *, rounds: int, seconds: float, quick: bool = False) -> dict[str, Row]:
     """Run every contender `rounds` times; one that fails is reported with its last words and not run again."""
     pythons: dict[str, Path] = {}
     problems: dict[str, str] = {}
@@ -38,8 +42,10 @@ def measure(question: Question, *, rounds: int, seconds: float) -> dict[str, Row
                 continue
             print(f"{question.name}: round {number}, {contender.title}", file=sys.stderr, flush=True)
             try:
-                heard[contender.name].append(_run(contender, pythons[contender.environment], seconds))
-            except RuntimeError as error:
+                with running(contender.servers, _scratch()) as found:
+                    told = {**found, "BENCH_QUICK": "1" if quick else ""}
+                    heard[contender.name].append(_run(contender, pythons[contender.environment], seconds, told))
+            except (RuntimeError, ServerFailed) as error:
                 problems[contender.name] = str(error)
                 print(f"  failed: {error}", file=sys.stderr, flush=True)
     return {
@@ -47,32 +53,47 @@ def measure(question: Question, *, rounds: int, seconds: float) -> dict[str, Row
     }
 
 
-def _run(contender: Contender, python: Path, seconds: float) -> dict[str, Any]:
+def _scratch() -> Path:
     scratch = CACHE / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
+    return scratch
+
+
+def _run(contender: Contender, python: Path, seconds: float, told: Mapping[str, str]) -> dict[str, Any]:
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "PYTHON"))},
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",  # these scripts, and the checkout under test
-        "BENCH_SCRATCH": str(scratch),
+        "BENCH_SCRATCH": str(_scratch()),
         "LANGSMITH_TRACING": "false",
         "LANGCHAIN_TRACING_V2": "false",
+        **told,
     }
     # -P: without it, a peer's script named like its package would import itself.
     command = [str(python), "-P", "-m", contender.module]
     command += [contender.variant] if contender.variant else []
     command += ["--seconds", str(seconds)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=scratch, timeout=_MAX_SECONDS, check=False
+    with TemporaryFile("w+", dir=_scratch()) as output, TemporaryFile("w+", dir=_scratch()) as words:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=words, env=environment, cwd=_scratch(), start_new_session=True
         )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"did not end within {_MAX_SECONDS:.0f} s") from None
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        words = done.stderr.strip().splitlines()
-        raise RuntimeError(words[-1] if words else f"exit code {done.returncode}")
+        try:
+            process.wait(_MAX_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"did not end within {_MAX_SECONDS:.0f} s") from None
+        finally:
+            with suppress(ProcessLookupError):  # with the workers that it started and may have left
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        lines, said = ([line for line in _text(file).splitlines() if line.strip()] for file in (output, words))
+    if process.returncode or not lines:
+        raise RuntimeError(said[-1] if said else f"exit code {process.returncode}")
     answer: dict[str, Any] = json.loads(lines[-1])
     return answer
+
+
+def _text(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def _row(heard: list[dict[str, Any]], problem: str | None) -> Row:

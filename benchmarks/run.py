@@ -25,7 +25,10 @@ from benchmarks.environments import CACHE, ROOT, EnvironmentFailed, python_of  #
 from benchmarks.question import Answer, Question, Row  # noqa: E402
 from benchmarks.rounds import measure  # noqa: E402
 
-NAMES = ("overhead", "sync_async", "journal", "many", "kernel", "schema", "stall")
+NAMES = (
+    *("overhead", "sync_async", "journal", "many", "kernel", "schema", "stall"),
+    *("durability", "recovery", "stores", "cache", "fleet"),
+)
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 KEPT = CACHE / "answers.json"
 
@@ -45,9 +48,10 @@ def main() -> int:
     for question in questions:
         if options.only and question.name not in options.only:
             continue
-        answers[question.name] = ask(question, rounds, seconds)
+        answers[question.name] = ask(question, rounds, seconds, quick=options.quick)
         print(f"\n{question.title}\n\n{report.answer_table(question, answers[question.name])}\n", flush=True)
-    print(report.verdict_table(report.verdicts(questions, answers)))
+    found = report.verdicts(questions, answers)
+    print(f"{report.verdict_table(found)}\n\nNot met:\n\n{report.missed(found)}")
     if not options.quick:
         kept = {**load(), **answers}
         KEPT.write_text(json.dumps({name: asdict(answer) for name, answer in kept.items()}, indent=1))
@@ -60,10 +64,10 @@ def main() -> int:
     return 1 if crashed else 0
 
 
-def ask(question: Question, rounds: int, seconds: float) -> Answer:
+def ask(question: Question, rounds: int, seconds: float, *, quick: bool) -> Answer:
     load = os.getloadavg()[0]
     return Answer(
-        rows=measure(question, rounds=rounds, seconds=seconds),
+        rows=measure(question, rounds=rounds, seconds=seconds, quick=quick),
         load=load,
         commit=report.commit(),
         measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["count", "micro", "milli", "per_second", "percent", "size"]
+__all__ = ["count", "micro", "milli", "per_second", "percent", "seconds", "size"]
 
 
 def micro(value: float) -> str:
@@ -14,6 +14,10 @@ def micro(value: float) -> str:
 
 def milli(value: float) -> str:
     return f"{value:.1f} ms"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f} s"
 
 
 def per_second(value: float) -> str:

@@ -10,15 +10,35 @@ import asyncio
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
+from typing import TypeVar
 
-__all__ = ["AT_ONCE", "at_once", "budget", "p50_async", "p50_sync", "per_second", "report", "scratch", "versions"]
+__all__ = [
+    "AT_ONCE",
+    "at_once",
+    "await_ready",
+    "budget",
+    "p50_async",
+    "p50_sync",
+    "per_second",
+    "per_second_kept_busy",
+    "quick",
+    "report",
+    "scratch",
+    "server",
+    "versions",
+    "worker",
+]
+
+T = TypeVar("T")
 
 AT_ONCE = 100
 _MICRO = 1_000
@@ -30,6 +50,40 @@ def budget(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("variant", nargs="?", default="")
     parser.add_argument("--seconds", type=float, default=1.0)
     return parser.parse_args(argv)
+
+
+@contextmanager
+def worker(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process of this interpreter, for as long as it is needed: `python -m words`. What it starts ends with our group."""
+    command = [sys.executable, "-P", "-m", *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def await_ready(process: subprocess.Popen[str]) -> None:
+    """Until a worker says "ready". One that does not has said why, and its words are the last ones on stderr."""
+    assert process.stdout is not None
+    if process.stdout.readline().strip() != "ready":
+        raise SystemExit(process.wait() or 1)
+
+
+def quick() -> bool:
+    """A run that only shows that everything works: sizes that are not given in seconds are small in it."""
+    return bool(os.environ.get("BENCH_QUICK"))
+
+
+def server(variable: str) -> str:
+    """Where the server is that this contender asked for."""
+    if not os.environ.get(variable):
+        raise SystemExit(f"{variable} is not set: start this through benchmarks/run.py, which starts its server")
+    return os.environ[variable]
 
 
 @contextmanager
@@ -87,6 +141,27 @@ async def per_second(
     return done / (perf_counter() - start)
 
 
+def per_second_kept_busy(
+    send: Callable[[], T], wait: Callable[[T], object], *, seconds: float, at_once: int = AT_ONCE
+) -> float:
+    """The same for a client that blocks: `at_once` requests are under way all the time, the oldest is waited for first."""
+    under_way = deque(send() for _ in range(at_once))
+
+    def keep_busy(seconds: float) -> float:
+        done, start = 0, perf_counter()
+        while perf_counter() < start + seconds:
+            wait(under_way.popleft())
+            under_way.append(send())
+            done += 1
+        return done / (perf_counter() - start)
+
+    keep_busy(seconds / 10)
+    rate = keep_busy(seconds)
+    for sent in under_way:
+        wait(sent)
+    return rate
+
+
 async def at_once(call: Callable[[], Awaitable[object]], *, seconds: float, batch: int = 1) -> dict[str, float]:
     """The two figures of every overhead row."""
     return {
@@ -107,5 +182,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 def report(figures: dict[str, float], used: dict[str, str]) -> None:
     """The contender's last line: everything before it on stdout is ignored."""
+    servers = json.loads(os.environ.get("BENCH_SERVERS") or "{}")
+    told = {"python": sys.version.split()[0], **used, **servers}
     print()
-    print(json.dumps({"figures": figures, "versions": {"python": sys.version.split()[0], **used}}), flush=True)
+    print(json.dumps({"figures": figures, "versions": told}), flush=True)

@@ -1,6 +1,7 @@
-"""DBOS: a workflow of one step on SQLite.
+"""DBOS: a workflow of one step.
 
-Variants: `sqlite` is as shipped (rollback journal), `sqlite-normal` has the settings of our process mode (WAL/NORMAL).
+Variants: `sqlite` is as shipped (rollback journal), `sqlite-normal` has the settings of our process mode (WAL/NORMAL),
+`postgres` is on PostgreSQL.
 DBOS needs a newer SQLite than some systems have; pysqlite3 brings one and takes the standard module's place first.
 """
 
@@ -43,12 +44,14 @@ async def main() -> None:
     if arguments.variant == "sqlite-normal":
         sa.event.listen(sa.Engine, "connect", _wal_normal)
     with timing.scratch() as folder:
-        DBOS(config={"name": "bench", "system_database_url": f"sqlite:///{folder}/dbos.db", "log_level": "ERROR"})
+        postgres = arguments.variant == "postgres"
+        url = timing.server("BENCH_POSTGRES") if postgres else f"sqlite:///{folder}/dbos.db"
+        DBOS(config={"name": "bench", "system_database_url": url, "log_level": "ERROR"})
         with contextlib.redirect_stdout(io.StringIO()):
             DBOS.launch()
         assert await one_step(1) == {"a": 1}
         figures = await timing.at_once(lambda: one_step(1), seconds=arguments.seconds)
-        used = {**timing.versions("dbos"), "sqlite": pysqlite3.sqlite_version}
+        used = timing.versions("dbos") if postgres else {**timing.versions("dbos"), "sqlite": pysqlite3.sqlite_version}
         DBOS.destroy(workflow_completion_timeout_sec=0)
     timing.report(figures, used)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.ports import Append, Keep, Owner, Query, Store

@@ -35,8 +35,10 @@ FAULTS = {
     "sync fails": (Place.SYNC, errno.EIO, ""),
     "sync finds it full": (Place.SYNC, errno.ENOSPC, ""),
 }
+MORE = {("over quota", "process"), ("over quota", "power"), ("read-only", "power"), ("sync finds it full", "power")}
 CASES = [
-    (name, durability) for name in FAULTS for durability in ("process", "power")
+    pytest.param(name, durability, marks=[pytest.mark.slow] if (name, durability) in MORE else [])
+    for name in FAULTS for durability in ("process", "power")
     if durability == "power" or not name.startswith("sync")
 ]  # fmt: skip
 
@@ -122,7 +124,9 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
         await program.close()
 
 
-@pytest.mark.parametrize(("fault", "durability"), [("full", "process"), ("sync fails", "power")])
+@pytest.mark.parametrize(
+    ("fault", "durability"), [("full", "process"), pytest.param("sync fails", "power", marks=pytest.mark.slow)]
+)
 async def test_a_runtime_on_a_dead_disk_can_be_closed_and_is_honest_afterwards(
     tmp_path: Path, control: Control, fault: str, durability: str
 ) -> None:

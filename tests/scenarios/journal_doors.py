@@ -53,6 +53,7 @@ class Door:
         self.inner: Any = Side(place) if isinstance(place, SharedMemory) else SqliteStore(place)
         self.url, self.durability = self.inner.url, self.inner.durability
         self.is_cut = self.is_closed = self.holding = False
+        self._open_for: int | None = None
         self.failing = self.losing = 0
         """How many of the next appends fail; how many succeed, and nobody is told."""
         self.stumbling = self.forgetting = 0
@@ -115,14 +116,18 @@ class Door:
             return self.inner.held()
         return list(self.inner._reader.execute("SELECT name, owner FROM slots"))
 
+    def hold_up(self, after: int = 0) -> None:
+        """Let nothing through, once so many questions more have gone through."""
+        self.holding, self._open_for = after == 0, after or None
+
     def heal(self) -> None:
         self.failing = self.losing = self.stumbling = self.forgetting = 0
         self.release()
 
     def release(self, number: int | None = None) -> None:
-        """Let held questions through, in order."""
+        """Let held questions through, in order: all, or so many and no more."""
         now, self._held = self._held[:number], self._held[len(self._held) if number is None else number :]
-        self.holding = bool(self._held)
+        self.holding, self._open_for = number is not None, None
         for ask, is_append in now:
             self._pass(ask, is_append=is_append)
 
@@ -164,8 +169,11 @@ class Door:
     def _ask(self, ask: Callable[[], None], *, is_append: bool = False) -> None:
         if self.holding:
             self._held.append((ask, is_append))
-        else:
-            self._pass(ask, is_append=is_append)
+            return
+        if self._open_for is not None:
+            self._open_for -= 1
+            self.holding = self._open_for == 0
+        self._pass(ask, is_append=is_append)
 
     def _pass(self, ask: Callable[[], None], *, is_append: bool) -> None:
         if self._traffic is None:
@@ -239,7 +247,7 @@ class Door:
 
     async def _turn(self) -> None:
         """Until this question may be asked. Whoever gets a turn says when it is over."""
-        if self.holding or self._traffic is not None:
+        if self.holding or self._open_for is not None or self._traffic is not None:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._ask(lambda: self._grant(turn))
             try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["APPROVAL", "NAMES", "QUEUE", "Body", "Kind", "Process"]
 
 GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
-NAMES = ("once", "again", "asked", "cached", "cached", "scarce")
+NAMES = ("once", "again", "asked", "cached", "cached", "scarce", "scarce")
 Kind = Literal["runner", "front", "observer"]
 """Runs calls; accepts calls for others to run; has no tools, and only looks and says words."""
 

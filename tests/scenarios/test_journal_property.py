@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.scenarios.journal_memory import SharedMemory, Side
-from tests.scenarios.journal_process import NAMES, Body, Process
+from tests.scenarios.journal_process import NAMES, Body, Kind, Process
 from tests.scenarios.journal_world import World
 
 from clicket.testing import Check, shared_store_contract
@@ -24,6 +24,8 @@ PICK = st.integers(0, 20)
 WORDS = ["return", "return", "fail", "retry", "emit", "progress"]
 # Name, does it swallow its cancellation, deadline of the whole call, does its caller wait from the start.
 CALLS = st.tuples(st.sampled_from(NAMES), st.booleans(), st.sampled_from([None, None, 5.0, 25.0]), st.booleans())
+
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(["runner", "runner", "front"])
 
 
 class JournalMachine(RuleBasedStateMachine):
@@ -63,18 +65,33 @@ class JournalMachine(RuleBasedStateMachine):
         """One that waits to be told. Whether there is any is the world's business: no rule's precondition may ask."""
         return self.world.bodies[number % len(self.world.bodies)] if self.world.bodies else None
 
-    @initialize(hints=st.booleans(), waits=st.booleans(), calls=st.lists(CALLS, min_size=1, max_size=3))
-    def begin(self, hints: bool, waits: bool, calls: list[Any]) -> None:
+    @initialize(
+        hints=st.booleans(),
+        waits=st.booleans(),
+        kinds=st.lists(KINDS, max_size=2),
+        calls=st.lists(st.tuples(PICK, CALLS), min_size=1, max_size=3),
+    )
+    def begin(self, hints: bool, waits: bool, kinds: list[Kind], calls: list[Any]) -> None:
         """A store may tell of news; one in memory may answer on the spot."""
         self.world = World(self.kind, hints=hints, waits=waits or self.kind == "sqlite")
         self.do(self.world.start())
-        for call in calls:
-            self.do(self.world.submit(self.pick(0), *call))
+        for kind in kinds:
+            self.do(self.world.reopen(kind, alone=False))
+        self._submit(calls)
 
     @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
-    @rule(process=PICK, calls=st.lists(CALLS, min_size=1, max_size=3))
-    def submit(self, process: int, calls: list[Any]) -> None:
-        for call in calls:
+    @rule(calls=st.lists(st.tuples(PICK, CALLS), min_size=1, max_size=3))
+    def submit(self, calls: list[Any]) -> None:
+        self._submit(calls)
+
+    @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
+    @rule(call=CALLS, times=st.integers(2, 4))
+    def crowd(self, call: Any, times: int) -> None:
+        """Equal calls, in all processes at once."""
+        self._submit([(process, call) for process in range(times)])
+
+    def _submit(self, calls: list[Any]) -> None:
+        for process, call in calls:
             self.do(self.world.submit(self.pick(process), *call))
 
     @rule(number=PICK, word=st.sampled_from(WORDS))
@@ -132,14 +149,14 @@ class JournalMachine(RuleBasedStateMachine):
         self.do(self.world.do(what, self.pick(number)))
 
     @precondition(lambda self: self.is_open)
-    @rule(number=PICK, what=st.sampled_from(["hold", "release", "step"]))
+    @rule(number=PICK, what=st.sampled_from(["hold", "hold soon", "release", "step"]))
     def disk(self, number: int, what: str) -> None:
-        """It is held up; or it goes on, at once or write by write."""
+        """It is held up; or it goes on, or lets one question through."""
         door = self.pick(number).door
 
         async def step() -> None:
-            if what == "hold":
-                door.holding = True
+            if what.startswith("hold"):
+                door.hold_up(after=0 if what == "hold" else 1)
             else:
                 door.release(1 if what == "step" else None)
             await self.world.settle()
@@ -172,10 +189,10 @@ class JournalMachine(RuleBasedStateMachine):
         self.do(self.world.crash(self.pick(number)))
 
     @precondition(lambda self: len(self.world.processes) < 3)
-    @rule(kind=st.sampled_from(["runner", "runner", "front"]), alone=st.booleans())
-    def reopen(self, kind: Any, alone: bool) -> None:
+    @rule(kind=KINDS, alone=st.booleans(), slow=st.booleans())
+    def reopen(self, kind: Kind, alone: bool, slow: bool) -> None:
         """Also while others still run: beside them, or thinking that their leases have run out."""
-        self.do(self.world.reopen(kind, alone=alone))
+        self.do(self.world.reopen(kind, alone=alone, slow=slow))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)

@@ -15,6 +15,7 @@ from clicket.ports import Clock, Timer
 __all__ = ["Deadlines"]
 
 _WIDTH = 0.05
+_LONG = 1e9
 _SHORT = 2.0
 
 
@@ -34,7 +35,7 @@ class Deadlines:
         """Start a deadline; what it returns is for `drop`."""
         if seconds < _SHORT:
             return self._clock.call_later(seconds, self._expire, call)
-        when = self._monotonic() + seconds
+        when = self._monotonic() + min(seconds, _LONG)
         number = int(when / _WIDTH)
         bucket = self._buckets.get(number)
         if bucket is None:

@@ -1,0 +1,82 @@
+"""A worker process: `python -m benchmarks.ours.work URL DURABILITY AT_ONCE` says "ready", runs what others submit until its
+input ends, and says at last how many bodies it ran."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from time import monotonic
+
+from benchmarks import timing
+from benchmarks.ours.opening import settings
+from clicket import Runtime, tool
+
+__all__ = ["TOOLS", "Workers", "workers"]
+
+SHORT = 0.01
+
+
+class Bodies:
+    """How many bodies this process has run."""
+
+    run = 0
+
+
+@tool
+async def noop(a: int) -> dict[str, int]:
+    """Return a small dict."""
+    Bodies.run += 1
+    return {"a": a}
+
+
+@tool
+async def short(a: int) -> dict[str, int]:
+    """Return a small dict after 10 ms."""
+    Bodies.run += 1
+    await asyncio.sleep(SHORT)
+    return {"a": a}
+
+
+@tool
+async def started() -> float:
+    """Return when it started, on the machine's own clock, which all processes share."""
+    Bodies.run += 1
+    return monotonic()
+
+
+TOOLS = (noop, short, started)
+
+
+async def work(url: str, durability: str, at_once: int) -> None:
+    limits = settings(max_concurrency=at_once)
+    async with Runtime(tools=TOOLS, store=url, durability=durability, settings=limits):
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+    print(Bodies.run, flush=True)
+
+
+class Workers:
+    """Worker processes that are up, and what they said at their end."""
+
+    def __init__(self) -> None:
+        self.bodies = 0
+
+
+@contextmanager
+def workers(number: int, url: str, durability: str, at_once: int) -> Iterator[Workers]:
+    """So many worker processes, all ready."""
+    told = Workers()
+    with ExitStack() as stack:
+        command = ("benchmarks.ours.work", url, durability, str(at_once))
+        processes = [stack.enter_context(timing.worker(*command)) for _ in range(number)]
+        for process in processes:
+            timing.await_ready(process)
+        yield told
+        for process in processes:
+            told.bodies += int(process.communicate(timeout=60)[0])
+
+
+if __name__ == "__main__":
+    asyncio.run(work(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -5,9 +5,9 @@
 .PHONY: help demo test test-all check crash fix bench docs lock clean lint types run-env dev-env
 
 PY := .venv/bin/python
-# Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=2 spreads the tests over processes.
+# Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
 ARGS ?=
-JOBS ?= 0
+JOBS ?= 2
 PYTEST = -m pytest -n $(JOBS) $(ARGS)
 
 # Another environment that happens to be active must not leak into ours.

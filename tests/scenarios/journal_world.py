@@ -287,11 +287,15 @@ class World:
     async def _be_heard(self) -> None:
         """A cancel from outside reaches whoever runs the call, as soon as it listens."""
         await self.do("renew", *self.processes)
-        for body in [body for body in self.bodies if not body.stubborn and not body.process.ever_given_up][:1]:
+        for body in self.bodies:
+            call = body.process.engine.find_live(body.id, None, None)
+            if call is None or call.inflight or body.stubborn or body.process.ever_given_up:
+                continue  # what could not be written is tried again, and heard with that
             await self.cancel_from(self.observer, body.id)
             await self.do("listen", body.process)
             await self.check()
             assert self.seen[body.id][-1].state is State.CANCELLED, f"{body.id}: cancelled, and it goes on"
+            return
 
     async def _be_answered(self) -> None:
         """So does a person's word; and nothing but a word is waited for."""

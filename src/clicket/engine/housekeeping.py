@@ -77,8 +77,11 @@ class Housekeeping:
         if keys:
             for calls in list(engine.live.values()):
                 for call in calls:
-                    if call.key in keys and call.stopping is None and not call.settling:
-                        await engine.refresh(call)
+                    if call.key in keys and call.stopping is None and not call.settling and not call.fenced:
+                        try:
+                            await engine.refresh(call)
+                        except ClicketError as error:  # the others must be heard all the same
+                            logger.info("call %s could not be brought up to date: %s", call.id, error)
 
     def _asked(self) -> None:
         if not self._listening and not self._stopped:

@@ -16,7 +16,7 @@ import msgspec
 from clicket.engine.approvals import ask, decided
 from clicket.engine.local import LocalEngine
 from clicket.errors import StoreUnavailable
-from clicket.journal import LiveCall
+from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
 from clicket.model.request import checked
@@ -74,6 +74,7 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
         try:
             if stored.damaged is not None:
                 raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
+            _supersede(engine, stored)
             call, record = _revive(engine, stored)
             what = _take_up(engine, call, record, stored)
             if call.inflight is not None or call.staged:
@@ -90,6 +91,18 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
     for outcome in await asyncio.gather(*writing, return_exceptions=True):
         if isinstance(outcome, Exception):
             logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
+
+
+def _supersede(engine: LocalEngine, stored: Stored) -> None:
+    """We may still know the call from before we lost it: that one can write no more, and must not stand before the new one.
+    A body that runs is left to its end; what it brings is kept as a late result."""
+    for old in [call for call in engine.live.get(stored.id, ()) if call.key == stored.key]:
+        old.fenced = True
+        engine.limiter.leave(old)
+        engine.forget(old)
+        lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
+        engine.answer(old, lost)
+        engine.dismiss(old, lost)
 
 
 def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:

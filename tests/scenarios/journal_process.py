@@ -84,6 +84,7 @@ class Process:
         self.door = Door(world.place, world.traffic)
         self.waiters: dict[str, asyncio.Task[ToolResult]] = {}
         self.errands: set[asyncio.Task[None]] = set()
+        self._doing: set[str] = set()
         self.given_up = self.ever_given_up = False
 
     async def open(self) -> None:
@@ -162,14 +163,17 @@ class Process:
         self._keep(go())
 
     def do(self, what: str) -> None:
-        """What housekeeping does now and then: hear what others asked, say that one lives, take over, find strays."""
+        """What housekeeping does now and then, never twice at once: hear what others asked, say that one lives, take over."""
         chores = {"listen": self.chores._listen, "renew": self._renew, "recover": self.chores._recover}
 
         async def go() -> None:
             with contextlib.suppress(ClicketError):  # it is done again
                 await chores[what]()
+            self._doing.discard(what)
 
-        self._keep(go())
+        if what not in self._doing:
+            self._doing.add(what)
+            self._keep(go())
 
     def _keep(self, errand: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(errand)

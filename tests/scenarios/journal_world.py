@@ -151,7 +151,8 @@ class World:
         return {id for id, events in self.seen.items() if events and not events[-1].state.is_terminal}
 
     def _waiting(self) -> list[str]:
-        return [id for id, events in self.seen.items() if events and fold(events).waiting_for == "approval"]
+        records = [fold(events) for events in self.seen.values() if events]
+        return [record.id for record in records if record.waiting_for == "approval" and not record.cancel_requested]
 
     async def _word(self, process: Process, id: str, approved: bool) -> None:
         by = f"word {next(self.words)}"
@@ -308,14 +309,14 @@ class World:
 
     async def _go_on(self) -> None:
         """Bodies return, chores are done, a little time passes: every call ends, or waits for a word and nothing else."""
-        for _ in range(12):
+        for turn in range(12):
             for chore in ("renew", "recover", "listen"):
                 await self.do(chore, *self.processes)
             while self.bodies:
                 await self.tell(self.bodies[0], "return")
             await self.advance(1.0)
             await self.check()
-            if self._active() <= set(self._waiting()):
+            if turn and self._active() <= set(self._waiting()):
                 return
         raise AssertionError(f"{self._active() - set(self._waiting())} do not go on")
 

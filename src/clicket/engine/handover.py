@@ -45,7 +45,7 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
             for limit in (call.request.deadline, asks):
                 if limit is not None:  # if nobody has it then, nobody else will say that its time is up
                     left = limit - (engine.clock.monotonic() - call.submitted_at)
-                    engine.clock.call_later(max(left, 0.0), engine.spawn_later, lambda: take(engine, call.key))
+                    engine.clock.call_later(max(left, 0.0), lambda: engine.spawn(take(engine, call.key)))
 
     engine.journal.commit(call, given)
 

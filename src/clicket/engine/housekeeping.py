@@ -63,9 +63,9 @@ class Housekeeping:
             except Exception:
                 logger.exception("%s failed; it is tried again", name)
             if not self._stopped and name not in self._ended:
-                self._timers[name] = self._engine.clock.call_later(seconds, self._engine.spawn_later, do)
+                self._timers[name] = self._engine.clock.call_later(seconds, lambda: self._engine.spawn(do()))
 
-        self._timers[name] = self._engine.clock.call_later(seconds, self._engine.spawn_later, do)
+        self._timers[name] = self._engine.clock.call_later(seconds, lambda: self._engine.spawn(do()))
 
     async def _listen(self) -> None:
         """A call of ours that another process wrote to is brought up to date; the journal then tells the engine."""

@@ -142,7 +142,8 @@ class LocalEngine:
     def enlist(self, call: LiveCall) -> None:
         """An admitted call goes to approval, into a slot, or into the line."""
         self.plans.fit(call)
-        self.caching.fit(call)
+        if call.required_tool().options.cache:
+            self.caching.fit(call)
         if call.verdict == "ask":
             self.remember(call)
             ask(self, call, self.policy.approval_timeout)
@@ -150,6 +151,8 @@ class LocalEngine:
                 give_away(self, call)
             else:
                 self.journal.commit(call, self.accepted)
+        elif call.cache_key is None and not self.gives_away:
+            self.queue(call)
         else:
             self.proceed(call)
         if call.request.deadline is not None and not call.settling:
@@ -210,7 +213,7 @@ class LocalEngine:
 
     def begin(self, call: LiveCall) -> None:
         """The slot is taken: say so, and start once that is durable."""
-        if not self.room.has(call):
+        if len(call.needs) > 1 and not self.room.has(call):  # more is limited than the runtime itself
             return
         if call.queue_timer is not None:
             call.queue_timer.cancel()
@@ -422,7 +425,8 @@ class LocalEngine:
             known.append(call)
 
     def forget(self, call: LiveCall) -> None:
-        self.caching.left(call)
+        if call.cache_key is not None:
+            self.caching.left(call)
         if call.deadline_timer is not None:
             call.deadline_timer.cancel()
         if call.queue_timer is not None:
@@ -438,10 +442,6 @@ class LocalEngine:
         task = self._loop.create_task(coroutine)
         self.tasks.add(task)
         task.add_done_callback(self._task_ended)
-
-    def spawn_later(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """For timers: make the coroutine only when its time has come."""
-        self.spawn(start())
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)

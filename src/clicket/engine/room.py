@@ -74,4 +74,5 @@ class Room:
             call.shared = False
             self._slots.give(f"tool:{call.tool_name}")
         self._limiter.release(call)
-        self._pump.slot_freed()
+        if self._pump.more:
+            self._pump.nudge()

@@ -128,7 +128,8 @@ class Pump:
         self._spawn = spawn
         self._running = False
         self._again = False
-        self._more = False
+        self.more = False
+        """Last time there was more to claim than could start."""
         self._one = asyncio.Lock()
         self.stopped = False
 
@@ -139,11 +140,6 @@ class Pump:
         elif not self.stopped:
             self._running = True
             self._spawn(self._pump())
-
-    def slot_freed(self) -> None:
-        """A call here ended; last time there was more to claim than could start."""
-        if self._more:
-            self.nudge()
 
     async def _pump(self) -> None:
         try:
@@ -166,7 +162,7 @@ class Pump:
         while full and not self.stopped:
             waiting = self._limiter.waiting_tools()
             rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-            self._more = full = not rooms
+            self.more = full = not rooms
             if not rooms:
                 return
             most = max(rooms.values())
@@ -177,5 +173,5 @@ class Pump:
                 if claimed:
                     await self._take_up(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
-                    self._more = full = True
+                    self.more = full = True
                     break

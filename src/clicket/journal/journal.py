@@ -62,11 +62,10 @@ class Journal:
     def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
         """Stage an event that leaves the state as it is."""
         call.seq = seq = call.seq + 1
-        call.staged.append(Event(call.id, seq, self._stamp(call) if at is None else at, kind, call.state, data))
+        call.staged.append(Event(call.id, seq, self.stamp(call) if at is None else at, kind, call.state, data))
 
-    def record_stages(self, call: LiveCall, at: float | None, ended: Sequence[tuple[str, Stage]]) -> None:
+    def record_stages(self, call: LiveCall, at: float, ended: Sequence[tuple[str, Stage]]) -> None:
         """Stage the ends of stages."""
-        at = self._stamp(call) if at is None else at
         seq, state, id, stage = call.seq, call.state, call.id, call.staged.append
         for name, end in ended:
             seq += 1
@@ -75,14 +74,14 @@ class Journal:
         call.seq = seq
         call.stages += ended
 
-    def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None) -> None:
+    def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None, at: float | None = None) -> None:
         """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
         current = call.state
         if to not in self._edges[current]:
             raise CALL.refusal(current, to)
         call.state = to
         call.seq = seq = call.seq + 1
-        now = self._stamp(call)
+        now = self.stamp(call) if at is None else at
         body: dict[str, Any] = {"from": current._value_, "to": to._value_}
         if data is not None:
             body.update(data)
@@ -96,7 +95,7 @@ class Journal:
             self.advance(call, State.RUNNING)
             self.record(call, "attempt_started", {"attempt": attempt})
         else:  # the way of almost every call, without the calls: `_STRAIGHT` holds edges that the table has
-            at, id, seq = self._stamp(call), call.id, call.seq
+            at, id, seq = self.stamp(call), call.id, call.seq
             (ready, first), (running, second) = _STRAIGHT
             call.staged += (
                 Event(id, seq + 1, at, "state_changed", ready, first.copy()),
@@ -108,7 +107,7 @@ class Journal:
         if call.started_at is None:
             call.started_at = call.staged[-1].at
 
-    def _stamp(self, call: LiveCall) -> float:
+    def stamp(self, call: LiveCall) -> float:
         """Now, but never before the call's last event: the date may be set back while a call runs."""
         now, before = self._now(), call.staged or call.events
         return max(now, before[-1].at) if before else now

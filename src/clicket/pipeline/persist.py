@@ -36,8 +36,9 @@ class Persist:
             call.cache_use = self._cache_use(call)
         data = _outcome(call)
         call.work.append((self.name, Stage("ok", self._clock() - started)))
-        self._journal.record_stages(call, None, call.work)
-        self._journal.advance(call, call.outcome, data)
+        at = self._journal.stamp(call)
+        self._journal.record_stages(call, at, call.work)
+        self._journal.advance(call, call.outcome, data, at)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""

@@ -214,7 +214,8 @@ async def test_no_more_is_claimed_than_can_start_here() -> None:
     await world.nudge()
     assert len(world.taken) == 3
     world.slots.used[ALL] = 1
-    world.pump.slot_freed()  # there was more last time
+    assert world.pump.more  # last time
+    world.pump.nudge()
     await world.tasks.rest()
     assert len(world.taken) == 5
 
@@ -223,11 +224,7 @@ async def test_a_freed_slot_is_no_reason_to_look_when_there_was_no_more() -> Non
     store = Waiting("a")
     world = World(store, "a")
     await world.nudge()
-    asked = len(store.asked)
-    world.slots.used[ALL] = 0
-    world.pump.slot_freed()
-    await world.tasks.rest()
-    assert len(store.asked) == asked
+    assert not world.pump.more
 
 
 async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() -> None:

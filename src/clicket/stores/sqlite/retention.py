@@ -13,6 +13,11 @@ from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["count_over", "sweep"]
 
+# SQLite would give the greatest key again, and a reader of the old call would slide into the new one: the row stays, empty,
+# until there is a newer one. (AUTOINCREMENT would do it, too, for 8 microseconds more with each call.)
+_EMPTY = """UPDATE calls SET id = 'swept:' || key, thread = '', caller = '', tool = '', state = 'swept', owner = 0, bytes = 0,
+    ended_at = NULL, waiting_for = NULL WHERE key = ?"""
+
 _Row = tuple[Any, ...]
 """A call's key and its size."""
 
@@ -21,10 +26,12 @@ def sweep(connection: apsw.Connection, keep: Keep, limit: int) -> Sweep:
     """Remove up to `limit` calls that break a bound."""
     found = list(islice(_over(connection, keep, limit), limit))
     going: dict[int, int] = dict(found)
+    newest: int = connection.execute("SELECT max(key) FROM calls").get
     for key in going:
         connection.execute("DELETE FROM events WHERE row > ? AND row < ?", (key << EVENT_BITS, (key + 1) << EVENT_BITS))
         connection.execute("DELETE FROM artifacts WHERE call = ?", (key,))
-        connection.execute("DELETE FROM calls WHERE key = ?", (key,))
+        connection.execute(_EMPTY if key == newest else "DELETE FROM calls WHERE key = ?", (key,))
+    connection.execute("DELETE FROM calls WHERE state = 'swept' AND key < ?", (newest,))
     return Sweep(calls=len(going), bytes=sum(going.values()), more=len(found) == limit)
 
 

@@ -39,9 +39,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX artifacts_name ON artifacts (name)",
     ),
     (
-        # A key is never used twice: a reader of a call that was swept must not slide into another one.
         """CREATE TABLE calls_2 (
-            key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL,
+            key INTEGER PRIMARY KEY, id TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL,
             tool TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, fence INTEGER NOT NULL, claims INTEGER NOT NULL,
             owner INTEGER, waiting_for TEXT, request INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
             bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,

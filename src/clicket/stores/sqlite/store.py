@@ -166,7 +166,7 @@ class SqliteStore:
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         where, values = conditions({"id": id, "thread": thread, "caller": caller})
-        return await self._read(lambda c: select(c, f"WHERE {where} ORDER BY key DESC", values))
+        return await self._read(lambda c: select(c, f"WHERE {where} AND state <> 'swept' ORDER BY key DESC", values))
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
         found = await self._read(lambda c: read_events(c, key, call_id, after))
@@ -175,6 +175,7 @@ class SqliteStore:
     async def history(self, query: Query) -> list[Stored]:
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
+        where += " AND state <> 'swept'"  # see retention
         if query.active:
             where += " AND ended_at IS NULL"
         if query.since is not None:

@@ -131,6 +131,10 @@ class Door:
         for ask, is_append in now:
             self._pass(ask, is_append=is_append)
 
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
     async def quiet(self) -> None:
         """Until everything that the store was asked is answered."""
         if self._busy:

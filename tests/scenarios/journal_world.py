@@ -59,6 +59,8 @@ class World:
         if waits:
             self.traffic = Traffic(idle)
             self.settle = self.traffic.flow
+        self.delay = 0.0
+        """Seconds for which questions were held up, all together."""
         self.ids: list[str] = []
         self.words = itertools.count(1)
         self.answers: dict[str, tuple[str, bool]] = {}
@@ -117,6 +119,8 @@ class World:
 
     async def advance(self, seconds: float) -> None:
         self.now += seconds
+        if any(process.door.is_holding for process in self.processes):
+            self.delay += seconds
         for process in [*self.processes, self.observer]:
             process.clock.advance(seconds)
             if self.hints:
@@ -222,7 +226,7 @@ class World:
     def _check_call(self, id: str, events: list[Event]) -> None:
         record = check_events(id, events)
         if record.cached:
-            check_cached(events, self.seen)
+            check_cached(events, self.seen, self.delay)
         if record.state is State.FAILED and record.tool == "cached":
             self.failed.add(bool((record.arguments or {})["stubborn"]))
 

@@ -217,7 +217,7 @@ def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str
             call, State.RETRYING, {"attempt": call.attempt, "error": msgspec.to_builtins(error), "delay": 0.0}
         )
         return _queue_again(engine, call, record, "rerun")
-    if policy == "ask":
+    if policy == "ask" and not record.cancel_requested:  # who was cancelled need not be asked about
         error = _unknown(
             f"the process that ran attempt {call.attempt} died; somebody must decide whether to run it again."
         )

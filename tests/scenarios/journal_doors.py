@@ -58,7 +58,8 @@ class Door:
         """How many of the next appends fail; how many succeed, and nobody is told."""
         self.stumbling = self.forgetting = 0
         """The same for everything else that is asked of the store."""
-        self.stumbled = False
+        self.stumbled = self.is_broken = False
+        """Did it ever fail to answer a question that was no append? Any question?"""
         self.durable_attempts: set[tuple[str, int]] = set()
         self._traffic = traffic
         self._held: list[tuple[Callable[[], None], bool]] = []
@@ -166,7 +167,7 @@ class Door:
             done(change, StoreUnavailable("closed"))
         elif self.failing:
             self.failing -= 1
-            done(change, StoreUnavailable("the disk is full"))
+            done(change, self._failure("the disk is full"))
         else:
             self._ask(lambda: self._write(change, done), is_append=True)
 
@@ -199,7 +200,7 @@ class Door:
                     (change.id, e.data["attempt"]) for e in change.events if e.type == "attempt_started"
                 }
             if not self.is_cut:
-                done(change, StoreUnavailable("the answer was lost") if lost and error is None else error)
+                done(change, self._failure("the answer was lost") if lost and error is None else error)
 
         self.inner.append(change, answered)
 
@@ -228,7 +229,11 @@ class Door:
         if self.stumbling:
             self.stumbling -= 1
             self.stumbled = True
-            raise StoreUnavailable("the store cannot be reached")
+            raise self._failure("the store cannot be reached")
+
+    def _failure(self, text: str) -> StoreUnavailable:
+        self.is_broken = True
+        return StoreUnavailable(text)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
@@ -244,7 +249,7 @@ class Door:
             if self.forgetting and name in _CHANGES:
                 self.forgetting -= 1
                 self.stumbled = True
-                raise StoreUnavailable("the answer was lost")
+                raise self._failure("the answer was lost")
             return value
 
         return asked

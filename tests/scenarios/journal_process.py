@@ -15,6 +15,7 @@ from tests.scenarios.journal_laws import CACHE_FOR, MAX_RETRIES
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
 from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine
+from clicket.engine.sharing import _PASS_ON
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.testing import StepClock
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["APPROVAL", "NAMES", "QUEUE", "Body", "Kind", "Process"]
 
 GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
-NAMES = ("once", "again", "asked", "cached", "cached", "scarce", "scarce")
+NAMES = ("once", "again", "asked", "asked", "cached", "cached", "scarce", "scarce")
 Kind = Literal["runner", "front", "observer"]
 """Runs calls; accepts calls for others to run; has no tools, and only looks and says words."""
 
@@ -35,7 +36,7 @@ class Body:
     def __init__(self, world: World, process: Process, ctx: ToolContext, tool: str, stubborn: bool) -> None:
         self.world, self.process, self.ctx, self.tool, self.stubborn = world, process, ctx, tool, stubborn
         self.id = ctx.call_id
-        self.stale = process.given_up
+        self.stale = process.is_stale
         self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> Any:
@@ -86,6 +87,12 @@ class Process:
         self.errands: set[asyncio.Task[None]] = set()
         self._doing: set[str] = set()
         self.given_up = self.ever_given_up = False
+        self.renewed_at = float("-inf")
+
+    @property
+    def is_stale(self) -> bool:
+        """Others think that it is dead, or it goes on with a slot that it had before they did."""
+        return self.given_up or self.world.now - self.renewed_at <= _PASS_ON
 
     async def open(self) -> None:
         self.clock = StepClock(self.world.now)
@@ -154,13 +161,19 @@ class Process:
         async def go() -> None:
             try:
                 await errand
-            except (StoreUnavailable, NotFound):
+            except NotFound:
                 pass
             except Exception as error:
-                if getattr(error, "code", None) != "closed" or not self.engine.closing:
+                if not self.excuses(error):
                     self.world.complaints.append(f"an errand failed: {''.join(traceback.format_exception(error))}")
 
         self._keep(go())
+
+    def excuses(self, error: BaseException) -> bool:
+        """May somebody be told that, after what this process went through?"""
+        if isinstance(error, StoreUnavailable):
+            return self.door.is_broken or self.door.is_closed
+        return getattr(error, "code", None) == "closed" and self.engine.closing
 
     def do(self, what: str) -> None:
         """What housekeeping does now and then, never twice at once: hear what others asked, say that one lives, take over."""
@@ -182,7 +195,8 @@ class Process:
 
     async def _renew(self) -> None:
         await self.door.renew()
-        self.given_up = False
+        if self.given_up:
+            self.given_up, self.renewed_at = False, self.world.now
 
     async def die(self) -> None:
         await self.door.cut(self.world.observer.door)

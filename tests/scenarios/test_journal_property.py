@@ -65,6 +65,11 @@ class JournalMachine(RuleBasedStateMachine):
         """One that waits to be told. Whether there is any is the world's business: no rule's precondition may ask."""
         return self.world.bodies[number % len(self.world.bodies)] if self.world.bodies else None
 
+    def call(self, number: int) -> str:
+        """One that has not ended, as far as there are any."""
+        ids = sorted(self.world.active()) or self.world.ids
+        return ids[number % len(ids)]
+
     @initialize(
         hints=st.booleans(),
         waits=st.booleans(),
@@ -90,6 +95,11 @@ class JournalMachine(RuleBasedStateMachine):
         """Equal calls, in all processes at once."""
         self._submit([(process, call) for process in range(times)])
 
+    @precondition(lambda self: self.is_open and self.world.ids)
+    @rule(number=PICK, process=PICK, direct=st.booleans())
+    def submit_again(self, number: int, process: int, direct: bool) -> None:
+        self.do(self.world.submit_again(self.pick(process), self.call(number), direct))
+
     def _submit(self, calls: list[Any]) -> None:
         for process, call in calls:
             self.do(self.world.submit(self.pick(process), *call))
@@ -109,7 +119,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(number=PICK, process=PICK, leaves=st.booleans())
     def cancel(self, number: int, process: int, leaves: bool) -> None:
         async def step() -> None:
-            id = self.world.ids[number % len(self.world.ids)]
+            id = self.call(number)
             if leaves:
                 self.world.caller_leaves(id)
             else:
@@ -134,7 +144,7 @@ class JournalMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.ids)
     @rule(number=PICK, process=PICK)
     def cancel_from_anywhere(self, number: int, process: int) -> None:
-        self.do(self.world.cancel_from(self.anybody(process), self.world.ids[number % len(self.world.ids)]))
+        self.do(self.world.cancel_from(self.anybody(process), self.call(number)))
 
     @rule(number=PICK, process=PICK, approved=st.booleans(), listen=st.booleans())
     def decide(self, number: int, process: int, approved: bool, listen: bool) -> None:

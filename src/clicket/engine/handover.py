@@ -94,6 +94,7 @@ def _hand_back(engine: LocalEngine, call: LiveCall) -> None:
 
 
 def _let_go(engine: LocalEngine, call: LiveCall, why: ClicketError) -> None:
+    engine.superseded.discard(call)
     engine.forget(call)
     engine.answer(call, why)
     engine.dismiss(call, why)

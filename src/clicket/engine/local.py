@@ -61,8 +61,8 @@ class LocalEngine:
         self.gives_away = gives_away
         self.live: dict[str, list[LiveCall]] = {}
         self.lingering: set[LiveCall] = set()
-        self.broken: set[int] = set()
-        """Keys of calls that could not be taken up; nobody else could, either."""
+        self.superseded: set[LiveCall] = set()  # lost and claimed anew while their bodies run
+        self.broken: set[int] = set()  # keys of calls that could not be taken up; nobody else could, either
         self.closing = False
         self.closed = False
         self.journal = Journal(store, clock, self.spawn)
@@ -302,6 +302,7 @@ class LocalEngine:
     def settled(self, call: LiveCall, error: ClicketError | None) -> None:
         """The outcome is durable: tell those who wait, free the slot."""
         if isinstance(error, Fenced):
+            self.superseded.discard(call)
             self.forget(call)
             self.dismiss(call, error)
             self.spawn(self._report_fenced(call, error))

@@ -98,6 +98,8 @@ def _supersede(engine: LocalEngine, stored: Stored) -> None:
     A body that runs is left to its end; what it brings is kept as a late result."""
     for old in [call for call in engine.live.get(stored.id, ()) if call.key == stored.key]:
         old.fenced = True
+        if old.slot and not old.settling:
+            engine.superseded.add(old)
         engine.limiter.leave(old)
         engine.forget(old)
         lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")

@@ -21,7 +21,7 @@ logger = logging.getLogger("clicket.engine")
 async def close(engine: LocalEngine, *, patience: float) -> None:
     """`patience`: seconds that running calls get to finish by themselves."""
     engine.closing = engine.pump.stopped = engine.caching.closed = engine.slots.closed = True
-    running = [call for calls in engine.live.values() for call in calls if call.slot]
+    running = [call for calls in engine.live.values() for call in calls if call.slot] + list(engine.superseded)
     await _let_waiting_go(engine)
     await _until_done(engine, patience)
     for call in running:

@@ -32,6 +32,7 @@ _TTL = {"code_interpreter": 1800.0, "deep_search": 7200.0, "file_operation": 600
 _WAIT_FIRST = 0.02
 _WAIT_MOST = 0.25
 _SWEEP_STEP = 200
+_SAYS_SOMETHING = (State.COMPLETED, State.FAILED)
 
 
 class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,8 +245,8 @@ class Caching:
             for follower in followers:
                 if not self._offer(follower, item):
                     self._run(follower)
-        elif followers and not (ran and call.settled and call.outcome in (State.COMPLETED, State.FAILED)):
-            self._promote(key, followers)  # it was stopped, and says nothing about the tool
+        elif followers and (item is not None or not (ran and call.settled and call.outcome in _SAYS_SOMETHING)):
+            self._promote(key, followers)  # it was stopped, or its result is too old by now
         else:
             for follower in followers:
                 self._run(follower)

@@ -107,7 +107,7 @@ class Housekeeping:
     async def _hand_back_strays(self) -> None:
         """Calls that are ours in the store and that nobody here knows: an answer to a claim was lost. Seen twice, they go."""
         engine = self._engine
-        known = {call.key for calls in engine.live.values() for call in calls}
+        known = {call.key for calls in engine.live.values() for call in calls if not call.fenced}
         strays = frozenset(await engine.store.owned()) - known - engine.broken
         lost = strays & self._strays
         if lost:

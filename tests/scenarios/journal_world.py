@@ -289,8 +289,7 @@ class World:
             if len(self.ids) % 2:  # else nobody says anything, and questions time out
                 await self._be_answered()
             await self.advance(APPROVAL + QUEUE)  # who lost a call without knowing it finds out when it says something
-            await self.advance(1.0)
-            await self.check()
+            await self._go_on()
             await self._check_end()
         finally:
             await self.end()

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["HAS_REDIS", "RedisServer", "free_port", "redis_server", "start_redis"]
+__all__ = ["RedisServer", "free_port", "redis_server", "start_redis"]
 
-HAS_REDIS = shutil.which("redis-server") is not None
 _READY = 30.0
 
 
@@ -40,6 +39,8 @@ class RedisServer:
 
     def start(self, *more: str) -> None:
         """Returns when it answers. A port that somebody else took meanwhile is given up for another, the first time."""
+        if shutil.which("redis-server") is None:  # a needed server that is missing fails the run
+            raise FileNotFoundError("redis-server is not installed. Debian: apt-get install redis-server")
         give_up_at = time.monotonic() + _READY
         while True:
             with (self.folder / "log").open("ab") as log:

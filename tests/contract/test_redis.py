@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import redis
-from tests.redis_server import HAS_REDIS, RedisServer, free_port, redis_server
+from tests.redis_server import RedisServer, free_port, redis_server
 
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.ports import Owner, Stale
@@ -25,8 +25,6 @@ from clicket.stores.redis import RedisStore, claims
 from clicket.stores.redis.owners import Coroner
 from clicket.testing import Check, shared_store_contract, store_contract
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, append, created, creation, ended, news, opened
-
-pytestmark = pytest.mark.skipif(not HAS_REDIS, reason="redis-server is not installed")
 
 Make = Callable[..., RedisStore]
 _numbers = count()

@@ -15,15 +15,13 @@ from typing import Any
 import pytest
 import redis
 from tests.cutting_proxy import CuttingProxy, cutting_proxy
-from tests.redis_server import HAS_REDIS, RedisServer, redis_server
+from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Append, Query, Stale, Store
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, append, created, creation, ended, news, opened, seqs
-
-pytestmark = pytest.mark.skipif(not HAS_REDIS, reason="redis-server is not installed")
 
 _numbers = count()
 

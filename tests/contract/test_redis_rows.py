@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 import redis
-from tests.redis_server import HAS_REDIS, RedisServer, redis_server
+from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
 from clicket.ports import CacheItem, CacheUse, Duplicate, Keep, Query, Stale, Store, Unstorable
 from clicket.stores.redis import RedisStore, artifacts
 from clicket.testing.store_kit import ANY_TOOL, append, created, creation, ended, news, opened, seqs
-
-pytestmark = pytest.mark.skipif(not HAS_REDIS, reason="redis-server is not installed")
 
 Make = Callable[..., RedisStore]
 _numbers = count()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.redis_server import HAS_REDIS, redis_server
+from tests.redis_server import redis_server
 from tests.scenarios import worker_tools
 from tests.scenarios.cli_kit import PATIENCE, Place
 from tests.scenarios.kit import sqlite_url
@@ -225,14 +225,10 @@ class TestGc:
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A URL with a password, of a server that wants one or takes any."""
     if request.param == "redis":
-        if not HAS_REDIS:
-            pytest.skip("there is no redis-server here")
-        pytest.importorskip("redis")
         with redis_server(tmp_path_factory.mktemp("redis")) as redis:
             assert redis.ask("CONFIG", "SET", "requirepass", SECRET) == "+OK"
             yield f"redis://:{SECRET}@127.0.0.1:{redis.port}/0"
     else:
-        pytest.importorskip("psycopg")
         from tests.postgres_server import postgres_server
 
         with postgres_server() as postgres:
@@ -289,7 +285,6 @@ class TestServers:
 
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:
-        pytest.importorskip("redis" if scheme == "redis" else "psycopg")
         store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nobody listens on port 1
         place = Place(tmp_path, store, TOOLS, CLICKET_STORE_TIMEOUT="0.3")
         for command in (["ps"], ["--json", "cache", "stats"], ["worker"], ["recover"], ["call", "double"], ["doctor"]):

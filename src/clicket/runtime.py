@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from random import Random
@@ -15,32 +16,18 @@ from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, recover, same_or_conflict
 from clicket.engine.approvals import decide
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
-from clicket.errors import ClicketError, StoreUnavailable, UsageError, did_you_mean
+from clicket.errors import ClicketError, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold, read
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import CacheStats, Clock, Duplicate, Query, Store, Stored
+from clicket.ports import Clock, Duplicate, Query, Store
 from clicket.settings import Settings
 from clicket.tools import Registry, Tool
+from clicket.views import Cache, ToolInfo, as_request, cache_settings, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
-
-
-class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered tool as it is listed."""
-
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    version: str
-    tags: list[str]
-    is_async: bool
-    isolation: str
-    timeout: float | None
-    read_only: bool
-    idempotent: bool
 
 
 class Runtime:
@@ -54,6 +41,9 @@ class Runtime:
     # What `clicket.testing` puts in place of the machine's clock and of chance.
     _clock: Clock | None = None
     _chance: Random | None = None
+    # In whose name calls are made and looked for. None: the runtime's own; it makes calls in nobody's name, and sees all.
+    _caller: str | None = None
+    _scopes: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -68,7 +58,7 @@ class Runtime:
     ) -> None:
         self._store = None if store is None or isinstance(store, str) else store
         url = store if isinstance(store, str) or store is None else store.url
-        given = {"store": url, "durability": durability, "engine": engine, **_cache_settings(cache)}
+        given = {"store": url, "durability": durability, "engine": engine, **cache_settings(cache)}
         self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
         if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
             raise UsageError(
@@ -133,6 +123,16 @@ class Runtime:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         return self._engine
 
+    def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
+        """This runtime as one of its callers has it: calls are made in its name, and nobody else's are found.
+
+        `scopes` are what a policy's rules may ask about. An empty name is the program's own calls.
+        """
+        view = copy.copy(self)
+        view._engine = self._opened
+        view._caller, view._scopes = caller, frozenset(scopes)
+        return view
+
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
         added = self._registry.add(tool)
@@ -152,7 +152,7 @@ class Runtime:
         request = checked(request)
         engine = self._opened
         if request.id is None:
-            call = engine.accept(request, prefer_sync=self._prefer_sync, direct=True)
+            call = self._take(request, direct=True)
         else:
             known = await self._accept(request, direct=True)
             if not isinstance(known, LiveCall):
@@ -202,7 +202,7 @@ class Runtime:
         """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
-        requests = [_as_request(each) for each in calls]
+        requests = [as_request(each) for each in calls]
         results: list[ToolResult | None] = [None] * len(requests)
         numbers = iter(range(len(requests)))
 
@@ -225,7 +225,7 @@ class Runtime:
     async def _accept(self, request: ToolCall, *, direct: bool = False) -> LiveCall | CallHandle:
         engine = self._opened
         if request.id is not None:
-            live = engine.find_live(request.id, request.thread, "")
+            live = engine.find_live(request.id, request.thread, self._caller or "")
             if live is not None:
                 if not live.events:  # its first commit is under way: what it is called with is not on record yet
                     with suppress(ClicketError):
@@ -233,20 +233,26 @@ class Runtime:
                 if live.events:
                     same_or_conflict(request, live.events[0], max_size=self.settings.max_arguments_size)
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
-        return engine.accept(request, prefer_sync=self._prefer_sync, direct=direct)
+        return self._take(request, direct=direct)
+
+    def _take(self, request: ToolCall, *, direct: bool) -> LiveCall:
+        return self._opened.accept(
+            request, caller=self._caller or "", scopes=self._scopes, prefer_sync=self._prefer_sync, direct=direct
+        )
 
     async def _known(self, request: ToolCall) -> CallHandle:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
         assert request.id is not None
-        stored = await find_stored(self._opened, request.id, request.thread, "")
+        caller = self._caller or ""
+        stored = await find_stored(self._opened, request.id, request.thread, caller)
         same_or_conflict(request, stored.events[0], max_size=self.settings.max_arguments_size)
-        return CallHandle(self._opened, stored, id=request.id, thread=request.thread, caller="")
+        return CallHandle(self._opened, stored, id=request.id, thread=request.thread, caller=caller)
 
     # Steering.
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
-        return await cancel(self._opened, id, thread, None, reason)
+        return await cancel(self._opened, id, thread, self._caller, reason)
 
     async def approve(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         """Let a call run that waits for approval. False: it is not waiting (any more)."""
@@ -258,7 +264,7 @@ class Runtime:
 
     async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
         engine = self._opened
-        stored = await find_stored(engine, id, thread, None)
+        stored = await find_stored(engine, id, thread, self._caller)
         return await decide(engine, stored, approved=approved, by=by, reason=reason)
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
@@ -273,23 +279,23 @@ class Runtime:
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
-        live = await find_live(self._opened, id, thread)
+        live = await find_live(self._opened, id, thread, self._caller)
         if live is not None:
             return fold(live.events)
-        return read(id, (await find_stored(self._opened, id, thread, None)).events)
+        return read(id, (await find_stored(self._opened, id, thread, self._caller)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
-        live = await find_live(self._opened, id, thread)
+        live = await find_live(self._opened, id, thread, self._caller)
         if live is not None:
             return live.visible_state
-        return (await find_stored(self._opened, id, thread, None)).events[-1].state
+        return (await find_stored(self._opened, id, thread, self._caller)).events[-1].state
 
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
-        live = await find_live(self._opened, id, thread)
+        live = await find_live(self._opened, id, thread, self._caller)
         if live is not None:
             return CallHandle(self._opened, live, id=live.id, thread=live.thread, caller=live.caller)
-        stored = await find_stored(self._opened, id, thread, None)
+        stored = await find_stored(self._opened, id, thread, self._caller)
         first = stored.events[0].data
         return CallHandle(self._opened, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
 
@@ -301,6 +307,7 @@ class Runtime:
         state: State | str | None = None,
         since: float | None = None,
         active: bool = False,
+        waiting_for: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
@@ -317,12 +324,13 @@ class Runtime:
                 f"state must be one of {', '.join(State)} and cursor one that a page gave; not {state!r}, {cursor!r}."
             ) from None
         query = Query(
-            thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before
-        )
+            thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before,
+            caller=self._caller, waiting_for=waiting_for,
+        )  # fmt: skip
         found = await self._opened.store.history(query)
         more = len(found) > limit
         return Page(
-            items=[_record(stored) for stored in found[:limit]],
+            items=[record_of(stored) for stored in found[:limit]],
             cursor=str(found[limit - 1].key) if more else None,
         )
 
@@ -333,74 +341,10 @@ class Runtime:
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""
-        return [_info(tool) for tool in self._registry]
+        return [info(tool) for tool in self._registry]
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""
         if start < 0 or (end is not None and end < start):
             raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
         return await self._opened.store.read_artifact(name, start, end)
-
-
-class Cache:
-    """The cached results of a runtime's store, shared by all processes over it."""
-
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
-
-    async def stats(self) -> CacheStats:
-        return await self._engine.store.cache_stats()
-
-    async def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return await self._engine.store.cache_clear(tag)
-
-
-def _cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
-    """`cache=False` turns it off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` sets it."""
-    if cache is None or isinstance(cache, bool):
-        return {"cache": cache}
-    if not isinstance(cache, Mapping):
-        raise UsageError(f"cache must be True, False or a mapping of settings, not {cache!r}.")
-    known = {"scope": "cache_scope", "max_bytes": "cache_max_bytes", "ttl": "cache_ttl"}
-    for name in cache:
-        if name not in known:
-            raise UsageError(f"cache has no setting {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
-    return {"cache": True, **{known[name]: value for name, value in cache.items()}}
-
-
-def _record(stored: Stored) -> Record:
-    """A call as it is listed; one whose events make no sense is listed as such, and hides no other."""
-    why = stored.damaged
-    if why is None:
-        try:
-            return read(stored.id, stored.events)
-        except StoreUnavailable as nonsense:
-            why = nonsense.message
-    error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
-    return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
-
-
-def _as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:
-    if isinstance(given, ToolCall):
-        return given
-    try:
-        return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
-    except TypeError as error:
-        raise UsageError(f"{given!r} is not a call: {error}. Use ToolCall(tool, arguments, ...).") from None
-
-
-def _info(tool: Tool) -> ToolInfo:
-    options = tool.options
-    return ToolInfo(
-        name=tool.name,
-        description=tool.description,
-        input_schema=dict(tool.input_schema),
-        version=options.version,
-        tags=sorted(options.tags),
-        is_async=tool.is_async,
-        isolation=options.isolation,
-        timeout=options.timeout,
-        read_only=options.read_only,
-        idempotent=options.idempotent,
-    )

@@ -112,7 +112,13 @@ class LocalEngine:
     # Accepting.
 
     def accept(
-        self, request: ToolCall, *, caller: str = "", prefer_sync: bool = False, direct: bool = False
+        self,
+        request: ToolCall,
+        *,
+        caller: str = "",
+        scopes: frozenset[str] = frozenset(),
+        prefer_sync: bool = False,
+        direct: bool = False,
     ) -> LiveCall:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
 
@@ -129,6 +135,8 @@ class LocalEngine:
             submitted_at=self.clock.monotonic(),
             idempotency_key=minted,
         )
+        if scopes:
+            call.scopes = scopes
         if prefer_sync:
             call.prefer_sync = True
         call.direct = direct

@@ -147,6 +147,7 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
 def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored) -> str:
     """Decide by what the journal says; the answer is the report's field."""
     started = call.state in (State.RUNNING, State.STREAMING)
+    call.tool = engine.registry.get(call.tool_name)  # figures and the hub name it, however the call goes on
     deaths = _deaths(call) if stored.taken_from is not None else 0
     if stored.taken_from is not None:
         engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
@@ -154,7 +155,7 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
         text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
         _fail(engine, call, "outcome_unknown", text)
         return "unknown"
-    tool = engine.registry.get(call.tool_name)
+    tool = call.tool
     if tool is None:
         return _without_tool(engine, call, record, stored, started=started)
     options = tool.options

@@ -150,9 +150,10 @@ class Journal:
             call.owned,
             request.priority,
             call.cache_use,
+            call.tally,
         )
         if call.ended_at is not None:  # said once: a late result must not name or count it again
-            call.kept, call.cache_use = (), None
+            call.kept, call.cache_use, call.tally = (), None, None
         call.inflight = (change, thens)
         self._append(change, self._appended)
 

@@ -13,7 +13,7 @@ from clicket.kernel import State
 
 if TYPE_CHECKING:
     from clicket.model import Event, Stage, ToolCall, ToolError, ToolResult
-    from clicket.ports import Append, CacheUse, Timer
+    from clicket.ports import Append, CacheUse, Tally, Timer
     from clicket.tools import Tool
 
 __all__ = ["LiveCall", "Then"]
@@ -46,6 +46,7 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     owned: bool = True
     """False: the next commit gives the call away."""
     cache_use: CacheUse | None = None
+    tally: Tally | None = None
 
     # What the stages work with.
     tool: Tool | None = None
@@ -57,6 +58,10 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """The slot that says, to all processes, that this call runs for all its equals."""
     cached: bool = False
     verdict: str = "allow"
+    scopes: frozenset[str] = frozenset()
+    """What its caller may do; a policy may ask."""
+    trial: str | None = None
+    """The slot that says, to all processes, that this call tries a tool that had failed."""
     stages: list[tuple[str, Stage]] = []
     """The stages that ended and are on record."""
     stage_at: float = 0.0

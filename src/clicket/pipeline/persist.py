@@ -14,9 +14,14 @@ from msgspec import to_builtins
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Stage
-from clicket.ports import CacheUse
+from clicket.model.figures import bucket_of
+from clicket.ports import CacheUse, Tally, Weight
 
-__all__ = ["Persist"]
+__all__ = ["Persist", "tally_of"]
+
+_CAUSE = 300
+_TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
+_RAN = frozenset({"attempt", "idle"})  # a deadline is the caller's haste, not the tool's failure
 
 
 class Persist:
@@ -39,6 +44,7 @@ class Persist:
         at = self._journal.stamp(call)
         self._journal.record_stages(call, at, call.work)
         self._journal.advance(call, call.outcome, data, at)
+        call.tally = tally_of(call, at)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""
@@ -47,6 +53,29 @@ class Persist:
             last = {**last, "step": step, "percentage": 100, "estimated_time_remaining": 0}
         if last is not call.progress_kept:
             self._journal.record(call, "progress", last)
+
+
+def tally_of(call: LiveCall, at: float) -> Tally:
+    """What the ending says to the figures and the hub. The run time is the execute stage's, as the journal has it."""
+    error = call.error
+    seconds = None
+    if not call.cached:
+        for name, stage in call.stages:
+            if name == "execute":
+                seconds = stage.duration
+    code = "" if error is None or call.outcome is State.COMPLETED else error.code
+    cause = error.message[:_CAUSE] if error is not None and code else ""
+    bucket = None if seconds is None else bucket_of(seconds)
+    name = call.request.tool if call.tool is not None else ""
+    return Tally(name, call.outcome._value_, code, bucket, seconds or 0.0, _weight(call, code), at, cause)
+
+
+def _weight(call: LiveCall, code: str) -> Weight:
+    if call.outcome is State.COMPLETED:
+        return "served" if call.cached else "completed"
+    if call.outcome is State.TIMEOUT:
+        return "failed" if call.metadata.get("phase") in _RAN else "none"
+    return "failed" if code in _TOOL_FAILED else "none"
 
 
 def _outcome(call: LiveCall) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
+from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight
 from clicket.ports.store import (
     Append,
     CacheItem,
@@ -26,6 +27,7 @@ from clicket.ports.store import (
 
 __all__ = [
     "Append",
+    "Audited",
     "CacheItem",
     "CacheStats",
     "CacheUse",
@@ -38,15 +40,20 @@ __all__ = [
     "Hear",
     "Keep",
     "Owner",
+    "Paper",
     "Presence",
     "Query",
+    "Records",
     "Stale",
+    "Standing",
     "Store",
     "Stored",
     "Sweep",
     "SystemClock",
+    "Tally",
     "Timer",
     "Unstorable",
+    "Weight",
     "elapsed",
     "mark",
     "sleep",

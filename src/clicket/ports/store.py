@@ -18,6 +18,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.ports.records import Records, Tally
 
 __all__ = [
     "Append",
@@ -115,13 +116,16 @@ class Append(msgspec.Struct, gc=False):
     priority: int = 0
     cache: CacheUse | None = None
     """Written in the same transaction as the outcome."""
+    tally: Tally | None = None
+    """What the ending adds to figures and standings; in the same transaction, too."""
 
 
 Done = Callable[[Append, ClicketError | None], None]
 Found = Callable[[CacheItem | None, ClicketError | None], None]
 Hear = Callable[[str, int], None]
 """`hear(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
-"slot" became free, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's own making."""
+"slot" became free, a "standing" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's
+own making."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +173,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     caller: str | None = None
     id_prefix: str | None = None
+    waiting_for: str | None = None
+    """Only calls that wait for this; `approval` is all there is."""
     active: bool = False
     limit: int = 100
     before: int | None = None
@@ -184,6 +190,8 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Of events and artifacts together."""
     thread_calls: int | None = None
     thread_bytes: int | None = None
+    standings_since: float | None = None
+    """Standings that were not touched since this time go; they count neither as calls nor as bytes."""
 
 
 class Sweep(msgspec.Struct, kw_only=True):
@@ -205,8 +213,8 @@ class CacheStats(msgspec.Struct, kw_only=True):
     evictions: int = 0
 
 
-class Store(Protocol):
-    """One place for calls, their events, their artifacts and cached results."""
+class Store(Records, Protocol):
+    """One place for calls, their events, their artifacts, cached results, and what is kept beside them."""
 
     url: str
     durability: str

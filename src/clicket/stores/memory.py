@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +12,10 @@ import msgspec
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
+    Audited,
     CacheStats,
     Done,
     Duplicate,
@@ -20,13 +23,16 @@ from clicket.ports import (
     Hear,
     Keep,
     Owner,
+    Paper,
     Presence,
     Query,
     Stale,
+    Standing,
     Stored,
     Sweep,
 )
 from clicket.stores.memory_cache import MemoryCache
+from clicket.stores.memory_records import MemoryRecords
 
 __all__ = ["MemoryStore"]
 
@@ -50,6 +56,7 @@ class _Call(msgspec.Struct, eq=False, gc=False):
     owned: bool = True
     asked: bool = False
     priority: int = 0
+    waiting_for: str | None = None
 
     @property
     def weight(self) -> int:
@@ -71,6 +78,7 @@ class MemoryStore:
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
         self._cache = MemoryCache()
+        self._records = MemoryRecords(time.time)
         self._owner: Owner | None = None
 
     async def open(self, owner: Owner) -> None:
@@ -100,6 +108,7 @@ class MemoryStore:
         change.key = key = next(self._keys)
         row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
         call = self._calls[key] = _Call(*row, change.state, change.created_at, None, list(change.events))
+        call.waiting_for = change.waiting_for
         if not change.owned:
             call.owned, call.priority = False, change.priority
         found.append(call)
@@ -117,6 +126,7 @@ class MemoryStore:
             call.asked = call.asked or change.request
         else:
             call.state = change.state
+            call.waiting_for = change.waiting_for
             call.asked = False
             if not change.owned:
                 call.owned = False
@@ -127,6 +137,8 @@ class MemoryStore:
     def _close_off(self, call: _Call, change: Append) -> None:
         if change.cache is not None and call.ended_at is None:
             self._cache.use(change.cache, change.ended_at or 0.0)
+        if call.ended_at is None:
+            self._records.count(change)
         call.ended_at = change.ended_at
         for name, size in change.artifacts:
             if all(known != name for known, _ in call.artifacts):
@@ -181,6 +193,7 @@ class MemoryStore:
                 and (query.caller is None or call.caller == query.caller)
                 and (query.since is None or call.created_at >= query.since)
                 and (query.id_prefix is None or call.id.startswith(query.id_prefix))
+                and (query.waiting_for is None or (call.waiting_for == query.waiting_for and call.ended_at is None))
                 and not (query.active and call.ended_at is not None)
             ):
                 found.append(_stored(call))
@@ -261,6 +274,8 @@ class MemoryStore:
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         self._check_open()
+        if keep.standings_since is not None and not dry:
+            self._records.forget_standings(keep.standings_since)
         swept = Sweep()
         for call in list(itertools.islice(self._over(keep), None if dry else limit)):
             swept.calls += 1
@@ -290,6 +305,44 @@ class MemoryStore:
                 threads[call.thread] -= 1
                 weights[call.thread] -= call.weight
                 yield call
+
+    # What is kept beside calls.
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        self._check_open()
+        return self._records.standings(caller, thread)
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        self._check_open()
+        return self._records.put_standing(caller, thread, standing, expect)
+
+    async def figures(self, caller: str | None = None) -> list[Figure]:
+        self._check_open()
+        return self._records.figures(caller)
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        self._check_open()
+        return self._records.paper(kind, key)
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        self._check_open()
+        return self._records.put_paper(kind, key, body, expect)
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        self._check_open()
+        return self._records.delete_paper(kind, key)
+
+    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+        self._check_open()
+        return self._records.papers(kind, after, limit)
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        self._check_open()
+        self._records.audit(bodies)
+
+    async def audited(self, *, before: int | None = None, limit: int = 100) -> list[Audited]:
+        self._check_open()
+        return self._records.audited(before, limit)
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + _CALL_SIZE * len(self._calls)

@@ -1,0 +1,62 @@
+"""What ended calls amount to: counts and run times in buckets, which any number of processes can add up.
+
+Sixteen buckets for each doubling, and 0.01 s · 2ⁿ is always a bound: a quantile is off by at most 2.2 %, and Prometheus' buckets
+are exact sums of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil, log2
+
+import msgspec
+
+__all__ = ["BASE", "PER_DOUBLING", "Figure", "bucket_of", "bucket_top", "quantile"]
+
+BASE = 0.01
+PER_DOUBLING = 16
+_LEAST = 1e-9
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one caller and one tool that ended alike, and took about as long."""
+
+    caller: str
+    tool: str
+    """Empty for calls of tools that were not registered: their names are the callers' inventions, and without end."""
+    outcome: str
+    """The terminal state."""
+    error: str
+    """The error's code, or empty."""
+    bucket: int | None
+    """None: the tool's code never ran, or the result came from the cache; such calls have no run time."""
+    count: int
+    seconds: float
+    least: float
+    most: float
+
+
+def bucket_of(seconds: float) -> int:
+    """The number of the bucket whose upper bound is the first that is not below."""
+    return ceil(round(log2(max(seconds, _LEAST) / BASE) * PER_DOUBLING, 9))
+
+
+def bucket_top(bucket: int) -> float:
+    """The upper bound of a bucket; it belongs to the bucket."""
+    return float(BASE * 2.0 ** (bucket / PER_DOUBLING))
+
+
+def quantile(figures: Iterable[Figure], share: float) -> float | None:
+    """The run time that `share` of the timed calls do not exceed; None without any."""
+    timed = sorted((f for f in figures if f.bucket is not None), key=lambda f: f.bucket or 0)
+    total = sum(f.count for f in timed)
+    if not total:
+        return None
+    rank, seen = share * (total - 1) + 1, 0
+    least, most = min(f.least for f in timed), max(f.most for f in timed)
+    for figure in timed:
+        seen += figure.count
+        if seen >= rank - 1e-9:
+            middle = bucket_top(figure.bucket or 0) * float(2.0 ** (-0.5 / PER_DOUBLING))
+            return min(max(middle, least), most)
+    return most

@@ -1,0 +1,96 @@
+"""How the runtime shows itself: its tools, its cache, calls as they are listed, and the settings that its keywords mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clicket.engine import LocalEngine
+from clicket.errors import StoreUnavailable, UsageError, did_you_mean
+from clicket.kernel import State
+from clicket.model import Record, ToolCall, ToolError, read
+from clicket.ports import CacheStats, Stored
+from clicket.tools import Tool
+
+__all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "info", "record_of"]
+
+
+class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered tool as it is listed."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    version: str
+    tags: list[str]
+    is_async: bool
+    isolation: str
+    timeout: float | None
+    read_only: bool
+    idempotent: bool
+
+
+class Cache:
+    """The cached results of a runtime's store, shared by all processes over it."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    async def stats(self) -> CacheStats:
+        return await self._engine.store.cache_stats()
+
+    async def clear(self, tag: str | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
+        return await self._engine.store.cache_clear(tag)
+
+
+def cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
+    """`cache=False` turns it off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` sets it."""
+    if cache is None or isinstance(cache, bool):
+        return {"cache": cache}
+    if not isinstance(cache, Mapping):
+        raise UsageError(f"cache must be True, False or a mapping of settings, not {cache!r}.")
+    known = {"scope": "cache_scope", "max_bytes": "cache_max_bytes", "ttl": "cache_ttl"}
+    for name in cache:
+        if name not in known:
+            raise UsageError(f"cache has no setting {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+    return {"cache": True, **{known[name]: value for name, value in cache.items()}}
+
+
+def record_of(stored: Stored) -> Record:
+    """A call as it is listed; one whose events make no sense is listed as such, and hides no other."""
+    why = stored.damaged
+    if why is None:
+        try:
+            return read(stored.id, stored.events)
+        except StoreUnavailable as nonsense:
+            why = nonsense.message
+    error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
+    return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
+
+
+def as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:
+    if isinstance(given, ToolCall):
+        return given
+    try:
+        return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
+    except TypeError as error:
+        raise UsageError(f"{given!r} is not a call: {error}. Use ToolCall(tool, arguments, ...).") from None
+
+
+def info(tool: Tool) -> ToolInfo:
+    options = tool.options
+    return ToolInfo(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.input_schema),
+        version=options.version,
+        tags=sorted(options.tags),
+        is_async=tool.is_async,
+        isolation=options.isolation,
+        timeout=options.timeout,
+        read_only=options.read_only,
+        idempotent=options.idempotent,
+    )

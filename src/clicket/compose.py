@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from clicket.engine import LocalEngine
 from clicket.errors import UsageError, did_you_mean
+from clicket.hub import Webhook
 from clicket.pipeline import Policy
 from clicket.ports import Clock, Store, SystemClock
 from clicket.settings import Settings
@@ -83,7 +84,7 @@ async def compose(
     registry = tools if isinstance(tools, Registry) else Registry(tools)
     store = store or open_store(settings)
     await store.open(this_process(settings.lease))
-    return LocalEngine(
+    engine = LocalEngine(
         registry,
         store,
         policy or Policy(),
@@ -93,3 +94,8 @@ async def compose(
         chance or random.Random(),  # jitter, not secrets
         gives_away=settings.engine == "workers",
     )
+    if settings.hub_webhook is not None:
+        webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.spawn)
+        engine.hub.listeners.append(webhook)
+        engine.on_close.append(webhook.close)
+    return engine

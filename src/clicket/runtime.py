@@ -17,6 +17,7 @@ from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close
 from clicket.engine.approvals import decide
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
 from clicket.errors import ClicketError, UsageError
+from clicket.hub import ThreadHub
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold, read
@@ -152,7 +153,7 @@ class Runtime:
         request = checked(request)
         engine = self._opened
         if request.id is None:
-            call = self._take(request, direct=True)
+            call = await self._take(request, direct=True)
         else:
             known = await self._accept(request, direct=True)
             if not isinstance(known, LiveCall):
@@ -233,12 +234,21 @@ class Runtime:
                 if live.events:
                     same_or_conflict(request, live.events[0], max_size=self.settings.max_arguments_size)
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
-        return self._take(request, direct=direct)
+        return await self._take(request, direct=direct)
 
-    def _take(self, request: ToolCall, *, direct: bool) -> LiveCall:
-        return self._opened.accept(
-            request, caller=self._caller or "", scopes=self._scopes, prefer_sync=self._prefer_sync, direct=direct
-        )
+    async def _take(self, request: ToolCall, *, direct: bool) -> LiveCall:
+        """Hand a call to the engine, once the hub knows enough to judge it. Nothing waits in between."""
+        engine, caller, trial = self._opened, self._caller or "", None
+        if engine.hub.needs_look(request.tool, request.thread, caller):
+            trial = await engine.hub.look(request.tool, request.thread, caller)
+        try:
+            return engine.accept(
+                request, caller=caller, scopes=self._scopes, prefer_sync=self._prefer_sync, direct=direct, trial=trial
+            )
+        except BaseException:
+            if trial is not None:
+                engine.slots.give(trial)
+            raise
 
     async def _known(self, request: ToolCall) -> CallHandle:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
@@ -333,6 +343,10 @@ class Runtime:
             items=[record_of(stored) for stored in found[:limit]],
             cursor=str(found[limit - 1].key) if more else None,
         )
+
+    def hub(self, thread: str = "default") -> ThreadHub:
+        """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`."""
+        return ThreadHub(self._opened.hub, thread, self._caller or "")
 
     @property
     def cache(self) -> Cache:

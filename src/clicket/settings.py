@@ -55,6 +55,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_max_bytes: int = 64 * 1024 * 1024
     cache_ttl: dict[str, float] = {}
     store_timeout: float = 5.0
+    standings_retention: float = 7 * 24 * 3600.0
+    """Seconds after which a thread's tool states are forgotten, counted from their last change."""
+    hub_webhook: str | None = None
+    hub_webhook_secret: str | None = None
     origins: dict[str, str] = {}
     """Where each value that is not a default came from; filled by `load`."""
 

@@ -18,13 +18,13 @@ from clicket.engine.caching import CacheOptions, Caching
 from clicket.engine.conduct import Conductor, refusal_of
 from clicket.engine.handover import close_started, give_away
 from clicket.engine.limits import Limits, Plans
-from clicket.engine.outside import request
-from clicket.engine.results import result_from
 from clicket.engine.room import Room
+from clicket.engine.settling import Settling
 from clicket.engine.sharing import Pump, SharedSlots
-from clicket.errors import ClicketError, StoreUnavailable, UsageError
+from clicket.errors import ClicketError, UsageError
 from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner
-from clicket.journal import Fenced, Journal, LiveCall
+from clicket.hub import Hub
+from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
 from clicket.model.codec import as_text, clean
@@ -65,6 +65,10 @@ class LocalEngine:
         self.broken: set[int] = set()  # keys of calls that could not be taken up; nobody else could, either
         self.closing = False
         self.closed = False
+        settling = Settling(self)
+        self.accepted, self.settled = settling.accepted, settling.settled
+        self.answer, self.dismiss = settling.answer, settling.dismiss
+        self._returned = settling.returned
         self.journal = Journal(store, clock, self.spawn)
         self.journal.on_request = self._requested
         self.journal.on_unsaved = self.answer
@@ -78,15 +82,16 @@ class LocalEngine:
         )
         self.runner = Runner(
             self.journal, self.workers, self.processes,
-            chance=chance, grace=limits.cancel_grace, abandon=self._abandon, returned=self._returned, spawn=self.spawn,
+            chance=chance, grace=limits.cancel_grace, abandon=settling.abandon, returned=settling.returned, spawn=self.spawn,
         )  # fmt: skip
         self.slots = SharedSlots(store, clock, self.spawn)
+        self.hub = Hub(registry, store, clock, self.slots, self.spawn)
         self.caching = Caching(
             store, clock, self.slots, caching, serve=self._serve, run=self._go, keep=self.stand, spawn=self.spawn
         )
         self.pipeline = Pipeline(
             (
-                Find(registry),
+                Find(registry, self.hub.check),
                 Authorize(policy),
                 Validate(max_size=limits.max_arguments_size),
                 Execute(self.runner),
@@ -104,6 +109,7 @@ class LocalEngine:
         self.shares = store.durability != "none"
         store.hear = self._heard
         self.tasks: set[asyncio.Task[Any]] = set()
+        self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._loop = asyncio.get_running_loop()
         self.room = Room(self)
         self.release = self.room.release
@@ -119,6 +125,7 @@ class LocalEngine:
         scopes: frozenset[str] = frozenset(),
         prefer_sync: bool = False,
         direct: bool = False,
+        trial: str | None = None,
     ) -> LiveCall:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
 
@@ -137,6 +144,8 @@ class LocalEngine:
         )
         if scopes:
             call.scopes = scopes
+        if trial is not None:
+            call.trial = trial
         if prefer_sync:
             call.prefer_sync = True
         call.direct = direct
@@ -236,6 +245,8 @@ class LocalEngine:
         heard = self.followers if kind == "any" else (key,)
         for follower in [each for heard_key in heard for each in self.followers.get(heard_key, ())]:
             follower.set()
+        if kind in ("standing", "any"):
+            self.hub.heard()
         if kind in ("work", "any"):
             self.pump.nudge()
         if kind in ("slot", "any"):
@@ -293,88 +304,6 @@ class LocalEngine:
                 self.pipeline.finish(call, self.settled)
         elif not call.detached:  # the call was abandoned, and its body is back
             self._returned(call, call.late)
-
-    def accepted(self, call: LiveCall, error: ClicketError | None) -> None:
-        """The first commit of a call is through, or refused: then the call does not exist."""
-        if error is not None:
-            call.refused = error
-            self.dismiss(call, error)
-            self.forget(call)
-            call.settling = True
-            self.limiter.leave(call)
-            self.release(call)
-            self.answer(call, error)
-        if call.accepted is not None:
-            fulfil(call.accepted, None, error)
-
-    def settled(self, call: LiveCall, error: ClicketError | None) -> None:
-        """The outcome is durable: tell those who wait, free the slot."""
-        if isinstance(error, Fenced):
-            self.superseded.discard(call)
-            self.forget(call)
-            self.dismiss(call, error)
-            self.spawn(self._report_fenced(call, error))
-        elif error is not None:
-            self.accepted(call, error)
-            return
-        else:
-            call.settled = True
-            call.result = result_from(call)
-            if call.accepted is not None:
-                fulfil(call.accepted)
-            self.forget(call)
-            self.answer(call, None)
-        if call.sink is not None and call.sink.spool is not None:
-            call.sink.spool.close()
-        if call.abandoned:
-            self.lingering.add(call)
-        else:
-            self.release(call)
-
-    def dismiss(self, call: LiveCall, error: ClicketError) -> None:
-        """Nothing more will be heard of the call here: those who follow its events are told why."""
-        call.gone = error
-        watchers, call.watchers = call.watchers, []
-        for watcher in watchers:
-            fulfil(watcher)
-
-    def answer(self, call: LiveCall, error: ClicketError | None) -> None:
-        waiters, call.waiters = call.waiters, []
-        for waiter in waiters:
-            fulfil(waiter, call.result, error)
-
-    def _abandon(self, call: LiveCall) -> None:
-        """The body did not stop in its grace: the call ends without it, the slot stays with it."""
-        if not call.settling and call.stopping is not None:
-            call.abandoned = True
-            if call.stopping == "shutdown" and self.shares:
-                close_started(self, call)
-            else:
-                self.pipeline.stop(call, call.stopping, self.settled, execute=True)
-            if call.gate is not None:
-                fulfil(call.gate)  # the caller goes on, and lets the body go
-
-    def _returned(self, call: LiveCall, late: tuple[Any, BaseException | None] | None) -> None:
-        """An abandoned body came back after all: with a value or an error, or (None) because it was cancelled at last."""
-        self.lingering.discard(call)
-        call.abandoned = False
-        self.release(call)
-        if late is not None and not self.closed:
-            self.pipeline.keep_late(call, late)
-            self.journal.commit(call)
-
-    async def _report_fenced(self, call: LiveCall, error: Fenced) -> None:
-        """Another owner took the call: what we know is kept as a late result, and our callers look for the other's outcome."""
-        said: list[Event] = error.details.get("events", [])
-        outcome = next((e for e in said if e.is_terminal), None)
-        try:
-            found = await self.store.load(call.id, call.thread, call.caller)
-            if outcome is not None and found and found[0].damaged is None:
-                await request(self, found[0], "late_result", dict(outcome.data))
-        except StoreUnavailable as unavailable:
-            logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
-        finally:
-            self.answer(call, error)
 
     # Stopping.
 
@@ -436,6 +365,9 @@ class LocalEngine:
     def forget(self, call: LiveCall) -> None:
         if call.cache_key is not None:
             self.caching.left(call)
+        if call.trial is not None:
+            self.slots.give(call.trial)
+            call.trial = None
         if call.deadline_timer is not None:
             call.deadline_timer.cancel()
         if call.queue_timer is not None:

@@ -273,7 +273,7 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
     """The tool of today must still take the arguments of then."""
     find, _, validate = engine.pipeline.stages[:3]
     try:
-        find(call)
+        find.registered(call)  # type: ignore[attr-defined]  # the first stage is `Find`
         validate(call)
     except Exception as error:
         text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"

@@ -36,6 +36,11 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
                 await closing()
             except Exception:
                 logger.exception("tool %s could not be closed", tool.name)
+    for each in engine.on_close:
+        try:
+            await each()
+        except Exception:
+            logger.exception("a part of the runtime could not be closed")
     await engine.processes.close()
     engine.runner.clocks.close()
     engine.workers.close(patience=0.2)

@@ -47,6 +47,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """False: the next commit gives the call away."""
     cache_use: CacheUse | None = None
     tally: Tally | None = None
+    """What the next commit adds to the store's figures; said once."""
+    ending: Tally | None = None
 
     # What the stages work with.
     tool: Tool | None = None

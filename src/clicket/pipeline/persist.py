@@ -44,7 +44,7 @@ class Persist:
         at = self._journal.stamp(call)
         self._journal.record_stages(call, at, call.work)
         self._journal.advance(call, call.outcome, data, at)
-        call.tally = tally_of(call, at)
+        call.tally = call.ending = tally_of(call, at)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""

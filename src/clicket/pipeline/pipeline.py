@@ -26,6 +26,8 @@ from clicket.ports import Clock, mark
 __all__ = ["Pipeline"]
 
 _ADMISSION = 3
+_TOLD = ("problems", "status", "reason", "missing", "suggested")
+"""What a refusal tells beside its message."""
 
 
 class Pipeline:
@@ -174,5 +176,5 @@ def refusal(error: Exception) -> ToolError:
     """Why a call was not admitted. A stage that breaks refuses, too: what it could not judge must not run."""
     if not isinstance(error, ClicketError):
         return describe(error, retryable=False)
-    details = {"problems": error.details["problems"]} if "problems" in error.details else {}
+    details = {name: error.details[name] for name in _TOLD if name in error.details}
     return ToolError(code=error.code, message=error.message, type=type(error).__name__, details=details)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
-from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight
+from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight, moved
 from clicket.ports.store import (
     Append,
     CacheItem,
@@ -56,5 +56,6 @@ __all__ = [
     "Weight",
     "elapsed",
     "mark",
+    "moved",
     "sleep",
 ]

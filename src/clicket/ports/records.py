@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.model.figures import Figure
 
-__all__ = ["Audited", "Paper", "Records", "Standing", "Tally", "Weight"]
+__all__ = ["Audited", "Paper", "Records", "Standing", "Tally", "Weight", "moved"]
 
 Weight = Literal["completed", "served", "failed", "none"]
 """What an ending says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
@@ -54,6 +54,25 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Grows with every write, tallies included."""
 
 
+def moved(standing: Standing | None, tally: Tally) -> Standing:
+    """A standing after a tally that is not `none`: what every store does, each in its own language."""
+    old = standing or Standing(tool=tally.tool)
+    failed, first = tally.weight == "failed", old.first_success_at
+    in_a_row = old.consecutive_failures + 1 if failed else 0 if tally.weight == "completed" else old.consecutive_failures
+    return msgspec.structs.replace(
+        old,
+        completions=old.completions + (not failed),
+        failures=old.failures + failed,
+        consecutive_failures=in_a_row,
+        first_success_at=first if failed or first is not None else tally.at,
+        last_success_at=old.last_success_at if failed else tally.at,
+        last_failure_at=tally.at if failed else old.last_failure_at,
+        last_error=tally.cause if failed else old.last_error,
+        updated_at=tally.at,
+        version=old.version + 1,
+    )
+
+
 class Paper(msgspec.Struct, frozen=True, kw_only=True):
     """A small document: an API key, a thread's memory. `kind` and `key` name it."""
 
@@ -86,6 +105,10 @@ class Records(Protocol):
 
     async def standings(self, caller: str, thread: str) -> list[Standing]:
         """Every tool of which the thread has something on record."""
+        ...
+
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        """At once where nothing needs waiting; None: ask `standings`."""
         ...
 
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:

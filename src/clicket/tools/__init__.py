@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
+from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionTool
 from clicket.tools.options import Isolation, Options, Recovery, make_options
@@ -12,6 +13,7 @@ from clicket.tools.registry import Registry, as_tool
 __all__ = [
     "STREAMED",
     "FunctionTool",
+    "Group",
     "Isolation",
     "NativeTool",
     "Options",
@@ -25,5 +27,6 @@ __all__ = [
     "ToolContext",
     "as_tool",
     "make_options",
+    "names_of",
     "tool",
 ]

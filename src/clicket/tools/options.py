@@ -9,13 +9,13 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
+from clicket.tools.depends import Group, make_groups
 
 __all__ = ["Isolation", "Options", "Recovery", "make_options"]
 
 Isolation = Literal["auto", "inline", "thread", "process"]
 Recovery = Literal["auto", "rerun", "fail", "ask"]
 CacheScope = Literal["caller", "thread"]
-DependsOn = str | Sequence[str] | Mapping[str, Sequence[str]] | None
 
 _ISOLATIONS = get_args(Isolation)
 _RECOVERIES = get_args(Recovery)
@@ -38,7 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cache_scope: CacheScope | None = None
     real_time: bool = False
     time_window: float | None = None
-    depends_on: Any = None
+    depends_on: tuple[Group, ...] = ()
     failure_threshold: int = 3
     cooldown: float = 300.0
     permissions: frozenset[str] = frozenset()
@@ -80,10 +80,9 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
     for key in ("permissions", "sensitive", "tags"):
         if key in values:
             values[key] = _names(where, key, values[key])
-    if "retry_on" in values:
-        values["retry_on"] = _exceptions(where, values["retry_on"])
-    if "version" in values:
-        values["version"] = str(values["version"])
+    for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text)):
+        if key in values:
+            values[key] = made(where, values[key])
     return Options(**values)
 
 
@@ -103,6 +102,10 @@ def _names(where: str, key: str, value: Any) -> frozenset[str]:
     if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(n, str) for n in names):
         raise UsageError(f"{where}: {key} must be a name or a list of names, not {value!r}.")
     return frozenset(cast("Sequence[str]", names))
+
+
+def _text(where: str, value: Any) -> str:
+    return str(value)
 
 
 def _exceptions(where: str, value: Any) -> tuple[type[BaseException], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
 from clicket.tools.check import Check, compile_schema
+from clicket.tools.depends import find_cycle, names_of
 from clicket.tools.function import class_tool, tool
 from clicket.tools.native import NativeTool, SessionTool
 from clicket.tools.protocol import Tool
@@ -28,8 +29,19 @@ class Registry:
         known = self._tools.get(added.name)
         if known is not None and known[0] is not added:
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
+        self._refuse_cycle(added)
         self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
+
+    def _refuse_cycle(self, added: Tool) -> None:
+        """Judged with every tool, so that it does not matter which one is registered first."""
+        edges = {tool.name: names_of(tool.options.depends_on) for tool in (*self, added)}
+        cycle = find_cycle(added.name, edges)
+        if cycle is not None:
+            raise UsageError(
+                f"tool {added.name!r}: depends_on goes round in a circle ({' -> '.join(cycle)}), so none of them could ever "
+                "be called. Take one of the dependencies out."
+            )
 
     def find(self, name: str) -> tuple[Tool, Check]:
         try:

@@ -1,0 +1,230 @@
+"""Which tools a thread may use now. Judged from what the store has on record, so a restart or a second process changes nothing.
+
+Most calls are judged from memory. The store is asked first when a thread is new here, when what is known of it is old, and
+always when the answer could be no: for tools that depend on others, and for tools that failed lately.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import msgspec
+
+from clicket.errors import ClicketError, ToolUnavailable
+from clicket.hub.judge import ToolView, judge, status_of
+from clicket.journal import LiveCall
+from clicket.kernel import ToolStatus
+from clicket.ports import Clock, Standing, Store, moved
+from clicket.tools import Registry, Tool
+
+__all__ = ["Change", "Hub", "Watcher"]
+
+logger = logging.getLogger("clicket.hub")
+
+_FRESH = 0.25
+"""Seconds for which a thread is known well enough, where other processes may write."""
+_MAX_THREADS = 10_000
+_TRIES = 20
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's status changed in a thread."""
+
+    thread: str
+    caller: str = ""
+    tool: str
+    before: ToolStatus
+    after: ToolStatus
+    reason: str
+    at: float
+
+
+class Slots(Protocol):
+    """One holder at a time among all processes."""
+
+    def take_spare(self, name: str) -> bool: ...
+    async def take(self, name: str, capacity: int) -> bool: ...
+    def give(self, name: str) -> None: ...
+
+
+class Watcher:
+    """Somebody who waits for news. Changes that happen here are told one by one; those of others are found by looking."""
+
+    __slots__ = ("changes", "news", "place")
+
+    def __init__(self, caller: str, thread: str) -> None:
+        self.place = (caller, thread)
+        self.news = asyncio.Event()
+        self.changes: list[Change] = []
+
+
+class _Known(msgspec.Struct, eq=False):
+    standings: dict[str, Standing]
+    at: float
+    epoch: int
+
+
+class Hub:
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        clock: Clock,
+        slots: Slots,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self.registry = registry
+        self.store = store
+        self.clock = clock
+        self.opened_at = clock.now()
+        self.listeners: list[Callable[[Change], object]] = []
+        self.watchers: set[Watcher] = set()
+        self._slots = slots
+        self._spawn = spawn
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._epoch = 0
+        self._alone = store.durability == "none"
+
+    # Before a call is accepted.
+
+    def needs_look(self, name: str, thread: str, caller: str) -> bool:
+        """Must the store be asked before a call of the tool can be judged?"""
+        known = self._known.get((caller, thread))
+        if known is None or known.epoch != self._epoch:
+            return True
+        if not self._alone and self.clock.monotonic() - known.at > _FRESH:
+            return True
+        standing = known.standings.get(name)
+        if standing is not None and (standing.consecutive_failures or standing.status is not None):
+            return True
+        tool = self.registry.get(name)
+        return tool is not None and bool(tool.options.depends_on)
+
+    async def look(self, name: str, thread: str, caller: str) -> str | None:
+        """Learn how the thread stands. Returns the slot of a trial, if the call may be one: whoever gets it gives it back."""
+        known = await self._read(caller, thread)
+        tool = self.registry.get(name)
+        if tool is None or status_of(tool, known.get(name)) is not ToolStatus.FAILED:
+            return None
+        if not self._view(tool, known).available:
+            return None
+        slot = f"trial:{caller}:{thread}:{name}"
+        if self._slots.take_spare(slot) or await self._slots.take(slot, 1):
+            fresh = await self._read(caller, thread)  # somebody else's trial may have ended while we asked
+            if self._view(tool, fresh).available and status_of(tool, fresh.get(name)) is ToolStatus.FAILED:
+                return slot
+            self._slots.give(slot)
+        return None
+
+    def check(self, call: LiveCall, tool: Tool) -> None:
+        """Refuse a call whose tool its thread may not use now. Does not wait: `look` has, where it was needed."""
+        known = self._known.get((call.caller, call.thread))
+        standings = known.standings if known is not None else {}
+        standing = standings.get(tool.name)
+        if not tool.options.depends_on and (
+            standing is None or (not standing.consecutive_failures and standing.status is None)
+        ):
+            return
+        view = self._view(tool, standings)
+        if view.available and (view.status is ToolStatus.AVAILABLE or call.trial is not None):
+            return
+        why = (
+            view.why
+            or f"{tool.name!r} failed before, and another call is trying it just now. Try again when it has ended."
+        )
+        raise ToolUnavailable(
+            why, status=str(view.status), reason=view.reason, missing=view.missing, suggested=view.suggested
+        )
+
+    def _view(self, tool: Tool, standings: dict[str, Standing]) -> ToolView:
+        return judge(tool, self.registry, standings, self.clock.now(), self.opened_at)
+
+    # After a call ended.
+
+    def ended(self, call: LiveCall) -> None:
+        """The outcome is durable, and the store has counted it; what we know follows."""
+        tally = call.ending
+        if tally is None or tally.weight == "none" or not tally.tool:
+            return
+        known = self._known.get((call.caller, call.thread))
+        if known is None:
+            if tally.weight == "failed":
+                self._announce(call.caller, call.thread, tally.tool)
+            return
+        old = known.standings.get(tally.tool)
+        quiet = old is None or (not old.consecutive_failures and old.announced == "available")
+        if tally.weight == "failed" or not quiet:
+            known.standings[tally.tool] = moved(old, tally)
+            self._announce(call.caller, call.thread, tally.tool)
+        elif self.watchers:
+            self._wake()
+
+    def _announce(self, caller: str, thread: str, name: str) -> None:
+        tool = self.registry.get(name)
+        if tool is not None:
+            self._spawn(self._announce_change(caller, thread, tool))
+
+    async def _announce_change(self, caller: str, thread: str, tool: Tool) -> None:
+        """Tell the outside about a new status, once among all processes: who writes down that it was told, tells."""
+        try:
+            for _ in range(_TRIES):
+                standings = await self._read(caller, thread)
+                standing = standings.get(tool.name)
+                status = status_of(tool, standing)
+                if standing is None or standing.announced == status:
+                    break
+                told = msgspec.structs.replace(standing, announced=str(status))
+                if await self.store.put_standing(caller, thread, told, standing.version):
+                    reason = self._view(tool, standings).reason
+                    self.changed(caller, thread, tool.name, ToolStatus(standing.announced), status, reason)
+                    break
+        except ClicketError as error:
+            logger.warning("the status of %s in thread %s could not be told: %s", tool.name, thread, error)
+        self._wake()
+
+    def changed(self, caller: str, thread: str, tool: str, before: ToolStatus, after: ToolStatus, reason: str) -> None:
+        change = Change(
+            thread=thread, caller=caller, tool=tool, before=before, after=after, reason=reason, at=self.clock.now()
+        )
+        logger.info("tool %s in thread %s: %s -> %s: %s", tool, thread, before, after, reason)
+        for watcher in self.watchers:
+            if watcher.place == (caller, thread):
+                watcher.changes.append(change)
+                watcher.news.set()
+        for listener in self.listeners:
+            try:
+                listener(change)
+            except Exception:
+                logger.exception("a listener to the hub failed; nobody else is affected")
+
+    # What is known.
+
+    async def standings(self, caller: str, thread: str) -> dict[str, Standing]:
+        """What the store has now."""
+        return dict(await self._read(caller, thread))
+
+    async def _read(self, caller: str, thread: str) -> dict[str, Standing]:
+        epoch = self._epoch
+        now = getattr(self.store, "standings_now", lambda *_: [])  # TEMPORARY until every store has it
+        found = now(caller, thread)
+        if found is None:
+            found = await self.store.standings(caller, thread)
+        known = _Known({standing.tool: standing for standing in found}, self.clock.monotonic(), epoch)
+        self._known[caller, thread] = known
+        self._known.move_to_end((caller, thread))
+        if len(self._known) > _MAX_THREADS:
+            self._known.popitem(last=False)
+        return known.standings
+
+    def heard(self) -> None:
+        """Another process may have changed a standing: what we know is looked up again when it is needed."""
+        self._epoch += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        for watcher in self.watchers:
+            watcher.news.set()

@@ -1,0 +1,184 @@
+"""May a tool be called in a thread now, and if not, why? A pure answer from what the thread has on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from clicket.kernel import ToolStatus
+from clicket.ports import Standing
+from clicket.tools import Group, Registry, Tool, names_of
+
+__all__ = ["ToolState", "ToolView", "judge", "judge_all", "status_of"]
+
+Standings = Mapping[str, Standing]
+
+
+class ToolState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool stands in a thread. Times are seconds since the epoch."""
+
+    status: ToolStatus
+    reason: str
+    last_updated: float
+    consecutive_failures: int = 0
+    last_success_at: float | None = None
+    last_failure_at: float | None = None
+    should_rebind: bool = False
+    """It failed, its cool-down is over, and one call may try it: offer it to the model again."""
+    completions: int = 0
+    failures: int = 0
+
+
+class ToolView(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as it is offered, or not."""
+
+    name: str
+    available: bool
+    status: ToolStatus
+    reason: str
+    missing: list[str] = []
+    """Tools that have to complete first."""
+    suggested: list[str] = []
+    """Tools that can be called now and bring this one nearer."""
+    depends_on: list[str] = []
+    state: ToolState
+    why: str = ""
+    """A whole sentence for whoever called it all the same."""
+
+    @property
+    def is_root(self) -> bool:
+        return not self.depends_on
+
+
+def status_of(tool: Tool, standing: Standing | None) -> ToolStatus:
+    """Set by hand, or as the failures in a row say. Dependencies do not count: they are about the thread, not the tool."""
+    if standing is None:
+        return ToolStatus.AVAILABLE
+    if standing.status is not None:
+        return ToolStatus(standing.status)
+    failed = standing.consecutive_failures >= tool.options.failure_threshold
+    return ToolStatus.FAILED if failed else ToolStatus.AVAILABLE
+
+
+def judge_all(registry: Registry, standings: Standings, now: float, opened_at: float) -> list[ToolView]:
+    return [judge(tool, registry, standings, now, opened_at) for tool in registry]
+
+
+def judge(tool: Tool, registry: Registry, standings: Standings, now: float, opened_at: float) -> ToolView:
+    standing = standings.get(tool.name)
+    status = status_of(tool, standing)
+    groups = tool.options.depends_on
+    missing = _missing(groups, standings)
+    trial = status is ToolStatus.FAILED and standing is not None and _rested(tool, standing, now)
+    available = not missing and (status is ToolStatus.AVAILABLE or trial)
+    suggested = _suggested(missing, registry, standings, now) if missing else []
+    reason = _reason(tool, status, standing, missing, trial=trial)
+    return ToolView(
+        name=tool.name,
+        available=available,
+        status=status,
+        reason=reason,
+        missing=missing,
+        suggested=suggested,
+        depends_on=names_of(groups),
+        state=_state(status, reason, standing, opened_at, trial=trial),
+        why="" if available else _why(tool, status, standing, missing, suggested, now),
+    )
+
+
+def _state(status: ToolStatus, reason: str, standing: Standing | None, opened_at: float, *, trial: bool) -> ToolState:
+    if standing is None:
+        return ToolState(status=status, reason=reason, last_updated=opened_at)
+    return ToolState(
+        status=status,
+        reason=reason,
+        last_updated=standing.updated_at,
+        consecutive_failures=standing.consecutive_failures,
+        last_success_at=standing.last_success_at,
+        last_failure_at=standing.last_failure_at,
+        should_rebind=trial,
+        completions=standing.completions,
+        failures=standing.failures,
+    )
+
+
+def _rested(tool: Tool, standing: Standing, now: float) -> bool:
+    """The cool-down is over. One that was declared failed by hand stays so until a person says otherwise."""
+    last = standing.last_failure_at
+    return standing.status is None and (last is None or now - last >= tool.options.cooldown)
+
+
+def _missing(groups: Iterable[Group], standings: Standings) -> list[str]:
+    missing: list[str] = []
+    for group in groups:
+        if group.kind == "sequence":
+            missing += _rest_of_sequence(group.names, standings)
+            continue
+        undone = [name for name in group.names if not _completed(name, standings)]
+        if group.kind == "all" or len(undone) == len(group.names):
+            missing += undone
+    return list(dict.fromkeys(missing))
+
+
+def _completed(name: str, standings: Standings) -> bool:
+    standing = standings.get(name)
+    return standing is not None and standing.completions > 0
+
+
+def _rest_of_sequence(names: tuple[str, ...], standings: Standings) -> list[str]:
+    """The names that are still to come. Of each tool the first and the last completion are known, which is enough unless a
+    tool ran before its turn, and in its turn, and again after its successor: then it is asked for once more."""
+    at = float("-inf")
+    for number, name in enumerate(names):
+        standing = standings.get(name)
+        times = () if standing is None else (standing.first_success_at, standing.last_success_at)
+        after = next((time for time in times if time is not None and time >= at), None)
+        if after is None:
+            return list(names[number:])
+        at = after
+    return []
+
+
+def _suggested(missing: list[str], registry: Registry, standings: Standings, now: float) -> list[str]:
+    """The way to a tool begins with what can be called now. There are no cycles, so this ends."""
+    found: list[str] = []
+    for name in missing:
+        tool = registry.get(name)
+        if tool is None:
+            continue
+        view = judge(tool, registry, standings, now, 0.0)
+        found += [name] if view.available else view.suggested
+    return list(dict.fromkeys(found))
+
+
+def _reason(tool: Tool, status: ToolStatus, standing: Standing | None, missing: list[str], *, trial: bool) -> str:
+    if status is ToolStatus.FAILED and standing is not None and standing.status is None:
+        cause = f"; the last one: {standing.last_error}" if standing.last_error else ""
+        tried = "; one call may try it now" if trial else ""
+        return f"{standing.consecutive_failures} failures in a row{cause}{tried}"
+    if status is not ToolStatus.AVAILABLE:
+        return (standing.reason if standing is not None else "") or "set by hand"
+    if missing:
+        return f"waits for {', '.join(missing)}"
+    if standing is not None and standing.consecutive_failures:
+        return f"the last run failed: {standing.last_error}" if standing.last_error else "the last run failed"
+    if standing is not None and standing.reason and standing.updated_at >= (standing.last_success_at or 0.0):
+        return standing.reason
+    if standing is not None and standing.completions:
+        return "the last run completed"
+    return "dependencies are met" if tool.options.depends_on else "not used in this thread yet"
+
+
+def _why(
+    tool: Tool, status: ToolStatus, standing: Standing | None, missing: list[str], suggested: list[str], now: float
+) -> str:
+    if status is not ToolStatus.AVAILABLE:
+        reason, wait = _reason(tool, status, standing, [], trial=False), ""
+        if status is ToolStatus.FAILED and standing is not None and standing.status is None:
+            left = tool.options.cooldown - (now - (standing.last_failure_at or now))
+            wait = f" One call may try it in {max(left, 0.0):.0f} s."
+        return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or let somebody reset it."
+    first = f" Call {' or '.join(map(repr, suggested))} first." if suggested else ""
+    wanted, undone = "; ".join(map(str, tool.options.depends_on)), ", ".join(missing)
+    return f"{tool.name!r} waits for {wanted}: {undone} has not completed in this thread.{first}"

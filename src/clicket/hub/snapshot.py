@@ -1,0 +1,113 @@
+"""A thread's standings as JSON, in the words of the design documents. What does not load is a warning, never an exception."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from clicket.hub.judge import ToolView
+from clicket.kernel import ToolStatus
+from clicket.ports import Standing
+from clicket.tools import Registry
+
+__all__ = ["dump", "iso", "load"]
+
+
+class _State(msgspec.Struct, rename="camel", kw_only=True):
+    tool_name: str
+    status: ToolStatus = ToolStatus.AVAILABLE
+    reason: str | None = None
+    last_updated: str | None = None
+    consecutive_failures: int = 0
+    last_success_time: str | None = None
+    last_failure_time: str | None = None
+    first_success_time: str | None = None
+    should_rebind: bool | None = None
+    execution_count: int = 0
+    success_count: int = 0
+    failure_count: int = 0
+    last_error: str | None = None
+    set_by_hand: bool | None = None
+
+
+class _Snapshot(msgspec.Struct, kw_only=True):
+    states: list[_State]
+    config: Any = None
+    timestamp: str | None = None
+
+
+def iso(at: float | None) -> str | None:
+    """Milliseconds are what the documents show; microseconds are what order needs."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _time(text: str | None) -> float | None:
+    return None if text is None else datetime.fromisoformat(text).timestamp()
+
+
+def dump(views: Iterable[ToolView], standings: Mapping[str, Standing], registry: Registry, now: float) -> str:
+    states = []
+    config = {}
+    for view in views:
+        standing = standings.get(view.name) or Standing(tool=view.name)
+        state = _State(
+            tool_name=view.name,
+            status=view.status,
+            reason=view.reason,
+            last_updated=iso(view.state.last_updated),
+            consecutive_failures=standing.consecutive_failures,
+            last_success_time=iso(standing.last_success_at),
+            last_failure_time=iso(standing.last_failure_at),
+            first_success_time=iso(standing.first_success_at),
+            should_rebind=view.state.should_rebind,
+            execution_count=standing.completions + standing.failures,
+            success_count=standing.completions,
+            failure_count=standing.failures,
+            last_error=standing.last_error or None,
+            set_by_hand=standing.status is not None,
+        )
+        states.append(msgspec.to_builtins(state))
+        tool = registry.get(view.name)
+        if tool is not None:
+            options = tool.options
+            config[view.name] = {"failureThreshold": options.failure_threshold, "cooldown": options.cooldown}
+    return json.dumps({"states": states, "config": config, "timestamp": iso(now)}, ensure_ascii=False)
+
+
+def load(text: str | bytes, now: float) -> list[Standing]:
+    """The standings of a snapshot; `ValueError` if it is none. Its configuration is not read: the live one wins."""
+    snapshot = msgspec.json.decode(text, type=_Snapshot)
+    names = [state.tool_name for state in snapshot.states]
+    if len(set(names)) < len(names):
+        raise ValueError("it has a tool twice")
+    return [_standing(state, now) for state in snapshot.states]
+
+
+def _standing(state: _State, now: float) -> Standing:
+    counts = (state.consecutive_failures, state.success_count, state.failure_count, state.execution_count)
+    if min(counts) < 0 or max(counts) >= 1 << 53:
+        raise ValueError(f"{state.tool_name}: a count is below 0 or too big")
+    success, failure = _time(state.last_success_time), _time(state.last_failure_time)
+    # A snapshot of the documents' own making has no counts of successes: one that succeeded ran at least once.
+    completions = max(state.success_count, int(success is not None))
+    by_hand = state.status in (ToolStatus.MAINTENANCE, ToolStatus.UNAVAILABLE)
+    if state.status is ToolStatus.FAILED:
+        by_hand = state.set_by_hand if state.set_by_hand is not None else state.consecutive_failures == 0
+    return Standing(
+        tool=state.tool_name,
+        completions=completions,
+        failures=max(state.failure_count, state.consecutive_failures),
+        consecutive_failures=state.consecutive_failures,
+        first_success_at=_time(state.first_success_time) or success,
+        last_success_at=success,
+        last_failure_at=failure,
+        last_error=(state.last_error or "")[:300],
+        status=str(state.status) if by_hand else None,
+        reason=(state.reason or "")[:1_000] if by_hand else "",
+        announced=str(state.status),
+        updated_at=_time(state.last_updated) or now,
+    )

@@ -1,0 +1,189 @@
+"""The hub as one thread sees it: what may be called, why the rest may not, and a person's hand on it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+
+from clicket.errors import Conflict, ToolNotFound, UsageError, did_you_mean
+from clicket.hub.hub import Change, Hub, Watcher
+from clicket.hub.judge import ToolState, ToolView, judge, judge_all, status_of
+from clicket.hub.prompt import prompt_of, summary_of
+from clicket.hub.snapshot import dump, load
+from clicket.kernel import TOOL_STATUS, ToolStatus
+from clicket.model.codec import clean
+from clicket.ports import Standing
+from clicket.tools import Tool
+
+__all__ = ["ThreadHub"]
+
+logger = logging.getLogger("clicket.hub")
+
+_LOOK_EVERY = 1.0
+_TRIES = 20
+
+Audit = Callable[..., Awaitable[None]]
+
+
+class ThreadHub:
+    """`hub = rt.hub("t1")`; every method asks the store, so all processes see the same."""
+
+    def __init__(self, hub: Hub, thread: str, caller: str, audit: Audit | None = None) -> None:
+        self.thread: str = thread
+        self._hub = hub
+        self._caller = caller
+        self._audit = audit
+
+    # Looking.
+
+    async def tools(self) -> list[ToolView]:
+        """Every registered tool: offered or not, why, and what to call first."""
+        return judge_all(self._hub.registry, await self._standings(), self._hub.clock.now(), self._hub.opened_at)
+
+    async def available(self) -> list[str]:
+        """The names of the tools that a model may be offered now."""
+        return [view.name for view in await self.tools() if view.available]
+
+    async def status(self, name: str) -> ToolState:
+        tool = self._find(name)
+        standings = await self._standings()
+        return judge(tool, self._hub.registry, standings, self._hub.clock.now(), self._hub.opened_at).state
+
+    async def states(self) -> dict[str, ToolState]:
+        """The status of every registered tool."""
+        return {view.name: view.state for view in await self.tools()}
+
+    async def summary(self) -> str:
+        """One line for a log: totals, what is available, what failed, what waits for what."""
+        return summary_of(await self.tools())
+
+    async def prompt(self) -> str:
+        """Text for a model: what it can call now, what it cannot, and why."""
+        return prompt_of(await self.tools(), self._hub.registry)
+
+    async def watch(self) -> AsyncIterator[Change]:
+        """Changes of status from now on, whoever makes them."""
+        watcher = Watcher(self._caller, self.thread)
+        self._hub.watchers.add(watcher)
+        try:
+            known = {name: state.status for name, state in (await self.states()).items()}
+            while True:
+                timer = self._hub.clock.call_later(_LOOK_EVERY, watcher.news.set)
+                try:
+                    await watcher.news.wait()
+                finally:
+                    timer.cancel()
+                watcher.news.clear()
+                states = await self.states()
+                told, watcher.changes = watcher.changes, []
+                for change in told:
+                    known[change.tool] = change.after
+                    yield change
+                for name, state in states.items():
+                    before = known.get(name, state.status)
+                    known[name] = state.status
+                    if before is not state.status:
+                        yield Change(
+                            thread=self.thread, caller=self._caller, tool=name, before=before, after=state.status,
+                            reason=state.reason, at=state.last_updated,
+                        )  # fmt: skip
+        finally:
+            self._hub.watchers.discard(watcher)
+
+    # Steering.
+
+    async def set(self, name: str, status: ToolStatus | str, reason: str = "", *, by: str = "") -> ToolState:
+        """Put a tool into a status by hand; `available` is what `reset` does. An edge that the table lacks raises."""
+        try:
+            wanted = ToolStatus(status)
+        except ValueError:
+            near = did_you_mean(str(status), list(ToolStatus))
+            raise UsageError(f"{status!r} is no status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
+        await self._write(self._find(name), wanted, clean(reason)[:1_000], clean(by))
+        return await self.status(name)
+
+    async def reset(self, name: str | None = None, *, by: str = "") -> list[str]:
+        """Make a tool, or all, available again; returns the names of those that were not, or had failures."""
+        tools = [self._find(name)] if name is not None else list(self._hub.registry)
+        return [
+            tool.name for tool in tools if await self._write(tool, ToolStatus.AVAILABLE, "reset by hand", clean(by))
+        ]
+
+    async def _write(self, tool: Tool, wanted: ToolStatus, reason: str, by: str) -> bool:
+        hub = self._hub
+        for _ in range(_TRIES):
+            standing = (await self._standings()).get(tool.name) or Standing(tool=tool.name)
+            current = status_of(tool, standing)
+            free = wanted is ToolStatus.AVAILABLE
+            if free and current is wanted and not standing.consecutive_failures:
+                return False
+            if current is not wanted:
+                TOOL_STATUS.advance(current, wanted)
+            new = msgspec.structs.replace(
+                standing,
+                status=None if free else str(wanted),
+                reason=reason,
+                by=by,
+                consecutive_failures=0 if free else standing.consecutive_failures,
+                announced=str(wanted),
+                updated_at=max(hub.clock.now(), standing.updated_at),
+            )
+            if await hub.store.put_standing(self._caller, self.thread, new, standing.version):
+                await self._standings()
+                if current is not wanted:
+                    hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
+                await self._note(
+                    "tool_status", tool=tool.name, before=str(current), after=str(wanted), reason=reason, by=by
+                )
+                return True
+        raise Conflict(f"{tool.name!r} is changed by others all the time in thread {self.thread!r}. Try again.")
+
+    # Carrying it elsewhere.
+
+    async def snapshot(self) -> str:
+        """All of it as JSON, to be kept outside or restored elsewhere."""
+        standings, now = await self._standings(), self._hub.clock.now()
+        views = judge_all(self._hub.registry, standings, now, self._hub.opened_at)
+        return dump(views, standings, self._hub.registry, now)
+
+    async def restore(self, text: str | bytes) -> bool:
+        """Put a snapshot in place of what is on record. One that does not load leaves everything as it is, with a warning."""
+        try:
+            restored = load(text, self._hub.clock.now())
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            logger.warning("a snapshot for thread %s does not load, so nothing was restored: %s", self.thread, error)
+            return False
+        known = await self._standings()
+        for new in restored:
+            if self._hub.registry.get(new.tool) is None:
+                logger.warning("a snapshot for thread %s has %r, which is not registered here", self.thread, new.tool)
+                continue
+            old = known.get(new.tool)
+            for _ in range(_TRIES):
+                version = old.version if old is not None else 0
+                if await self._hub.store.put_standing(self._caller, self.thread, new, version):
+                    break
+                old = (await self._standings()).get(new.tool)
+            else:
+                raise Conflict(f"{new.tool!r} is changed by others all the time in thread {self.thread!r}. Try again.")
+        await self._standings()
+        await self._note("tool_states_restored", tools=len(restored))
+        return True
+
+    # Inside.
+
+    async def _standings(self) -> dict[str, Standing]:
+        return await self._hub.standings(self._caller, self.thread)
+
+    def _find(self, name: str) -> Tool:
+        tool = self._hub.registry.get(name)
+        if tool is None:
+            near = did_you_mean(str(name), self._hub.registry.names)
+            raise ToolNotFound(f"there is no tool {str(name)[:200]!r}.{near}")
+        return tool
+
+    async def _note(self, what: str, **details: object) -> None:
+        if self._audit is not None:
+            await self._audit(what, thread=self.thread, **details)

@@ -138,8 +138,8 @@ EVENTS = {
     "progress": "`step`, `total_steps`, `percentage`, `status`, `estimated_time_remaining`.",
     "heartbeat": "The tool is alive.",
     "cancel_requested": "`reason`. By this process or another.",
-    "approval_requested": "`timeout`; `purpose`: `run` or `recovery`.",
-    "approval_given": "`approved`, `by`, `reason`.",
+    "approval_requested": "`reason`: why it is asked; `timeout`, `deadline`; `purpose`: `run` or `recovery`.",
+    "approval_given": "`approved`, `by`, `reason`; `arguments`, if it came with others.",
     "late_result": "`output` or `error` that came after the outcome; it changes nothing.",
     "note": "`text`, and more: a remark of the tool, a take-over, where journaled output ends.",
 }

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from clicket.errors import ClicketError, Conflict, InvalidTransition, QueueFull, RetryableError, StoreUnavailable
     from clicket.kernel import State
     from clicket.model import Event, Record, ToolCall, ToolError, ToolResult
-    from clicket.pipeline import Policy
+    from clicket.pipeline import Condition, Policy, Rule
     from clicket.runtime import Runtime
     from clicket.settings import Settings
     from clicket.tools import NativeTool, ToolContext, tool
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClicketError",
+    "Condition",
     "Conflict",
     "Event",
     "InvalidTransition",
@@ -28,6 +29,7 @@ __all__ = [
     "Record",
     "RestTool",
     "RetryableError",
+    "Rule",
     "Runtime",
     "Settings",
     "State",
@@ -45,7 +47,7 @@ _HOMES = {
     "clicket.errors": "ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
     "clicket.kernel": "State",
     "clicket.model": "Event Record ToolCall ToolError ToolResult",
-    "clicket.pipeline": "Policy",
+    "clicket.pipeline": "Condition Policy Rule",
     "clicket.runtime": "Runtime",
     "clicket.settings": "Settings",
     "clicket.tools": "NativeTool ToolContext tool",

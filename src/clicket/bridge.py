@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 
 from clicket.errors import UsageError
 
-__all__ = ["LoopThread", "Workers", "fulfil", "on_loop", "on_loop_thread", "refuse_running_loop"]
+__all__ = ["LoopThread", "Workers", "fulfil", "on_loop", "on_loop_thread", "refuse_running_loop", "wait_on"]
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
+_PATIENCE = 10.0
+"""Seconds that a loop may take to come round before it counts as blocked."""
 _Job = tuple[asyncio.AbstractEventLoop, Callable[[], Any], Done]
 
 
@@ -192,6 +194,43 @@ async def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Corout
     if on_loop_thread(loop):
         return await function()
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(), loop))
+
+
+def wait_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]], what: str) -> T:
+    """Run a coroutine function on a loop of another thread, and wait for it in this one.
+
+    A loop that does not come round is most likely waiting for us: that is said instead of waiting for each other for ever.
+    """
+    refuse_running_loop(what)
+    outcome: Future[T] = Future()
+    begun: Future[None] = Future()
+    tasks: list[asyncio.Task[T]] = []
+
+    def begin() -> None:
+        if begun.set_running_or_notify_cancel():
+            tasks.append(loop.create_task(function()))
+            tasks[0].add_done_callback(lambda task: _pass_on(task, outcome))
+            begun.set_result(None)
+
+    if not loop.is_running():
+        raise UsageError(f"{what} needs the event loop that its runtime was opened in, and that one is not running.")
+    loop.call_soon_threadsafe(begin)
+    try:
+        begun.result(_PATIENCE)
+    except TimeoutError:
+        if begun.cancel():
+            raise UsageError(
+                f"{what} waited {_PATIENCE:g} s for its runtime's event loop, which is blocked: most likely by the very "
+                "call that led here. Use the async way there (await, ainvoke), or clicket.sync.Runtime."
+            ) from None
+    try:
+        return outcome.result()
+    except FutureCancelled:
+        raise asyncio.CancelledError from None
+    except BaseException:
+        if not outcome.done():
+            loop.call_soon_threadsafe(tasks[0].cancel)
+        raise
 
 
 def on_loop_thread(loop: asyncio.AbstractEventLoop) -> bool:

@@ -18,7 +18,9 @@ from clicket.settings import Settings
 from clicket.stores.liveness import this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
+from clicket.telemetry import tracing_for
 from clicket.tools import Registry
+from clicket.vault import Vault, guard_logs
 
 __all__ = ["compose", "open_store"]
 
@@ -82,20 +84,26 @@ async def compose(
 ) -> LocalEngine:
     """An engine over an open store, on the running loop."""
     registry = tools if isinstance(tools, Registry) else Registry(tools)
+    vault = Vault.of(settings.secret_key)
+    guard_logs()
     store = store or open_store(settings)
+    tracing = tracing_for(settings.telemetry, content=settings.telemetry_content)
     await store.open(this_process(settings.lease))
     engine = LocalEngine(
         registry,
         store,
-        policy or Policy(),
+        policy or settings.declared_policy(),
         settings.limits(),
         settings.caching(),
         clock or SystemClock(),
         chance or random.Random(),  # jitter, not secrets
         gives_away=settings.engine == "workers",
+        vault=vault,
     )
     if settings.hub_webhook is not None:
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.spawn)
         engine.hub.listeners.append(webhook)
         engine.on_close.append(webhook.close)
+    if tracing is not None:
+        tracing(engine)
     return engine

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from math import isfinite
 from random import Random
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -15,18 +16,21 @@ import msgspec
 from clicket.compose import compose
 from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, recover, same_or_conflict
 from clicket.engine.approvals import decide
+from clicket.engine.audit import AuditEntry, entries
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, PermissionDenied, UsageError
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
-from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult, fold, read
+from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
+from clicket.model.figures import Figure
 from clicket.model.request import checked
 from clicket.pipeline import Policy
 from clicket.ports import Clock, Duplicate, Query, Store
 from clicket.settings import Settings
+from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
-from clicket.views import Cache, ToolInfo, as_request, cache_settings, info, record_of
+from clicket.views import Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -70,6 +74,7 @@ class Runtime:
         self._engine: LocalEngine | None = None
         self._chores: Housekeeping | None = None
         self._prefer_sync = False
+        self._observers: list[Callable[[Any], None]] = []
 
     # Opening and closing.
 
@@ -80,6 +85,8 @@ class Runtime:
         self._engine = await compose(
             self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance
         )
+        for observe in self._observers:
+            observe(self._engine)
         self._chores = Housekeeping(self._engine)
         try:
             await recover(self._engine)
@@ -123,6 +130,12 @@ class Runtime:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         return self._engine
+
+    def on_open(self, observe: Callable[[Any], None]) -> None:
+        """Show what runs inside to somebody who watches it: now, and whenever the runtime is opened again."""
+        self._observers.append(observe)
+        if self._engine is not None:
+            observe(self._engine)
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
         """This runtime as one of its callers has it: calls are made in its name, and nobody else's are found.
@@ -201,27 +214,7 @@ class Runtime:
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
         """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
-        if type(max_concurrency) is not int or max_concurrency < 1:
-            raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
-        requests = [as_request(each) for each in calls]
-        results: list[ToolResult | None] = [None] * len(requests)
-        numbers = iter(range(len(requests)))
-
-        async def work() -> None:
-            for number in numbers:
-                results[number] = await self._call_safely(requests[number])
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(max_concurrency, len(requests))):
-                group.create_task(work())
-        return [result for result in results if result is not None]
-
-    async def _call_safely(self, request: ToolCall) -> ToolResult:
-        try:
-            return await self._call(request)
-        except ClicketError as error:
-            refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
-            return ToolResult(call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused)
+        return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
     async def _accept(self, request: ToolCall, *, direct: bool = False) -> LiveCall | CallHandle:
         engine = self._opened
@@ -232,7 +225,7 @@ class Runtime:
                     with suppress(ClicketError):
                         await engine.journal.flush(live)
                 if live.events:
-                    same_or_conflict(request, live.events[0], max_size=self.settings.max_arguments_size)
+                    same_or_conflict(request, live.events[0], engine.vault, max_size=self.settings.max_arguments_size)
                     return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
         return await self._take(request, direct=direct)
 
@@ -255,7 +248,7 @@ class Runtime:
         assert request.id is not None
         caller = self._caller or ""
         stored = await find_stored(self._opened, request.id, request.thread, caller)
-        same_or_conflict(request, stored.events[0], max_size=self.settings.max_arguments_size)
+        same_or_conflict(request, stored.events[0], self._opened.vault, max_size=self.settings.max_arguments_size)
         return CallHandle(self._opened, stored, id=request.id, thread=request.thread, caller=caller)
 
     # Steering.
@@ -264,18 +257,37 @@ class Runtime:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
         return await cancel(self._opened, id, thread, self._caller, reason)
 
-    async def approve(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
-        """Let a call run that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, thread, approved=True, by=by, reason=reason)
+    async def approve(
+        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
+    ) -> bool:
+        """Let a call run that waits for approval. False: it is not waiting (any more).
+
+        With other `arguments` it runs with those, if they fit: else `InvalidInput` or `PermissionDenied` is raised, and the
+        call goes on waiting. Both versions stay on record.
+        """
+        return await self._decide(id, thread, approved=True, by=by, reason=reason, arguments=arguments)
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
         return await self._decide(id, thread, approved=False, by=by, reason=reason)
 
-    async def _decide(self, id: str, thread: str | None, *, approved: bool, by: str, reason: str) -> bool:
-        engine = self._opened
+    async def _decide(
+        self, id: str, thread: str | None, *, approved: bool, by: str, reason: str, arguments: Arguments = None
+    ) -> bool:
+        engine, by = self._opened, by or self._caller or ""
         stored = await find_stored(engine, id, thread, self._caller)
-        return await decide(engine, stored, approved=approved, by=by, reason=reason)
+        return await decide(engine, stored, approved=approved, by=by, reason=reason, arguments=arguments)
+
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+        """What people and the policy decided, newest first; `before` takes the number of an entry."""
+        engine = self._opened
+        if self._caller is not None:
+            raise PermissionDenied("the audit log is for who runs this runtime, not for one of its callers.")
+        return await entries(engine.store, limit=limit, before=before)
+
+    async def _audit(self, what: str, *, by: str = "", **details: Any) -> None:
+        """Put something that was done on the audit log, in the name of `by` or of whom this runtime acts for."""
+        await self._opened.audit.kept(by or self._caller or "", what, **details)
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
@@ -344,18 +356,42 @@ class Runtime:
             cursor=str(found[limit - 1].key) if more else None,
         )
 
-    def hub(self, thread: str = "default") -> ThreadHub:
-        """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`."""
-        return ThreadHub(self._opened.hub, thread, self._caller or "")
+    def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
+        """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`.
+
+        `registry`: other tools than the runtime's own, for who looks without running anything.
+        """
+        hub = self._opened.hub if registry is None else self._opened.hub.of(registry)
+        return ThreadHub(hub, thread, self._caller or "", self._audit)
 
     @property
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        return Cache(self._opened)
+        return Cache(self._opened, self._caller or "")
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
+
+    async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
+        """Counts and run times of ended calls by tool: of all processes over the store, since it was made.
+
+        `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
+        Tools that were not registered are listed as one, `(unknown)`.
+        """
+        return report_of(await self._figures(tool, since), since=since)
+
+    async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
+        """Tools under 80 % success or over 30 s on average, with at least 5 runs.
+
+        Refused, cached and cancelled calls are no runs: they say nothing about the tool.
+        """
+        return anomalies_in(await self._figures(tool, since))
+
+    async def _figures(self, tool: str | None, since: float | None) -> list[Figure]:
+        if since is not None and not isfinite(since):
+            raise UsageError(f"since must be seconds since the epoch, not {since!r}.")
+        return await figures_in(self._opened.store, caller=self._caller, tool=tool, since=since)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""

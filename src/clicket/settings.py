@@ -15,15 +15,32 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from clicket.engine import CacheOptions, Limits
-from clicket.errors import UsageError, did_you_mean
+from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.model.arguments import parse_arguments
+from clicket.pipeline import Policy, declared_policy
+from clicket.vault import hide_text
 
-__all__ = ["FILE_NAME", "Settings"]
+__all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
+SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp")
+"""Settings that are never shown."""
+
+HIDDEN = "(hidden)"
 Durability = Literal["process", "power"]
 Engine = Literal["local", "workers"]
 CacheScope = Literal["caller", "thread"]
+Telemetry = Literal["auto", "off", "otel"]
+_LISTS = ("tools", "api_keys", "allowed_hosts", "allowed_origins")
+"""Lists of names; text has commas between them."""
+
+_CHOICES = (
+    ("durability", Durability),
+    ("engine", Engine),
+    ("cache_scope", CacheScope),
+    ("telemetry", Telemetry),
+)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +72,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_max_bytes: int = 64 * 1024 * 1024
     cache_ttl: dict[str, float] = {}
     store_timeout: float = 5.0
+    policy: dict[str, Any] = {}
+    """As `[policy]` and `[[policy.rules]]` of `clicket.toml`, or JSON in `CLICKET_POLICY`."""
+    mcp: dict[str, Any] = {}
+    """Other MCP servers whose tools are used here: `[mcp.servers.NAME]` of `clicket.toml`, or JSON in `CLICKET_MCP`."""
     standings_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
+    telemetry: Telemetry = "auto"
+    """`otel` traces calls with OpenTelemetry, `off` does not, `auto` does when OTEL_* variables name an exporter."""
+    telemetry_content: bool = False
+    """Whether spans carry arguments and results, as the record has them."""
+    secret_key: str | None = None
+    """Keys for secrets at rest, with commas between them: the first seals, all open."""
+    api_keys: tuple[str, ...] = ()
+    """Keys of the server that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
+    allowed_hosts: tuple[str, ...] = ()
+    """More names under which the server may be asked for."""
+    allowed_origins: tuple[str, ...] = ()
+    """Web pages of these origins may use the server."""
     origins: dict[str, str] = {}
     """Where each value that is not a default came from; filled by `load`."""
+
+    def __repr__(self) -> str:
+        """Without what nobody should read in a log: a traceback or a debugger prints it unasked."""
+        shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
+        shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
+        shown["store"] = hide_text(self.store)
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def __reduce__(self) -> Any:
+        """A copy that travels is a copy that is kept somewhere: it goes without the secrets."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET_NAMES}
+        return _rebuilt, (values,)
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
@@ -68,10 +113,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 zero_is_fine = name == "close_timeout" and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
-        for name, kind in (("durability", Durability), ("engine", Engine), ("cache_scope", CacheScope)):
+        for name, kind in _CHOICES:
             if getattr(self, name) not in get_args(kind):
                 known = " or ".join(map(repr, get_args(kind)))
                 raise UsageError(f"{name} must be {known}, not {getattr(self, name)!r}.")
+        if self.policy:
+            declared_policy(self.policy, self.origins.get("policy", "Settings"))
         for tool, seconds in self.cache_ttl.items():
             if not isfinite(seconds) or seconds <= 0:
                 raise UsageError(f"cache_ttl of {tool!r} must be a number of seconds above 0, not {seconds!r}.")
@@ -110,11 +157,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             enabled=self.cache, scope=self.cache_scope, max_bytes=self.cache_max_bytes, ttl=self.cache_ttl
         )
 
+    def declared_policy(self) -> Policy:
+        """What the file or the environment says about who may run what; everything, if they are silent."""
+        return declared_policy(self.policy, self.origins.get("policy", "Settings"))
+
     def limits(self) -> Limits:
         """What the engine needs of it."""
         memory = self.worker_memory or _half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
+
+
+def _rebuilt(values: dict[str, Any]) -> Settings:
+    return Settings(**values)
 
 
 NAMES = tuple(name for name in Settings.__struct_fields__ if name != "origins")
@@ -147,7 +202,11 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
                     f"setting {name} (from {origins[name]}): {value!r} is not a list like 'weather=60, default=300'."
                 )
             given = dict(part.split("=") for part in parts)
-        elif name == "tools" and isinstance(value, str):
+        elif name == "policy":
+            given = _policy(value, origins[name])
+        elif name == "mcp" and isinstance(value, str):
+            given = _json(value, name, origins[name])
+        elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):
             given = None
@@ -156,10 +215,24 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
         except msgspec.ValidationError as error:
             choices = get_args(_TYPES[name]) if get_origin(_TYPES[name]) is Literal else ()
             known = f" Known: {', '.join(choices)}." if choices else ""
-            raise UsageError(
-                f"setting {name} (from {origins[name]}): {value!r} does not fit: {error}.{known}"
-            ) from None
+            shown = HIDDEN if name in SECRET_NAMES else repr(value)
+            raise UsageError(f"setting {name} (from {origins[name]}): {shown} does not fit: {error}.{known}") from None
     return converted
+
+
+def _policy(value: Any, origin: str) -> dict[str, Any]:
+    """A policy is judged where it is read, so that a mistake is named with its place."""
+    if isinstance(value, str):
+        value = _json(value, "policy", origin)
+    declared_policy(value, origin)
+    return dict(value)
+
+
+def _json(text: str, name: str, origin: str) -> dict[str, Any]:
+    try:
+        return parse_arguments(text, max_size=1024 * 1024)
+    except InvalidInput as error:
+        raise UsageError(f"setting {name} (from {origin}): {error.message}") from None
 
 
 def _half_of_memory() -> int | None:

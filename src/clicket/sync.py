@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.engine import Progress, Recovered
+from clicket.engine.audit import AuditEntry
 from clicket.errors import UsageError
-from clicket.kernel import State
+from clicket.hub import Change, ToolState, ToolView
+from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
+from clicket.telemetry import Anomaly, Report
 from clicket.tools import Tool
 
-__all__ = ["Cache", "CallHandle", "Runtime"]
+__all__ = ["Cache", "CallHandle", "Runtime", "ThreadHub"]
 
 
 class CallHandle:
@@ -65,6 +69,65 @@ class Cache:
         return await self._runtime._runtime.cache.clear(tag)
 
 
+class ThreadHub:
+    """`hub = rt.hub("t1")`: the same names as `clicket.hub.ThreadHub`, blocking."""
+
+    def __init__(self, runtime: Runtime, thread: str) -> None:
+        self._runtime = runtime
+        self.thread: str = thread
+
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        async def ask() -> Any:
+            return await getattr(self._runtime._runtime.hub(self.thread), method)(*args, **options)
+
+        return self._runtime._wait(ask())
+
+    def tools(self) -> list[ToolView]:
+        """Every registered tool: offered or not, why, and what to call first."""
+        views: list[ToolView] = self._ask("tools")
+        return views
+
+    def available(self) -> list[str]:
+        """The names of the tools that a model may be offered now."""
+        names: list[str] = self._ask("available")
+        return names
+
+    def status(self, name: str) -> ToolState:
+        state: ToolState = self._ask("status", name)
+        return state
+
+    def states(self) -> dict[str, ToolState]:
+        """The status of every registered tool."""
+        states: dict[str, ToolState] = self._ask("states")
+        return states
+
+    def summary(self) -> str:
+        return str(self._ask("summary"))
+
+    def prompt(self) -> str:
+        return str(self._ask("prompt"))
+
+    def set(self, name: str, status: ToolStatus | str, reason: str = "", *, by: str = "") -> ToolState:
+        """Put a tool into a status by hand."""
+        state: ToolState = self._ask("set", name, status, reason, by=by)
+        return state
+
+    def reset(self, name: str | None = None, *, by: str = "") -> list[str]:
+        """Make a tool, or all, available again."""
+        names: list[str] = self._ask("reset", name, by=by)
+        return names
+
+    def snapshot(self) -> str:
+        return str(self._ask("snapshot"))
+
+    def restore(self, text: str | bytes, *, by: str = "") -> bool:
+        return bool(self._ask("restore", text, by=by))
+
+    def watch(self) -> Iterator[Change]:
+        """Changes of status from now on, whoever makes them."""
+        return self._runtime._iterate(self._runtime._runtime.hub(self.thread).watch())
+
+
 class Runtime:
     """`with clicket.sync.Runtime(tools=[...]) as rt: result = rt.call("name", {...})`."""
 
@@ -79,10 +142,15 @@ class Runtime:
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self._runtime = AsyncRuntime(
+        runtime = AsyncRuntime(
             tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings
         )
-        self._runtime._prefer_sync = True
+        runtime._prefer_sync = True
+        self._face(runtime)
+
+    def _face(self, runtime: Any) -> None:
+        """Be the blocking face of a runtime, or of what has its methods."""
+        self._runtime: AsyncRuntime = runtime
         self._thread: LoopThread | None = None
 
     @property
@@ -139,6 +207,16 @@ class Runtime:
             raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
         return self._thread.iterate(iterator)
 
+    def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
+        """This runtime as one of its callers has it; as in `clicket.Runtime.acting_for`."""
+        view = copy.copy(self)
+        view._runtime = self._runtime.acting_for(caller, scopes)
+        return view
+
+    def hub(self, thread: str = "default") -> ThreadHub:
+        """Which tools a thread may use now, and why not the others: `rt.hub("t1").available()`."""
+        return ThreadHub(self, thread)
+
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
         return self._runtime.add(tool)
@@ -166,11 +244,19 @@ class Runtime:
     def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         return bool(self._wait(self._runtime.cancel(id, thread=thread, reason=reason)))
 
-    def approve(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
-        return bool(self._wait(self._runtime.approve(id, thread=thread, by=by, reason=reason)))
+    def approve(
+        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
+    ) -> bool:
+        """Let a call run that waits for approval, also with other arguments; as in `clicket.Runtime.approve`."""
+        return bool(self._wait(self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments)))
 
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason)))
+
+    def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+        """What people and the policy decided, newest first."""
+        listed: list[AuditEntry] = self._wait(self._runtime.audit(limit=limit, before=before))
+        return listed
 
     def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called, in the loop's thread, with the report
@@ -202,6 +288,16 @@ class Runtime:
     def tools(self) -> Sequence[ToolInfo]:
         listed: Sequence[ToolInfo] = self._wait(self._runtime.tools())
         return listed
+
+    def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
+        """Counts and run times of ended calls by tool; see `clicket.Runtime.report`."""
+        found: Report = self._wait(self._runtime.report(tool, since=since))
+        return found
+
+    def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
+        """Tools that fail or drag; see `clicket.Runtime.anomalies`."""
+        found: list[Anomaly] = self._wait(self._runtime.anomalies(tool, since=since))
+        return found
 
     def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         data: bytes = self._wait(self._runtime.artifact(name, start, end))

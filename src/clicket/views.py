@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from clicket.engine import LocalEngine
-from clicket.errors import StoreUnavailable, UsageError, did_you_mean
+from clicket.errors import ClicketError, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
-from clicket.model import Record, ToolCall, ToolError, read
+from clicket.model import Record, ToolCall, ToolError, ToolResult, read
 from clicket.ports import CacheStats, Stored
 from clicket.tools import Tool
 
-__all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "info", "record_of"]
+__all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of"]
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,15 +36,18 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Cache:
     """The cached results of a runtime's store, shared by all processes over it."""
 
-    def __init__(self, engine: LocalEngine) -> None:
+    def __init__(self, engine: LocalEngine, caller: str = "") -> None:
         self._engine = engine
+        self._caller = caller
 
     async def stats(self) -> CacheStats:
         return await self._engine.store.cache_stats()
 
     async def clear(self, tag: str | None = None) -> int:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return await self._engine.store.cache_clear(tag)
+        removed = await self._engine.store.cache_clear(tag)
+        await self._engine.audit.kept(self._caller, "cache.cleared", tag=tag, removed=removed)
+        return removed
 
 
 def cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -94,3 +98,29 @@ def info(tool: Tool) -> ToolInfo:
         read_only=options.read_only,
         idempotent=options.idempotent,
     )
+
+
+async def in_order(
+    requests: Sequence[ToolCall], run: Callable[[ToolCall], Awaitable[ToolResult]], max_concurrency: int
+) -> list[ToolResult]:
+    """Run calls side by side, `max_concurrency` at once; results in the order of the calls, refusals among them."""
+    if type(max_concurrency) is not int or max_concurrency < 1:
+        raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
+    results: list[ToolResult | None] = [None] * len(requests)
+    numbers = iter(range(len(requests)))
+
+    async def work() -> None:
+        for number in numbers:
+            request = requests[number]
+            try:
+                results[number] = await run(request)
+            except ClicketError as error:
+                refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
+                results[number] = ToolResult(
+                    call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused
+                )
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(max_concurrency, len(requests))):
+            group.create_task(work())
+    return [result for result in results if result is not None]

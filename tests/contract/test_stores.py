@@ -13,11 +13,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import Append, Keep, Owner, Query, Store
+from clicket.ports import Append, Keep, Owner, Paper, Query, Standing, Store, Stored, Sweep
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
@@ -85,6 +86,88 @@ class _Sloppy(MemoryStore):
         return self._artifacts.get(name, b"root:x:0:0")[start:end]
 
 
+class _Eager(MemoryStore):
+    """Counts an ending before it knows whether it is taken."""
+
+    def append(self, change: Append, done: Any) -> None:
+        if change.ended_at is not None:
+            self._records.count(change)
+            change.tally = None
+        super().append(change, done)
+
+
+class _Twice(MemoryStore):
+    """Counts every word after the end, too."""
+
+    def append(self, change: Append, done: Any) -> None:
+        known = self._calls.get(change.key)
+        if known is not None and known.ended_at is not None:
+            self._records.count(change)
+        super().append(change, done)
+
+
+class _Unversioned(MemoryStore):
+    """Lets everybody write."""
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        known = {each.tool: each.version for each in self._records.standings(caller, thread)}
+        return await super().put_standing(caller, thread, standing, known.get(standing.tool, 0))
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await super().put_paper(kind, key, body, None)
+
+
+class _Joined(MemoryStore):
+    """Makes one name of two, as a key with a colon in it does."""
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        names = [place for place in self._records._standings if ":".join(place) == f"{caller}:{thread}"]
+        return [each for place in names for each in self._records.standings(*place)]
+
+
+class _Blurred(MemoryStore):
+    """Keeps fourteen digits of a time."""
+
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        return None
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        found = await super().standings(caller, thread)
+        return [msgspec.structs.replace(each, updated_at=float(f"{each.updated_at:.14g}")) for each in found]
+
+
+class _Tidy(MemoryStore):
+    """Takes figures away with the calls."""
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+        swept = await super().sweep(keep, limit, dry=dry)
+        if swept.calls and not dry:
+            self._records._sums.clear()
+        return swept
+
+
+class _Alphabetical(MemoryStore):
+    """Sorts papers as a dictionary does, without regard to case."""
+
+    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+        return sorted(await super().papers(kind, after=after, limit=limit), key=lambda paper: paper.key.casefold())
+
+
+class _Amnesic(MemoryStore):
+    """Begins its log anew with every entry."""
+
+    async def audit(self, bodies: Any) -> None:
+        self._records._audited.clear()
+        await super().audit(bodies)
+
+
+class _Blind(MemoryStore):
+    """Does not look what calls wait for."""
+
+    async def history(self, query: Query) -> list[Stored]:
+        return await super().history(msgspec.structs.replace(query, waiting_for=None))
+
+
 @pytest.mark.parametrize(
     ("broken", "law"),
     [
@@ -93,6 +176,16 @@ class _Sloppy(MemoryStore):
         (_Chatty, "answers_come_once_on_the_loop"),
         (_Backwards, "history_is_filtered_newest_first"),
         (_Sloppy, "artifacts_are_kept_by_content"),
+        (_Eager, "tallies_count_with_their_append_or_not_at_all"),
+        (_Twice, "tallies_count_with_their_append_or_not_at_all"),
+        (_Unversioned, "standings_are_written_by_who_knows_the_version"),
+        (_Unversioned, "papers_have_versions"),
+        (_Joined, "callers_and_threads_are_apart"),
+        (_Blurred, "tallies_move_standings"),
+        (_Tidy, "idle_standings_go_and_nothing_else"),
+        (_Alphabetical, "papers_are_listed_by_code_point"),
+        (_Amnesic, "the_log_only_grows"),
+        (_Blind, "calls_that_wait_are_found"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

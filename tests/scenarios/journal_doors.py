@@ -235,6 +235,10 @@ class Door:
         self.is_broken = True
         return StoreUnavailable(text)
 
+    def standings_now(self, caller: str, thread: str) -> Any:
+        """What the hub may know without asking; nothing is on its way, so nothing can be held up."""
+        return self.inner.standings_now(caller, thread)
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
 

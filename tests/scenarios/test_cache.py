@@ -256,8 +256,7 @@ async def test_tools_that_do_not_want_it_always_run(store: str, options: dict[st
 
 
 async def test_sensitive_results_are_not_kept_a_second_time(store: str) -> None:
-    with pytest.warns(UserWarning, match="sensitive"):
-        look = Counted(sensitive=["x"])
+    look = Counted(sensitive=["x"])
     async with make([look.tool], store) as rt:
         await rt.call("look")
         assert not (await rt.call("look")).cached

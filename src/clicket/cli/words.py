@@ -203,7 +203,14 @@ def _progress(data: dict[str, Any], width: int) -> Text:
 def _approval_given(data: dict[str, Any], width: int) -> Text:
     word = "approved" if data.get("approved") else "denied"
     who = data.get("by") or "somebody"
-    return Text(f"{word} by {short(who, 40)}{': ' + short(data['reason'], width) if data.get('reason') else ''}")
+    edited = f" with {short(data['arguments'], width)}" if "arguments" in data else ""
+    why = f": {short(data['reason'], width)}" if data.get("reason") else ""
+    return Text(f"{word} by {short(who, 40)}{edited}{why}")
+
+
+def _approval_requested(data: dict[str, Any], width: int) -> Text:
+    why = f": {short(data['reason'], width)}" if data.get("reason") else ""
+    return Text(f"waiting for a person's word{why}")
 
 
 def _late_result(data: dict[str, Any], width: int) -> Text:
@@ -221,7 +228,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "progress": _progress,
     "heartbeat": lambda data, width: Text("alive", style="bright_black"),
     "cancel_requested": lambda data, width: Text(short(data.get("reason") or "asked to stop", width), style="yellow"),
-    "approval_requested": lambda data, width: Text("waiting for a person's word"),
+    "approval_requested": _approval_requested,
     "approval_given": _approval_given,
     "late_result": _late_result,
     "note": lambda data, width: Text(short(data.get("text", ""), width)),

@@ -98,9 +98,9 @@ class Caching:
         self.closed = False
 
     def fit(self, call: LiveCall) -> None:
-        """Give a call its key, if its tool's results are cached."""
+        """Give a call its key, if its tool's results are cached. A key is a hash that anybody can make: never of a secret."""
         tool = call.required_tool()
-        if tool.options.cache and self._ttl(tool) is not None:
+        if tool.options.cache and call.secrets is None and self._ttl(tool) is not None:
             call.cache_key = self._key(call, tool)
 
     def _ttl(self, tool: Tool) -> float | None:
@@ -210,7 +210,7 @@ class Caching:
             return None
         if call.cached:
             return CacheUse(key, True)
-        if call.outcome is not State.COMPLETED or call.truncated or call.tool is None:
+        if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.tool is None:
             return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)

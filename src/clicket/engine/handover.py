@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from clicket.engine.approvals import ask
+from clicket.engine.approvals import ask_again
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal import Fenced
 from clicket.kernel import State
@@ -41,7 +41,7 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
         engine.accepted(call, error)
         if error is None:
             _let_go(engine, call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
-            asks = engine.policy.approval_timeout if call.waiting_for == "approval" else None
+            asks = call.approval_timeout if call.waiting_for == "approval" else None
             for limit in (call.request.deadline, asks):
                 if limit is not None:  # if nobody has it then, nobody else will say that its time is up
                     left = limit - (engine.clock.monotonic() - call.submitted_at)
@@ -79,7 +79,7 @@ def close_started(engine: LocalEngine, call: LiveCall) -> None:
     data: dict[str, Any] = {"attempt": call.attempt, "error": to_builtins(unknown), "delay": 0.0}
     engine.journal.advance(call, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
     if asks:
-        ask(engine, call, engine.policy.approval_timeout, purpose="recovery")
+        ask_again(engine, call, text)
     _hand_back(engine, call)
 
 

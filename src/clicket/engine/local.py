@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from clicket.bridge import Workers, fulfil
 from clicket.engine.approvals import ask, decided
+from clicket.engine.audit import AuditLog
 from clicket.engine.caching import CacheOptions, Caching
 from clicket.engine.conduct import Conductor, refusal_of
 from clicket.engine.handover import close_started, give_away
@@ -32,6 +33,7 @@ from clicket.model.ids import new_id
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Clock, Store, Stored
 from clicket.tools import Registry
+from clicket.vault import Vault, hide_text
 
 __all__ = ["LocalEngine"]
 
@@ -52,6 +54,7 @@ class LocalEngine:
         chance: random.Random,
         *,
         gives_away: bool = False,
+        vault: Vault | None = None,
     ) -> None:
         self.registry = registry
         self.store = store
@@ -59,6 +62,7 @@ class LocalEngine:
         self.limits = limits
         self.clock = clock
         self.gives_away = gives_away
+        self.vault = vault or Vault()
         self.live: dict[str, list[LiveCall]] = {}
         self.lingering: set[LiveCall] = set()
         self.superseded: set[LiveCall] = set()  # lost and claimed anew while their bodies run
@@ -69,6 +73,7 @@ class LocalEngine:
         self.accepted, self.settled = settling.accepted, settling.settled
         self.answer, self.dismiss = settling.answer, settling.dismiss
         self._returned = settling.returned
+        self.audit = AuditLog(store, clock, self.spawn)
         self.journal = Journal(store, clock, self.spawn)
         self.journal.on_request = self._requested
         self.journal.on_unsaved = self.answer
@@ -92,13 +97,14 @@ class LocalEngine:
         self.pipeline = Pipeline(
             (
                 Find(registry, self.hub.check),
-                Authorize(policy),
+                Authorize(policy, max_size=limits.max_arguments_size),
                 Validate(max_size=limits.max_arguments_size),
                 Execute(self.runner),
                 Process(store, self.results),
                 Persist(self.journal, self.caching.use_of),
             ),
             self.journal,
+            self.vault,
         )
         self.limiter = Limiter(max_queue=limits.max_queue, start=self.begin)
         self.plans = Plans(limits)
@@ -150,6 +156,8 @@ class LocalEngine:
             call.prefer_sync = True
         call.direct = direct
         if not self.pipeline.admit(call):
+            if call.verdict == "deny":
+                self.audit.refused(call)
             self.remember(call)
             self.pipeline.finish(call, self.settled)
             return call
@@ -163,7 +171,7 @@ class LocalEngine:
             self.caching.fit(call)
         if call.verdict == "ask":
             self.remember(call)
-            ask(self, call, self.policy.approval_timeout)
+            ask(self, call)
             if self.gives_away:
                 give_away(self, call)
             else:
@@ -311,7 +319,7 @@ class LocalEngine:
         """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
         if call.settling or call.stopping not in STOPPABLE:
             return False
-        call.cancel_reason = reason = clean(reason)
+        call.cancel_reason = reason = hide_text(clean(reason), call.secrets)
         self.journal.record(call, "cancel_requested", {"reason": reason})
         self.stop(call, "cancel")
         self.journal.commit(call)

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.approvals import ask, decided
+from clicket.engine.approvals import ask_again, decided, edit_of, judge_edit, unfit
 from clicket.engine.local import LocalEngine
-from clicket.errors import StoreUnavailable
+from clicket.engine.unsealing import LOST, in_force
+from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
@@ -74,8 +75,8 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
         try:
             if stored.damaged is not None:
                 raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
-            _supersede(engine, stored)
-            call, record = _revive(engine, stored)
+            known = _supersede(engine, stored)
+            call, record = _revive(engine, stored, known)
             what = _take_up(engine, call, record, stored)
             if call.inflight is not None or call.staged:
                 writing.append(engine.journal.flush(call))
@@ -93,9 +94,10 @@ async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recove
             logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
 
 
-def _supersede(engine: LocalEngine, stored: Stored) -> None:
+def _supersede(engine: LocalEngine, stored: Stored) -> LiveCall | None:
     """We may still know the call from before we lost it: that one can write no more, and must not stand before the new one.
     A body that runs is left to its end; what it brings is kept as a late result."""
+    old: LiveCall | None = None
     for old in [call for call in engine.live.get(stored.id, ()) if call.key == stored.key]:
         old.fenced = True
         if old.slot and not old.settling:
@@ -105,23 +107,25 @@ def _supersede(engine: LocalEngine, stored: Stored) -> None:
         lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
         engine.answer(old, lost)
         engine.dismiss(old, lost)
+    return old
 
 
-def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
+def _revive(engine: LocalEngine, stored: Stored, known: LiveCall | None) -> tuple[LiveCall, Record]:
     record = read(stored.id, stored.events)
     if record.state.is_terminal:
         raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
+    arguments, metadata, lost = in_force(engine.vault, stored.id, stored.events, known)
     request = checked(
         ToolCall(
             record.tool,
-            record.arguments,
+            arguments,
             id=record.id,
             thread=record.thread,
             timeout=record.timeout,
             deadline=record.deadline,
             priority=record.priority,
             request_id=record.request_id,
-            metadata=stored.events[0].data.get("metadata"),
+            metadata=metadata,
         )
     )
     age = elapsed(engine.clock, record.created_at, stored.events[0].data)
@@ -133,13 +137,14 @@ def _revive(engine: LocalEngine, stored: Stored) -> tuple[LiveCall, Record]:
         submitted_at=engine.clock.monotonic() - age,
         idempotency_key=record.idempotency_key,
     )
-    call.key, call.fence = stored.key, stored.fence
+    call.key, call.fence, call.lost = stored.key, stored.fence, lost
     call.state, call.seq, call.events = record.state, stored.events[-1].seq, list(stored.events)
     call.stages = list(record.stages.items())
     call.attempt = len(record.attempts)
     call.started_at = record.started_at
     call.progress = record.progress
     call.waiting_for = record.waiting_for
+    call.scopes = frozenset(stored.events[0].data.get("scopes") or ())
     call.outputs = sum(1 for event in stored.events if event.type == "output")
     return call, record
 
@@ -231,7 +236,7 @@ def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str
         )
         if _admit_again(engine, call):
             engine.remember(call)
-            ask(engine, call, engine.policy.approval_timeout, purpose="recovery")
+            ask_again(engine, call, error.message)
             return "asked"
         return "unavailable"
     text = (
@@ -270,12 +275,21 @@ def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str)
 
 
 def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
-    """The tool of today must still take the arguments of then."""
+    """The tool of today must still take the arguments of then, and they must be here."""
+    if call.lost:
+        engine.pipeline.fail(call, LOST, engine.settled)
+        return False
     find, _, validate = engine.pipeline.stages[:3]
+    edit = edit_of(call)
     try:
         find.registered(call)  # type: ignore[attr-defined]  # the first stage is `Find`
+        if edit is not None:
+            judge_edit(engine, call)
         validate(call)
     except Exception as error:
+        if edit is not None and isinstance(error, InvalidInput | PermissionDenied):
+            engine.pipeline.fail(call, unfit(error, edit), engine.settled)
+            return False
         text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"
         _fail(engine, call, "tool_unavailable", text)
         return False

@@ -11,6 +11,7 @@ __all__ = ["result_from"]
 
 def result_from(call: LiveCall) -> ToolResult:
     """From what the stages left on the call, without reading its events."""
+    given = call.request.metadata if call.secrets is None else call.secrets.metadata
     done = call.outcome is State.COMPLETED
     return ToolResult(
         call_id=call.id,
@@ -25,5 +26,5 @@ def result_from(call: LiveCall) -> ToolResult:
         cached=call.cached,
         duration=call.duration,
         stages=dict(call.stages),
-        metadata={**call.request.metadata, **call.metadata} if call.request.metadata else call.metadata,
+        metadata={**given, **call.metadata} if given else call.metadata,
     )

@@ -12,8 +12,9 @@ from clicket.engine.outside import request
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.model import Event, Record, ToolResult, read, result_of
-from clicket.model.codec import decode
+from clicket.model.codec import clean, decode
 from clicket.ports import Stored
+from clicket.vault import hide_text
 
 __all__ = ["CallHandle", "find_live", "find_stored", "follow", "result_of_stored"]
 
@@ -181,7 +182,7 @@ async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str |
     call = await find_live(engine, id, thread, caller)
     if call is None:
         stored = await find_stored(engine, id, thread, caller)
-        if not await request(engine, stored, "cancel_requested", {"reason": reason}):
+        if not await request(engine, stored, "cancel_requested", {"reason": hide_text(clean(reason))}):
             return False
         await take(engine, stored.key)  # if it is nobody's, nobody else would end it
         return True

@@ -25,6 +25,7 @@ from clicket.execution.thread_lane import ThreadLane
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.tools import Options, Tool
+from clicket.vault import hide_error
 
 __all__ = ["STOPPABLE", "Runner", "lane_of"]
 
@@ -122,9 +123,13 @@ class Runner:
         else:
             raise error
         call.retries_left -= 1
+        if call.sink is not None:
+            call.sink.flush()
         delay = backoff(options.max_retries - call.retries_left, options, error, self._chance)
         self.journal.advance(
-            call, State.RETRYING, {"attempt": call.attempt, "error": to_builtins(reason), "delay": delay}
+            call,
+            State.RETRYING,
+            {"attempt": call.attempt, "error": to_builtins(hide_error(reason, call.secrets)), "delay": delay},
         )
         self.journal.commit(call)
         await self._wait(call, delay)

@@ -2,6 +2,9 @@
 
 A call journals at most 1,000 output events, and at most 1 MiB of output; what comes later goes to the artifact alone, announced
 by one `note` with its byte offset. Progress and heartbeats that come faster than they are stored are merged.
+
+Secrets are hidden on the way. A text's end that may be the beginning of one is held back until the next text, or the end of
+the attempt: no part of a secret that is split over texts gets into the journal or the artifact.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from clicket.kernel import State
 from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
 from clicket.tools import ToolContext
+from clicket.vault import Window, has_token, hide, hide_text
 
 __all__ = ["CallSink", "ThreadSink", "context_for", "progress_data"]
 
@@ -31,12 +35,16 @@ _BACKLOG = 64
 class CallSink:
     """For bodies on the loop. One per call; attempts share it, and a new attempt starts its output anew."""
 
-    __slots__ = ("_call", "_journal", "_last_report", "active_at", "announced", "attempt_at", "deadline_at", "spool")
+    __slots__ = (
+        "_call", "_journal", "_last_report", "_window",
+        "active_at", "announced", "attempt_at", "deadline_at", "spool",
+    )  # fmt: skip
 
     def __init__(self, journal: Journal, call: LiveCall) -> None:
         self._journal = journal
         self._call = call
         self._last_report = 0.0
+        self._window: Window | None = None
         self.spool: Spool | None = None
         self.announced = False
         self.active_at = self.attempt_at = journal.clock.monotonic()
@@ -46,6 +54,7 @@ class CallSink:
         """A new attempt: its clock starts, its output is empty."""
         self.active_at = self.attempt_at = self._journal.clock.monotonic()
         self.deadline_at = None if timeout is None else self.attempt_at + timeout
+        self._window = None
         if self.spool is not None:
             self.spool.close()
             self.spool = None
@@ -67,10 +76,30 @@ class CallSink:
             chunk = decode(encode_output(chunk))
         elif not chunk.isascii():
             encode_output(chunk)  # refuses text that is not UTF-8
-        call = self._call
         if self._silent():
             return
         self.active_at = self._journal.clock.monotonic()
+        if type(chunk) is str:
+            if self._window is None:
+                self._window = Window(self._call.secrets)
+            shown = self._window.push(chunk)
+            if shown or not chunk:
+                self._publish(shown)
+            return
+        self.flush()
+        if self._call.secrets is not None or has_token(chunk):
+            chunk = hide(chunk, self._call.secrets)
+        self._publish(chunk)
+
+    def flush(self) -> None:
+        """Nothing more comes that could tell what was held back: it is shown, as far as it may be."""
+        if self._window is not None and not self._call.settling:
+            rest = self._window.flush()
+            if rest:
+                self._publish(rest)
+
+    def _publish(self, chunk: Any) -> None:
+        call = self._call
         if self.spool is None:
             self.spool = Spool(MAX_OUTPUT_BYTES)
         offset = self.spool.add(chunk)
@@ -92,7 +121,7 @@ class CallSink:
         if self._silent():
             return
         now = self.active_at = self._journal.clock.monotonic()
-        call.progress = progress_data(step, total, text, now - self.attempt_at)
+        call.progress = progress_data(step, total, hide_text(clean(text), call.secrets), now - self.attempt_at)
         self._report("progress", call.progress, now)
 
     def heartbeat(self) -> None:
@@ -117,10 +146,12 @@ class CallSink:
         self._journal.commit(call)
 
     def note(self, text: str, data: Mapping[str, Any]) -> None:
-        if not self._silent() and self._call.reported < MAX_REPORTS:
-            self._call.reported += 1
-            self._journal.record(self._call, "note", {**decode(encode_output(dict(data))), "text": clean(text)})
-            self._journal.commit(self._call)
+        call = self._call
+        if not self._silent() and call.reported < MAX_REPORTS:
+            call.reported += 1
+            told = hide(decode(encode_output(dict(data))), call.secrets)
+            self._journal.record(call, "note", {**told, "text": hide_text(clean(text), call.secrets)})
+            self._journal.commit(call)
 
     async def drain(self) -> None:
         call = self._call
@@ -192,7 +223,7 @@ def progress_data(step: float, total: float | None, text: str, elapsed: float) -
         "step": step,
         "total_steps": total,
         "percentage": percentage,
-        "status": clean(text)[:2_000],
+        "status": text[:2_000],
         "estimated_time_remaining": left,
     }
 

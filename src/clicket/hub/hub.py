@@ -89,6 +89,12 @@ class Hub:
         self._epoch = 0
         self._alone = store.durability == "none"
 
+    def of(self, registry: Registry) -> Hub:
+        """The same hub with other tools."""
+        other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
+        other.listeners = self.listeners
+        return other
+
     # Before a call is accepted.
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clicket.hub.judge import ToolView
 from clicket.kernel import ToolStatus
-from clicket.tools import Registry
 
 __all__ = ["prompt_of", "summary_of"]
 
@@ -25,13 +24,12 @@ def summary_of(views: Sequence[ToolView]) -> str:
     return line
 
 
-def prompt_of(views: Sequence[ToolView], registry: Registry) -> str:
+def prompt_of(views: Sequence[ToolView], descriptions: Mapping[str, str]) -> str:
     """Only what helps to choose the next call; names and reasons, no schemas."""
     lines = ["Tools that you can call now:"]
     for view in views:
-        tool = registry.get(view.name)
-        if view.available and tool is not None:
-            about = tool.description.strip().split("\n", 1)[0]
+        if view.available:
+            about = descriptions.get(view.name, "").strip().split("\n", 1)[0]
             again = " (it failed before; one careful try is allowed)" if view.state.should_rebind else ""
             lines.append(f"- {view.name}: {about}{again}" if about else f"- {view.name}{again}")
     if len(lines) == 1:

@@ -61,7 +61,7 @@ class ThreadHub:
 
     async def prompt(self) -> str:
         """Text for a model: what it can call now, what it cannot, and why."""
-        return prompt_of(await self.tools(), self._hub.registry)
+        return prompt_of(await self.tools(), {tool.name: tool.description for tool in self._hub.registry})
 
     async def watch(self) -> AsyncIterator[Change]:
         """Changes of status from now on, whoever makes them."""
@@ -99,7 +99,7 @@ class ThreadHub:
         try:
             wanted = ToolStatus(status)
         except ValueError:
-            near = did_you_mean(str(status), list(ToolStatus))
+            near = did_you_mean(str(status), [str(known) for known in ToolStatus])
             raise UsageError(f"{status!r} is no status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
         await self._write(self._find(name), wanted, clean(reason)[:1_000], clean(by))
         return await self.status(name)
@@ -132,6 +132,9 @@ class ThreadHub:
             )
             if await hub.store.put_standing(self._caller, self.thread, new, standing.version):
                 await self._standings()
+                told = ToolStatus(standing.announced)
+                if told is not current:  # what the counters said was about to be told
+                    hub.changed(self._caller, self.thread, tool.name, told, current, standing.last_error)
                 if current is not wanted:
                     hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
                 await self._note(
@@ -148,7 +151,7 @@ class ThreadHub:
         views = judge_all(self._hub.registry, standings, now, self._hub.opened_at)
         return dump(views, standings, self._hub.registry, now)
 
-    async def restore(self, text: str | bytes) -> bool:
+    async def restore(self, text: str | bytes, *, by: str = "") -> bool:
         """Put a snapshot in place of what is on record. One that does not load leaves everything as it is, with a warning."""
         try:
             restored = load(text, self._hub.clock.now())
@@ -169,7 +172,7 @@ class ThreadHub:
             else:
                 raise Conflict(f"{new.tool!r} is changed by others all the time in thread {self.thread!r}. Try again.")
         await self._standings()
-        await self._note("tool_states_restored", tools=len(restored))
+        await self._note("hub.restored", by, tools=len(restored))
         return True
 
     # Inside.
@@ -184,6 +187,6 @@ class ThreadHub:
             raise ToolNotFound(f"there is no tool {str(name)[:200]!r}.{near}")
         return tool
 
-    async def _note(self, what: str, **details: object) -> None:
+    async def _note(self, what: str, by: str, **details: object) -> None:
         if self._audit is not None:
-            await self._audit(what, thread=self.thread, **details)
+            await self._audit(what, by=by, thread=self.thread, **details)

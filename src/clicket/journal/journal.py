@@ -50,6 +50,8 @@ class Journal:
         self.listener_errors = 0
         self.unsaved: set[LiveCall] = set()
         self.closed = False
+        self.trace: Callable[[], dict[str, str]] | None = None
+        """What a call's first event says about the trace that it was made in, where somebody traces calls."""
         self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
         self.on_unsaved: Callable[[LiveCall, ClicketError], None] | None = None
         self._spawn = spawn

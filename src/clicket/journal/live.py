@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clicket.model import Event, Stage, ToolCall, ToolError, ToolResult
     from clicket.ports import Append, CacheUse, Tally, Timer
     from clicket.tools import Tool
+    from clicket.vault import Secrets
 
 __all__ = ["LiveCall", "Then"]
 
@@ -53,6 +54,15 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     # What the stages work with.
     tool: Tool | None = None
     arguments: dict[str, Any] | None = None
+    """As the tool gets them; what others may see is in the journal."""
+    secrets: Secrets | None = None
+    """What is to be hidden of this call; None when there is nothing."""
+    edited: tuple[str, dict[str, Any]] | None = None
+    """The hash and the arguments of an approver of this process, which the journal has masked."""
+    hidden: bool = False
+    """Something of its output was hidden."""
+    lost: bool = False
+    """Its arguments are masked, and no key opens them."""
     check: Any = None
     bound: Any = None
     cache_key: str | None = None
@@ -60,6 +70,10 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """The slot that says, to all processes, that this call runs for all its equals."""
     cached: bool = False
     verdict: str = "allow"
+    asked_because: str = ""
+    """Why the policy asks, or why it denies."""
+    approval_timeout: float | None = None
+    """Seconds that a person has to decide."""
     scopes: frozenset[str] = frozenset()
     """What its caller may do; a policy may ask."""
     trial: str | None = None
@@ -93,6 +107,9 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     outcome: State = State.FAILED
     metadata: dict[str, Any] = {}
     duration: float = 0.0
+
+    span: Any = None
+    """The trace's part of it, where somebody traces calls."""
 
     # Who holds it, stops it, waits for it.
     direct: bool = False

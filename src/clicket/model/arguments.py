@@ -21,7 +21,7 @@ import msgspec
 from clicket.errors import InvalidInput
 from clicket.model.codec import decode, encode, has_surrogate, is_small, json_pointer
 
-__all__ = ["fingerprint", "parse_arguments"]
+__all__ = ["fingerprint", "parse_arguments", "weigh"]
 
 MAX_DEPTH = 100
 MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
@@ -239,19 +239,23 @@ def _kind(value: Any) -> str:
 
 
 def fingerprint(given: Any) -> dict[str, Any]:
-    """What is kept of refused arguments: their size and hash, never their content.
+    """What is kept of refused arguments: their size and hash, never their content."""
+    size, raw = weigh(given)
+    return {"size": size, "sha256": sha256(raw).hexdigest()}
 
-    Of a big text the beginning is hashed; the size of a big object is an estimate, as writing it out would take too long.
+
+def weigh(given: Any) -> tuple[int, bytes]:
+    """The size of arguments, and the bytes that stand for them in a hash.
+
+    Of a big text that is the beginning; the size of a big object is an estimate, as writing it out would take too long.
     """
     if isinstance(given, str):
         raw = given[:_MAX_HASHED].encode("utf-8", "surrogatepass")
-        size = len(given) if len(given) > _MAX_HASHED else len(raw)
-    elif isinstance(given, bytes | bytearray):
-        raw, size = bytes(given[:_MAX_HASHED]), len(given)
-    else:
-        raw = _outline(given)
-        size = len(raw) if is_small(given, _SMALL_NODES, _MAX_HASHED) else _weight(given)
-    return {"size": size, "sha256": sha256(raw).hexdigest()}
+        return len(given) if len(given) > _MAX_HASHED else len(raw), raw
+    if isinstance(given, bytes | bytearray):
+        return len(given), bytes(given[:_MAX_HASHED])
+    raw = _outline(given)
+    return len(raw) if is_small(given, _SMALL_NODES, _MAX_HASHED) else _weight(given), raw
 
 
 def _outline(given: Any, *, inside: bool = False) -> bytes:

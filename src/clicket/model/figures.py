@@ -52,11 +52,11 @@ def quantile(figures: Iterable[Figure], share: float) -> float | None:
     total = sum(f.count for f in timed)
     if not total:
         return None
-    rank, seen = share * (total - 1) + 1, 0
+    rank, seen = max(ceil(share * total - 1e-9), 1), 0
     least, most = min(f.least for f in timed), max(f.most for f in timed)
     for figure in timed:
         seen += figure.count
-        if seen >= rank - 1e-9:
+        if seen >= rank:
             middle = bucket_top(figure.bucket or 0) * float(2.0 ** (-0.5 / PER_DOUBLING))
             return min(max(middle, least), most)
     return most

@@ -47,6 +47,9 @@ class Record(msgspec.Struct, kw_only=True):
     ended_at: float | None = None
     duration: float | None = None
     waiting_for: str | None = None
+    approval: dict[str, Any] | None = None
+    """The last question to a person: `why` it was asked, `purpose`, `requested_at`, `deadline`; and once there is an answer
+    `approved`, `by`, `reason`, `at`, and `edited`: it came with other arguments."""
     progress: dict[str, Any] | None = None
     output: Any = None
     content: str = ""
@@ -167,14 +170,26 @@ def _cancel_requested(record: Record, event: Event) -> None:
     record.cancel_requested = True
 
 
+_NO_WORD: dict[str, Any] = {
+    "why": "", "purpose": "run", "requested_at": None, "deadline": None,
+    "approved": None, "by": "", "reason": "", "at": None, "edited": False,
+}  # fmt: skip
+
+
 def _approval_requested(record: Record, event: Event) -> None:
+    data = event.data
     record.waiting_for = "approval"
+    asked = {"purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", "")}
+    record.approval = {**_NO_WORD, **asked, "requested_at": event.at}
 
 
 def _approval_given(record: Record, event: Event) -> None:
+    data, edited = event.data, "arguments" in event.data
+    word = {"approved": data.get("approved") is True, "by": data.get("by", ""), "reason": data.get("reason", "")}
     record.waiting_for = None
-    if "arguments" in event.data:
-        record.arguments = event.data["arguments"]
+    record.approval = {**(record.approval or _NO_WORD), **word, "at": event.at, "edited": edited}
+    if edited:
+        record.arguments = data["arguments"]
 
 
 _APPLY = {

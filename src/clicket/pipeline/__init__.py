@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from clicket.pipeline.authorize import Authorize
+from clicket.pipeline.declared import declared_policy
 from clicket.pipeline.execute import Execute
 from clicket.pipeline.find import Find
 from clicket.pipeline.persist import Persist
 from clicket.pipeline.pipeline import Pipeline
-from clicket.pipeline.policy import Policy, Request, Verdict
+from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
 from clicket.pipeline.process import Process
+from clicket.pipeline.rules import Condition
 from clicket.pipeline.stage import Stage
 from clicket.pipeline.validate import Validate
 
 __all__ = [
     "Authorize",
+    "Condition",
+    "Decision",
     "Execute",
     "Find",
     "Persist",
@@ -21,7 +25,9 @@ __all__ = [
     "Policy",
     "Process",
     "Request",
+    "Rule",
     "Stage",
     "Validate",
     "Verdict",
+    "declared_policy",
 ]

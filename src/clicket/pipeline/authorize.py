@@ -2,38 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
 from clicket.errors import PermissionDenied
 from clicket.journal import LiveCall
-from clicket.pipeline.policy import Policy, Request
+from clicket.pipeline.policy import Decision, Policy, Request
+from clicket.tools import Tool
 
 __all__ = ["Authorize"]
+
+_TEXT = (str, bytes, bytearray)
 
 
 class Authorize:
     name = "authorize"
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, max_size: int = 1024 * 1024) -> None:
         self.policy = policy
         self._open = policy.is_open
+        self._max_size = max_size
 
     def __call__(self, call: LiveCall) -> None:
         if self._open:
             return
-        options = call.required_tool().options
+        given = call.request.arguments
+        try:
+            decision = self.judge(
+                call.required_tool(), call.tool_name, given, thread=call.thread, caller=call.caller, scopes=call.scopes
+            )
+        except PermissionDenied as denied:
+            call.verdict, call.asked_because = "deny", denied.details["reason"]
+            raise
+        if decision.plain is not None and not isinstance(given, _TEXT):
+            # A mapping may be foreign code, and answer otherwise when it is read again.
+            call.request = msgspec.structs.replace(call.request, arguments=decision.plain)
+        call.verdict = decision.verdict
+        if decision.verdict == "ask":
+            call.asked_because, call.approval_timeout = decision.reason, decision.timeout
+
+    def judge(
+        self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]
+    ) -> Decision:
+        """Allow or ask; `PermissionDenied` otherwise. Of a tool that is not registered here only the name is judged."""
         request = Request(
-            tool=call.tool_name,
-            thread=call.thread,
-            caller=call.caller,
-            tags=options.tags,
-            permissions=options.permissions,
-            arguments=call.request.arguments,
+            tool=name,
+            thread=thread,
+            caller=caller,
+            tags=tool.options.tags if tool is not None else frozenset(),
+            permissions=tool.options.permissions if tool is not None else frozenset(),
+            arguments=arguments,
+            scopes=frozenset(scopes),
+            schema=tool.input_schema if tool is not None else {},
+            max_size=self._max_size,
         )
         try:
-            verdict, reason = self.policy.decide(request)
+            decision = self.policy.decide(request)
         except Exception as error:
             raise PermissionDenied(
-                f"the policy failed on this call ({type(error).__name__}: {error}), so it is denied. Mend the policy."
+                f"the policy failed on this call ({type(error).__name__}: {error}), so it is denied. Mend the policy.",
+                reason=f"the policy failed: {type(error).__name__}",
             ) from error
-        if verdict == "deny":
-            raise PermissionDenied(f"{call.tool_name!r} may not be called here: {reason}. Ask who runs this runtime.")
-        call.verdict = verdict
+        if decision.verdict == "deny":
+            why = decision.reason.rstrip(".")
+            raise PermissionDenied(
+                f"{name!r} may not be called here: {why}. Ask who runs this runtime.", reason=decision.reason
+            )
+        return decision

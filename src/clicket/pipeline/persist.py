@@ -66,7 +66,9 @@ def tally_of(call: LiveCall, at: float) -> Tally:
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
     cause = error.message[:_CAUSE] if error is not None and code else ""
     bucket = None if seconds is None else bucket_of(seconds)
-    name = call.request.tool if call.tool is not None else ""
+    # Whoever ends it may not have the tool any more; that it was registered once is on record.
+    registered = call.tool is not None or (bool(call.events) and "tool_version" in call.events[0].data)
+    name = call.request.tool if registered else ""
     return Tally(name, call.outcome._value_, code, bucket, seconds or 0.0, _weight(call, code), at, cause)
 
 

@@ -7,7 +7,7 @@ never past it. Stages raise; this is the one place that turns errors into outcom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -18,26 +18,31 @@ from clicket.journal import Journal, LiveCall, Then
 from clicket.kernel import State
 from clicket.model import Stage as StageRecord
 from clicket.model import ToolError
-from clicket.model.arguments import fingerprint
+from clicket.model.arguments import parse_arguments
 from clicket.model.output import plain_output
 from clicket.pipeline.stage import Stage
 from clicket.ports import Clock, mark
+from clicket.vault import Secrets, Vault, hide, hide_error, hide_said, look
 
 __all__ = ["Pipeline"]
 
 _ADMISSION = 3
+_MAX_LOOKED_AT = 1024 * 1024
 _TOLD = ("problems", "status", "reason", "missing", "suggested")
 """What a refusal tells beside its message."""
 
 
 class Pipeline:
-    def __init__(self, stages: Sequence[Stage], journal: Journal) -> None:
+    def __init__(self, stages: Sequence[Stage], journal: Journal, vault: Vault | None = None) -> None:
         self.stages = tuple(stages)
         self._journal = journal
+        self._vault = vault or Vault()
         self._admission = self.stages[:_ADMISSION]
         self._work = self.stages[_ADMISSION:-1]
         self._persist = self.stages[-1]
         self._clock = journal.clock.monotonic
+        self.around: list[Callable[[LiveCall], Callable[[], object]]] = []
+        """Entered before a call's tool runs, in the task in which it does; what each gives is called after."""
 
     def admit(self, call: LiveCall) -> bool:
         """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
@@ -48,19 +53,35 @@ class Pipeline:
             try:
                 stage(call)
             except Exception as error:
-                call.error = refusal(error)
+                if call.secrets is None:
+                    call.secrets = _secrets(call)
+                call.error = hide_error(refusal(error), call.secrets)
                 call.outcome = State.FAILED
                 ended.append((stage.name, StageRecord(call.error.code, clock() - mark)))
                 break
             now = clock()
             ended.append((stage.name, StageRecord("ok", now - mark)))
             mark = now
-        self._journal.record(call, "created", _created(call, self._journal.clock), call.created_at)
+        created = _created(call, self._journal.clock, self._vault)
+        if self._journal.trace is not None:
+            created.update(self._journal.trace())
+        self._journal.record(call, "created", created, call.created_at)
         self._journal.record_stages(call, call.created_at, ended)
         return call.error is None
 
-    async def perform(self, call: LiveCall) -> None:
+    def perform(self, call: LiveCall) -> Coroutine[Any, Any, None]:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
+        return self._surrounded(call) if self.around else self._perform(call)
+
+    async def _surrounded(self, call: LiveCall) -> None:
+        leaves = [enter(call) for enter in self.around]
+        try:
+            await self._perform(call)
+        finally:
+            for leave in reversed(leaves):
+                leave()
+
+    async def _perform(self, call: LiveCall) -> None:
         clock = self._clock
         mark = call.stage_at = clock()
         for stage in self._work:
@@ -124,6 +145,12 @@ class Pipeline:
     def finish(self, call: LiveCall, then: Then) -> None:
         """Persist: one outcome. Who comes second finds `settling` set and changes nothing."""
         assert not call.settling, "a call ends once"
+        if call.sink is not None:
+            call.sink.flush()
+        if call.error is not None:
+            call.error = hide_error(call.error, call.secrets)
+        if call.metadata:
+            call.metadata = hide_said(call.metadata, call.secrets)
         call.settling = True
         self._persist(call)
         if call.late is not None and not call.abandoned:
@@ -136,28 +163,37 @@ class Pipeline:
         try:
             if error is not None:
                 raise error
-            data: dict[str, Any] = {"output": plain_output(value)[0]}
+            data: dict[str, Any] = {"output": hide(plain_output(value)[0], call.secrets)}
         except BaseException as raised:
-            data = {"error": to_builtins(describe(raised, retryable=False))}
+            data = {"error": to_builtins(hide_error(describe(raised, retryable=False), call.secrets))}
         self._journal.record(call, "late_result", data)
 
 
-def _created(call: LiveCall, clock: Clock) -> dict[str, Any]:
+def _created(call: LiveCall, clock: Clock, vault: Vault) -> dict[str, Any]:
     """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
-    request = call.request
+    request, secrets = call.request, call.secrets
+    metadata = request.metadata if secrets is None else secrets.metadata
     data: dict[str, Any] = {
         "tool": request.tool,
         "thread": request.thread,
         "idempotency_key": call.idempotency_key,
     }
-    if call.error is None:
+    if call.error is not None:
+        sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
+        data["refused"] = {**vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
+    elif secrets is None:
         data["arguments"] = call.arguments
     else:
-        data["refused"] = {**fingerprint(request.arguments), "reason": call.error.code}
+        data["arguments"] = secrets.arguments
+        if secrets.masked:
+            identity = (call.caller, request.thread, call.id)
+            data.update(vault.keep(identity, "created", call.arguments, request.metadata))
     if call.tool is not None:
         data["tool_version"] = call.tool.options.version
     if call.caller:
         data["caller"] = call.caller
+    if call.scopes:
+        data["scopes"] = sorted(call.scopes)
     if request.timeout is not None:
         data["timeout"] = request.timeout
     if request.deadline is not None:
@@ -167,9 +203,19 @@ def _created(call: LiveCall, clock: Clock) -> dict[str, Any]:
         data["priority"] = request.priority
     if request.request_id is not None:
         data["request_id"] = request.request_id
-    if request.metadata:
-        data["metadata"] = request.metadata
+    if metadata:
+        data["metadata"] = metadata
     return data
+
+
+def _secrets(call: LiveCall) -> Secrets | None:
+    """Of a call that was refused before anybody looked for them: a policy or a parser may have quoted one."""
+    try:
+        arguments = parse_arguments(call.request.arguments, max_size=_MAX_LOOKED_AT)
+    except ClicketError:
+        arguments = {}
+    sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
+    return look(arguments, call.request.metadata, sensitive)
 
 
 def refusal(error: Exception) -> ToolError:

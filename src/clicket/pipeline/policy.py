@@ -1,19 +1,26 @@
-"""Who may run what: allow, deny or ask. The first rule that matches decides; without rules everything is allowed."""
+"""Who may run what: allow, deny or ask. The first rule that matches decides; without rules everything is allowed.
+
+The order: permissions that are not granted deny, then the `rule` function has its word, then `rules` from first to last, then
+the lists `deny`, `ask` and `allow`, then the default.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Literal, get_args
+from math import isfinite
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from clicket.errors import UsageError
+from clicket.errors import UsageError, did_you_mean
+from clicket.pipeline.rules import Condition, Judge, Sight, Verdict
 
-__all__ = ["Policy", "Request", "Verdict"]
+__all__ = ["Decision", "Policy", "Request", "Rule", "Verdict"]
 
-Verdict = Literal["allow", "deny", "ask"]
 _VERDICTS = get_args(Verdict)
+_MAX_PLANS = 1_000
+_SELECTORS = ("tools", "tags", "threads", "callers", "scopes")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,57 +32,177 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tags: frozenset[str]
     permissions: frozenset[str]
     arguments: Any
+    scopes: frozenset[str] = frozenset()
+    """What the caller may do, as whoever let it in says: the scopes of its API key."""
+    schema: Mapping[str, Any] = {}
+    """The tool's input schema."""
+    max_size: int = 1024 * 1024
+    """Arguments of more bytes are not read."""
 
 
-Rule = Callable[[Request], Verdict | None]
+class Decision(NamedTuple):
+    verdict: Verdict
+    reason: str
+    timeout: float | None = None
+    """Seconds that a person has to decide, if the policy asks."""
+    plain: dict[str, Any] | None = None
+    """The arguments as the conditions read them, if any did: what is judged is what must run."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """`Rule(verdict="ask", tools=["pay*"], when=[Condition(path="/amount", op=">", value=100)], reason="big payments")`.
+
+    Every selector that is given must match: `tools`, `tags`, `threads`, `callers` and `scopes` are lists of names or globs, of
+    which one must fit; of `when`, every condition must be met. `timeout`: seconds that a person has to decide.
+    """
+
+    verdict: Verdict
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    when: tuple[Condition, ...] = ()
+    reason: str = ""
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.verdict not in _VERDICTS:
+            near = did_you_mean(str(self.verdict), _VERDICTS)
+            raise UsageError(f"verdict must be one of {', '.join(_VERDICTS)}, not {self.verdict!r}.{near}")
+        for name in _SELECTORS:
+            msgspec.structs.force_setattr(self, name, _names(name, getattr(self, name)))
+        when = self.when
+        if isinstance(when, Condition) or not isinstance(when, list | tuple):
+            raise UsageError(f"when must be a list of conditions, not {when!r}.")
+        if not all(isinstance(each, Condition) for each in when):
+            raise UsageError("when must be a list of conditions: Condition(path=…, op=…, value=…).")
+        msgspec.structs.force_setattr(self, "when", tuple(when))
+        if type(self.reason) is not str:
+            raise UsageError(f"reason must be text, not {self.reason!r}.")
+        if self.timeout is not None:
+            if self.verdict != "ask":
+                raise UsageError("timeout is for rules that ask; take it out, or set verdict to 'ask'.")
+            _seconds("timeout", self.timeout)
+
+
+RuleFunction = Callable[[Request], Verdict | None]
+_Plan = tuple[tuple[tuple[int, Rule, tuple[Judge, ...]], ...], Decision]
 
 
 class Policy:
-    """`Policy(deny=["rm_*"], ask=["pay"])` matches tools by name or `tag:NAME`; `rule` is a function with the first word.
+    """`Policy(deny=["rm_*"], ask=["pay"])` matches tools by name or `tag:NAME`; `rules` can say more, and come first.
 
-    `granted` are the permissions that callers of this runtime have; a tool that names others is denied.
+    `rule` is a function that has its word before all rules. `granted` are the permissions that callers of this runtime have;
+    a tool that names others is denied. `approval_timeout`: seconds that a person has to decide; None: for ever.
     """
 
     def __init__(
         self,
         *,
+        rules: Iterable[Rule] = (),
         allow: Iterable[str] = (),
         deny: Iterable[str] = (),
         ask: Iterable[str] = (),
         default: Verdict = "allow",
-        rule: Rule | None = None,
+        rule: RuleFunction | None = None,
         granted: Iterable[str] | None = None,
         approval_timeout: float | None = 24 * 3600.0,
     ) -> None:
         if default not in _VERDICTS:
-            raise UsageError(f"a policy's default must be one of {', '.join(_VERDICTS)}, not {default!r}.")
-        self._patterns: Mapping[Verdict, tuple[str, ...]] = {
-            "deny": tuple(deny),
-            "ask": tuple(ask),
-            "allow": tuple(allow),
-        }
+            near = did_you_mean(str(default), _VERDICTS)
+            raise UsageError(f"a policy's default must be one of {', '.join(_VERDICTS)}, not {default!r}.{near}")
+        if approval_timeout is not None:
+            _seconds("approval_timeout", approval_timeout)
+        self.rules: tuple[Rule, ...] = tuple(rules)
+        for each in self.rules:
+            if not isinstance(each, Rule):
+                raise UsageError(f"rules must be a list of Rule(verdict=…, …), not of {each!r}. A function is `rule=`.")
+        self._judges = [tuple(Judge(condition) for condition in each.when) for each in self.rules]
+        lists: tuple[tuple[Verdict, Iterable[str]], ...] = (("deny", deny), ("ask", ask), ("allow", allow))
+        self._patterns = {verdict: _names(verdict, given) for verdict, given in lists}
+        self._plans: dict[tuple[str, frozenset[str]], _Plan] = {}
         self._default: Verdict = default
         self._rule = rule
-        self._granted = None if granted is None else frozenset(granted)
+        self._granted = None if granted is None else frozenset(_names("granted", granted))
         self.approval_timeout: float | None = approval_timeout
-        self.is_open: bool = (
-            not any(self._patterns.values()) and default == "allow" and rule is None and granted is None
+        self.is_open: bool = not (
+            self.rules or any(self._patterns.values()) or default != "allow" or rule or granted is not None
         )
 
-    def decide(self, request: Request) -> tuple[Verdict, str]:
+    def decide(self, request: Request) -> Decision:
         """The verdict and its reason."""
         if self._granted is not None and not request.permissions <= self._granted:
             missing = ", ".join(sorted(request.permissions - self._granted))
-            return "deny", f"the permission {missing} is not granted"
+            return Decision("deny", f"the permission {missing} is not granted")
         if self._rule is not None:
             told = self._rule(request)
             if told is not None:
                 if told not in _VERDICTS:
-                    return "deny", f"the policy's rule answered {told!r}, which is neither allow, deny nor ask"
-                return told, "the policy's rule says so"
-        names = (request.tool, *(f"tag:{tag}" for tag in request.tags))
+                    return Decision(
+                        "deny", f"the policy's rule answered {told!r}, which is neither allow, deny nor ask"
+                    )
+                return Decision(told, "the policy's rule says so", self.approval_timeout)
+        rules, listed = self._plan(request.tool, request.tags)
+        if not rules:
+            return listed
+        sight = Sight(request.arguments, request.schema, request.max_size)
+        for number, each, judges in rules:
+            if _selects(each, request):
+                closed = each.verdict != "allow"
+                if all(judge.is_met(sight, closed=closed) for judge in judges):
+                    timeout = self.approval_timeout if each.timeout is None else each.timeout
+                    return Decision(each.verdict, each.reason or f"rule {number} says so", timeout, sight.plain)
+        return listed._replace(plain=sight.plain)
+
+    def _plan(self, tool: str, tags: frozenset[str]) -> _Plan:
+        """What is known of a tool's calls before one is seen: the rules that could match, and what holds if none does."""
+        plan = self._plans.get((tool, tags))
+        if plan is None:
+            rules = tuple(
+                (number, each, judges)
+                for number, (each, judges) in enumerate(zip(self.rules, self._judges, strict=True), start=1)
+                if (not each.tools or _fits(each.tools, (tool,))) and (not each.tags or _fits(each.tags, tags))
+            )
+            plan = rules, Decision(*self._by_lists(tool, tags), self.approval_timeout)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[tool, tags] = plan
+        return plan
+
+    def _by_lists(self, tool: str, tags: frozenset[str]) -> tuple[Verdict, str]:
+        names = (tool, *(f"tag:{tag}" for tag in tags))
         for verdict, patterns in self._patterns.items():
             for pattern in patterns:
-                if any(fnmatchcase(name, pattern) for name in names):
+                if _fits((pattern,), names):
                     return verdict, f"it matches {verdict} = {pattern!r}"
         return self._default, "it is the policy's default"
+
+
+def _selects(rule: Rule, request: Request) -> bool:
+    """Of a rule that fits the tool: does it fit the rest?"""
+    return (
+        (not rule.threads or _fits(rule.threads, (request.thread,)))
+        and (not rule.callers or _fits(rule.callers, (request.caller,)))
+        and (not rule.scopes or _fits(rule.scopes, request.scopes))
+    )
+
+
+def _fits(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A text is iterable, too, and `deny="pay"` would mean three tools of one letter."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise UsageError(f"{what} must be a list of names, not {given!r}. Write [{given!r}].")
+    names = tuple(given)
+    for name in names:
+        if type(name) is not str:
+            raise UsageError(f"{what} must be a list of names, and {name!r} is none.")
+    return names
+
+
+def _seconds(what: str, given: Any) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not isfinite(given) or given <= 0:
+        raise UsageError(f"{what} must be a number of seconds above 0, not {given!r}.")

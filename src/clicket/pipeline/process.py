@@ -1,5 +1,6 @@
 """Stage 5: the output becomes plain JSON, and text of bounded size for the model. What is cut is kept whole as an artifact.
 
+Secrets are hidden before anything is kept: what the caller gets, what is on record and the artifact say the same.
 The note on a cut text cannot be forged by the tool: it names the artifact, whose name is the hash of the whole text, and no
 text contains its own hash. Big outputs are worked on in a thread and in small pieces, so that the loop goes on.
 """
@@ -17,6 +18,7 @@ from clicket.model.codec import is_small
 from clicket.model.output import plain_output, plain_pieces
 from clicket.ports import Store
 from clicket.tools import Streamed
+from clicket.vault import MIN_TOKEN, Secrets, has_marker, hide
 
 __all__ = ["Process", "cut"]
 
@@ -30,6 +32,8 @@ class Process:
 
     def __call__(self, call: LiveCall) -> Awaitable[None] | None:
         output = call.output
+        if call.sink is not None:
+            call.sink.flush()
         if type(output) is Streamed:
             spool: Spool | None = call.sink.spool
             if spool is None:
@@ -41,19 +45,26 @@ class Process:
         if (call.sink is not None and call.sink.announced) or not is_small(output):
             return self._in_thread(call, output)
         plain, encoded = plain_output(output)
+        text = plain if type(plain) is str else encoded.decode()
+        if call.secrets is not None or (len(text) >= MIN_TOKEN and has_marker(text)):
+            shown = hide(plain, call.secrets)
+            if shown != plain:
+                call.hidden = True
+                plain, encoded = plain_output(shown)
+                text = plain if type(plain) is str else encoded.decode()
         tool = call.tool
         if (
             tool is None or len(encoded) > tool.options.max_result_size
         ):  # the bound of the text, too: quotes only add to it
             return self._in_thread(call, plain)
-        call.output = plain
-        call.content = plain if type(plain) is str else encoded.decode()
+        call.output, call.content = plain, text
         return None
 
     async def _in_thread(self, call: LiveCall, output: Any) -> None:
         """Big or streamed: encode, hash and keep it without holding up the loop."""
         limit = call.required_tool().options.max_result_size
-        call.output, pieces = await self._workers.run(lambda: plain_pieces(output))
+        call.output, pieces, hidden = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+        call.hidden = call.hidden or hidden
         size = sum(map(len, pieces))
         if size <= limit:
             call.content = b"".join(pieces).decode()
@@ -78,6 +89,17 @@ class Process:
         await self._put(name, pieces)
         call.kept = (*call.kept, (name, size))
         return name
+
+
+def _shown_pieces(output: Any, secrets: Secrets | None) -> tuple[Any, list[bytes], bool]:
+    """The output as it may be seen, its text in pieces, and whether something of it was hidden."""
+    plain, pieces = plain_pieces(output)
+    texts = (plain,) if type(plain) is str else (piece.decode() for piece in pieces)
+    if secrets is not None or any(map(has_marker, texts)):
+        shown = hide(plain, secrets)
+        if shown != plain:
+            return *plain_pieces(shown), True
+    return plain, pieces, False
 
 
 class _Pieces(Sequence[bytes]):

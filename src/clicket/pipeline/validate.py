@@ -8,7 +8,8 @@ from clicket.errors import InvalidInput
 from clicket.journal import LiveCall
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import decode, encode
-from clicket.tools import Tool
+from clicket.tools import Check, Tool, compile_schema
+from clicket.vault import MASK, look, watch_for
 
 __all__ = ["Validate"]
 
@@ -20,11 +21,16 @@ class Validate:
 
     def __init__(self, *, max_size: int) -> None:
         self._max_size = max_size
+        self._discreet: dict[Tool, Check] = {}
 
     def __call__(self, call: LiveCall) -> None:
         arguments = parse_arguments(call.request.arguments, max_size=self._max_size)
         tool = call.required_tool()
+        secrets = call.secrets = look(arguments, call.request.metadata, tool.options.sensitive)
         problems = call.check(arguments)
+        if secrets is not None:
+            watch_for(secrets)
+            problems = problems and self._without_values(tool, arguments)
         if problems:
             raise InvalidInput(
                 problems + _further(tool, arguments, problems), f"See the input schema of {call.tool_name!r}."
@@ -39,6 +45,12 @@ class Validate:
         except Exception as error:
             raise InvalidInput(f"the tool's own check failed: {type(error).__name__}: {error}") from error
         call.arguments = arguments
+
+    def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
+        """The same complaints; but a complaint quotes the value, perhaps cut, and so must not be made of a secret."""
+        if tool not in self._discreet:
+            self._discreet[tool] = compile_schema(tool.input_schema, f"tool {tool.name!r}", mask=MASK)
+        return self._discreet[tool](arguments)
 
 
 def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -312,6 +312,9 @@ class MemoryStore:
         self._check_open()
         return self._records.standings(caller, thread)
 
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        return None if self._owner is None else self._records.standings(caller, thread)
+
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
         self._check_open()
         return self._records.put_standing(caller, thread, standing, expect)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, Paper, Standing
+from clicket.ports import Append, Audited, Paper, Standing, moved
 
 __all__ = ["MemoryRecords"]
 
@@ -18,7 +18,7 @@ class MemoryRecords:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._standings: dict[tuple[str, str], dict[str, Standing]] = {}
-        self._figures: dict[tuple[str, str, str, str, int | None], Figure] = {}
+        self._sums: dict[tuple[str, str, str, str, int | None], tuple[int, float, float, float]] = {}
         self._papers: dict[tuple[str, str], Paper] = {}
         self._audited: list[Audited] = []
 
@@ -27,51 +27,28 @@ class MemoryRecords:
         tally = change.tally
         if tally is None:
             return
-        key = (change.caller, tally.tool, tally.outcome, tally.error, tally.bucket)
-        known = self._figures.get(key)
-        self._figures[key] = Figure(
-            caller=change.caller,
-            tool=tally.tool,
-            outcome=tally.outcome,
-            error=tally.error,
-            bucket=tally.bucket,
-            count=1 if known is None else known.count + 1,
-            seconds=tally.seconds if known is None else known.seconds + tally.seconds,
-            least=tally.seconds if known is None else min(known.least, tally.seconds),
-            most=tally.seconds if known is None else max(known.most, tally.seconds),
-        )
+        kind, seconds = (change.caller, tally.tool, tally.outcome, tally.error, tally.bucket), tally.seconds
+        known = self._sums.get(kind)
+        if known is None:
+            self._sums[kind] = (1, seconds, seconds, seconds)
+        else:
+            count, total, least, most = known
+            self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
         if tally.weight == "none" or not tally.tool:
             return
         tools = self._standings.setdefault((change.caller, change.thread), {})
-        old = tools.get(tally.tool) or Standing(tool=tally.tool)
-        failed = tally.weight == "failed"
-        first = old.first_success_at
-        tools[tally.tool] = msgspec.structs.replace(
-            old,
-            completions=old.completions + (not failed),
-            failures=old.failures + failed,
-            consecutive_failures=old.consecutive_failures + 1
-            if failed
-            else 0
-            if tally.weight == "completed"
-            else old.consecutive_failures,
-            first_success_at=first if failed or first is not None else tally.at,
-            last_success_at=old.last_success_at if failed else tally.at,
-            last_failure_at=tally.at if failed else old.last_failure_at,
-            last_error=tally.cause if failed else old.last_error,
-            updated_at=tally.at,
-            version=old.version + 1,
-        )
+        tools[tally.tool] = moved(tools.get(tally.tool), tally)
 
     def standings(self, caller: str, thread: str) -> list[Standing]:
         return list(self._standings.get((caller, thread), {}).values())
 
     def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        tools = self._standings.setdefault((caller, thread), {})
-        known = tools.get(standing.tool)
+        known = self._standings.get((caller, thread), {}).get(standing.tool)
         if (known.version if known else 0) != expect:
             return False
-        tools[standing.tool] = msgspec.structs.replace(standing, version=expect + 1)
+        self._standings.setdefault((caller, thread), {})[standing.tool] = msgspec.structs.replace(
+            standing, version=expect + 1
+        )
         return True
 
     def forget_standings(self, since: float) -> None:
@@ -82,7 +59,21 @@ class MemoryRecords:
                 del self._standings[place]
 
     def figures(self, caller: str | None) -> list[Figure]:
-        return [figure for figure in self._figures.values() if caller is None or figure.caller == caller]
+        return [
+            Figure(
+                caller=kind[0],
+                tool=kind[1],
+                outcome=kind[2],
+                error=kind[3],
+                bucket=kind[4],
+                count=sums[0],
+                seconds=sums[1],
+                least=sums[2],
+                most=sums[3],
+            )
+            for kind, sums in self._sums.items()
+            if caller is None or kind[0] == caller
+        ]
 
     def paper(self, kind: str, key: str) -> Paper | None:
         return self._papers.get((kind, key))

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clicket.testing import store_keeping, store_laws, store_sharing
+from clicket.testing import store_keeping, store_laws, store_papers, store_records, store_records_shared, store_sharing
 from clicket.testing.store_kit import Check
 
 __all__ = ["Check", "shared_store_contract", "store_contract"]
 
-store_contract: Sequence[Check] = (*store_laws.laws, *store_keeping.laws)
-shared_store_contract: Sequence[Check] = store_sharing.laws
+store_contract: Sequence[Check] = (*store_laws.laws, *store_keeping.laws, *store_records.laws, *store_papers.laws)
+shared_store_contract: Sequence[Check] = (*store_sharing.laws, *store_records_shared.laws)

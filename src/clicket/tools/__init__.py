@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clicket.tools.check import Check, compile_schema
 from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
 from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
@@ -12,6 +13,7 @@ from clicket.tools.registry import Registry, as_tool
 
 __all__ = [
     "STREAMED",
+    "Check",
     "FunctionTool",
     "Group",
     "Isolation",
@@ -26,6 +28,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "as_tool",
+    "compile_schema",
     "make_options",
     "names_of",
     "tool",

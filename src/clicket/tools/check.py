@@ -20,12 +20,12 @@ _COMPOSED = ("patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneO
 _Path = list[str | int]
 
 
-def compile_schema(schema: Mapping[str, Any], where: str) -> Check:
-    """A check for arguments; `UsageError` when the schema itself cannot be used."""
+def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = None) -> Check:
+    """A check for arguments; `UsageError` when the schema itself cannot be used. `mask` stands for values in complaints."""
     if not isinstance(schema, Mapping):
         raise UsageError(f"{where}: its input schema must be a JSON object, not {type(schema).__name__}.")
     try:
-        validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote)
+        validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote, mask=mask)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         reason = getattr(error, "message", None) or str(error)
         raise UsageError(f"{where}: its input schema cannot be used: {str(reason).splitlines()[0]}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
@@ -75,8 +74,6 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
             raise UsageError(f"{where}: {key} must be one of {', '.join(choices)}, not {values[key]!r}.")
     if values.get("cache") is not True and values.get("cache") is not False:
         _positive(where, values, "cache")
-    if values.get("sensitive"):
-        warnings.warn(f"{where}: `sensitive` is not honoured yet: nothing is redacted.", UserWarning, stacklevel=4)
     for key in ("permissions", "sensitive", "tags"):
         if key in values:
             values[key] = _names(where, key, values[key])

@@ -28,7 +28,10 @@ async def test_the_bounds_are_those_of_the_settings() -> None:
     }
     async with memory_runtime(clock=clock, retention=60.0, **bounds) as rt:
         keep = keep_of(rt.engine)
-        assert keep == Keep(since=9_940.0, calls=7, bytes=700, thread_calls=5, thread_bytes=500)
+        week = 7 * 24 * 3600.0
+            assert keep == Keep(
+                since=9_940.0, calls=7, bytes=700, thread_calls=5, thread_bytes=500, standings_since=10_000.0 - week
+            )
         assert keep_of(rt.engine, since=5.0).since == 5.0
     async with memory_runtime(clock=clock) as rt:
         assert keep_of(rt.engine) == Keep(since=10_000.0 - 24 * 3600)

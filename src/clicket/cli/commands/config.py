@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.session import Session
+from clicket.settings import HIDDEN, SECRET_NAMES
 
 __all__ = ["config"]
 
@@ -19,6 +20,7 @@ def config(session: Session) -> None:
     values: dict[str, Any] = msgspec.to_builtins(settings)
     del values["origins"]
     values["store"] = session.store_url
+    values.update({name: HIDDEN for name in SECRET_NAMES if values.get(name)})
     if terminal.json:
         terminal.print_json(
             {name: {"value": value, "origin": settings.origins.get(name, "default")} for name, value in values.items()}
@@ -40,6 +42,8 @@ def _shown(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict) and not all(isinstance(each, int | float) for each in value.values()):
+        return msgspec.json.encode(value).decode()
     if isinstance(value, dict):
         return ", ".join(f"{name}={each:g}" for name, each in value.items())
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)

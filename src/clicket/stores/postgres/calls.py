@@ -13,7 +13,7 @@ from clicket.ports import Query, Stored
 from clicket.stores.postgres.pool import Pool
 from clicket.stores.postgres.wire import Param
 
-__all__ = ["Calls"]
+__all__ = ["Calls", "storable"]
 
 _SELECT = """SELECT c.key, c.id, c.fence, c.claims, c.owner, c.taken_from,
     ARRAY(SELECT e.body FROM events e WHERE e.call = c.key ORDER BY e.seq) FROM calls c WHERE """
@@ -41,6 +41,9 @@ class Calls:
             # An ended call is found by its outcome; calls under way are few, and have no index by state.
             wanted["c.outcome" if query.state.is_terminal else "c.state"] = query.state.value
             fixed += "" if query.state.is_terminal else " AND c.ended_at IS NULL"
+        if query.waiting_for is not None:
+            wanted["c.waiting_for"] = query.waiting_for
+            fixed += " AND c.ended_at IS NULL"
         wanted |= {"c.created_at >=": query.since, "c.key <": query.before}
         if query.id_prefix is not None:
             wanted |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
@@ -60,7 +63,7 @@ class Calls:
 
     async def events(self, key: int, call_id: str, after: int, me: int) -> list[Event]:
         """Who looks for news of a call that another process runs will look again, and is told when there are some."""
-        if not _storable(call_id):
+        if not storable(call_id):
             return []
         params: list[Param] = [key, call_id, min(max(after, 0), _LAST), me]
         rows = await self._pool.ask(_EVENTS, *params)
@@ -79,7 +82,7 @@ class Calls:
     async def _select(self, wanted: dict[str, Param], rest: str) -> list[Stored]:
         """Column names come from this file alone; values are always bound."""
         given = {column: value for column, value in wanted.items() if value is not None}
-        if not all(_storable(value) for value in given.values()):
+        if not all(storable(value) for value in given.values()):
             return []
         terms = [_term(column, number) for number, column in enumerate(given, start=1)]
         rows = await self._pool.ask(f"{_SELECT} {' AND '.join(terms) or 'true'}{rest}", *given.values())
@@ -91,7 +94,7 @@ def _term(column: str, number: int) -> str:
     return f"{name} {compare or '='} ${number}::{_TYPES.get(name, 'text')}"
 
 
-def _storable(value: Any) -> bool:
+def storable(value: Any) -> bool:
     """Can there be such a name at all?"""
     if type(value) is not str:
         return True

@@ -20,7 +20,7 @@ __all__ = ["Hints"]
 
 logger = logging.getLogger("clicket.stores.postgres")
 
-_KINDS = frozenset({"events", "work", "request", "slot"})
+_KINDS = frozenset({"events", "work", "request", "slot", "standing"})
 _MAX_TEXT = 7_900  # the server takes less than 8,000 bytes
 _ASK_EVERY = 15.0  # a line that died in silence is found out by asking
 _WAIT_FIRST = 0.1

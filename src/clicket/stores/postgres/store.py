@@ -7,7 +7,23 @@ from collections.abc import Sequence
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
-from clicket.ports import Append, CacheStats, Done, Found, Hear, Keep, Owner, Presence, Query, Stored, Sweep
+from clicket.model.figures import Figure
+from clicket.ports import (
+    Append,
+    Audited,
+    CacheStats,
+    Done,
+    Found,
+    Hear,
+    Keep,
+    Owner,
+    Paper,
+    Presence,
+    Query,
+    Standing,
+    Stored,
+    Sweep,
+)
 from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache
@@ -16,6 +32,7 @@ from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.owning import Owning
 from clicket.stores.postgres.pool import Pool, Server
+from clicket.stores.postgres.records import Records
 from clicket.stores.postgres.retention import Retention
 from clicket.stores.postgres.schema import prepare
 from clicket.stores.postgres.wire import Hopeless
@@ -150,12 +167,47 @@ class PostgresStore:
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        return await self._open.retention.sweep(keep, limit, dry=dry)
+        desk = self._open
+        if keep.standings_since is not None and not dry:
+            await desk.records.forget_standings(keep.standings_since)
+        return await desk.retention.sweep(keep, limit, dry=dry)
 
     async def size(self) -> int:
         sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
             WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""
         return int((await self._open.pool.ask(sql))[0][0])
+
+    # What is kept beside calls.
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        return await self._open.records.standings(caller, thread)
+
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        return None  # the server must be asked
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        return await self._open.records.put_standing(caller, thread, standing, expect)
+
+    async def figures(self, caller: str | None = None) -> list[Figure]:
+        return await self._open.records.figures(caller)
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        return await self._open.records.paper(kind, key)
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await self._open.records.put_paper(kind, key, body, expect)
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        return await self._open.records.delete_paper(kind, key)
+
+    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+        return await self._open.records.papers(kind, after, limit)
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        await self._open.records.audit(bodies)
+
+    async def audited(self, *, before: int | None = None, limit: int = 100) -> list[Audited]:
+        return await self._open.records.audited(before, limit)
 
 
 class _Desk:
@@ -172,6 +224,7 @@ class _Desk:
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
         self.retention = Retention(pool)
+        self.records = Records(pool, membership, self.hints)
         self.hints.start()
 
     async def close(self) -> None:

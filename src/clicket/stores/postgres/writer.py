@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from hashlib import blake2b
 
 import msgspec
 
@@ -13,14 +11,15 @@ from clicket.ports import Append, Duplicate, Stale, Unstorable
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Server
+from clicket.stores.postgres.tallies import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.wire import Connection, Param, Refused, Row
 from clicket.stores.remote import Lost, Unit
 
-__all__ = ["Appender", "place_of"]
+__all__ = ["Appender"]
 
 _APPEND = """SELECT outcomes, followed FROM append(
-    $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea)"""
-_ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea)"
+    $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea, $7::json, $8::json, $9::boolean)"""
+_ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea, $5::json, $6::json)"
 _MAX_BYTES = 8 * 1024 * 1024
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_PRIORITY = 2**63 - 1
@@ -88,7 +87,7 @@ class Appender:
         # Rows are locked in one order by everybody; within a group only the order of one call's units can be seen.
         fit.sort(key=lambda number: units[number][0].key if units[number][0].expect else 0)
         for group in _portions(units, fit):
-            answers = await self._apply([units[number] for number in group], again)
+            answers = await self._apply([units[number] for number in group], group, again)
             for number, answer in zip(group, answers, strict=True):
                 outcomes[number] = answer
         return outcomes
@@ -98,13 +97,14 @@ class Appender:
             units = [creations[number] for number in group]
             rows = [_row(change, body) for change, body in units]
             bodies = b"".join(body for _, body in units)
-            await self._membership.run(self._send, _ERASE, _encode(rows).decode(), bodies)
+            runs, sums, _ = runs_of([change for change, _ in units], group, alone=True)
+            await self._membership.run(self._send, _ERASE, _encode(rows).decode(), bodies, runs, sums)
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
 
-    async def _apply(self, units: Sequence[Unit], again: bool) -> list[_Outcome]:
+    async def _apply(self, units: Sequence[Unit], turns: Sequence[int], again: bool) -> list[_Outcome]:
         rows = [_row(change, body) for change, body in units]
         pieces = [body if row.size else b"" for row, (_, body) in zip(rows, units, strict=True)]
         uses = _uses(units, pieces)
@@ -115,14 +115,23 @@ class Appender:
             b"".join(pieces),
         ]
         try:
-            ((keys, followed),) = await self._membership.run(self._send, _APPEND, *params)
+            keys, followed = await self._ask(params, [change for change, _ in units], turns)
         except Refused as refused:
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
-                return [outcome for unit in units for outcome in await self._apply([unit], again)]
+                return [outcome for unit in units for outcome in await self._apply([unit], [0], again)]
             return [self._not_stored(units[0][0], refused, again)]
         for key in followed:
             self._hints.post("events", key)
         return [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
+
+    async def _ask(self, params: Sequence[Param], changes: Sequence[Append], turns: Sequence[int]) -> Row:
+        try:
+            rows = await self._membership.run(self._send, _APPEND, *params, *runs_of(changes, turns))
+        except Refused as refused:
+            if refused.code != NOT_ALL_COUNT:
+                raise
+            rows = await self._membership.run(self._send, _APPEND, *params, *runs_of(changes, turns, alone=True))
+        return rows[0]
 
     def _outcome(self, change: Append, key: int) -> _Outcome:
         if key == -1:
@@ -135,6 +144,8 @@ class Appender:
             self._hints.post("work", key)
         if change.request:
             self._hints.post("request", key)
+        if change.tally is not None and change.tally.weight == "failed":
+            self._hints.post("standing", 0)
         return None
 
     def _not_stored(self, change: Append, refused: Refused, again: bool) -> ClicketError:
@@ -159,16 +170,11 @@ class Appender:
             self._server.judge(connection)
 
 
-@lru_cache(maxsize=4096)
-def place_of(thread: str, caller: str) -> str:
-    """Thread and caller in 16 bytes, as hex: names of any length must fit into one entry of an index."""
-    name = thread.encode()
-    return blake2b(b"%d:%b%b" % (len(name), name, caller.encode()), digest_size=16).hexdigest()
-
-
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
     texts = [change.id, change.thread, change.caller, change.tool, change.waiting_for or ""]
+    if change.tally is not None:
+        texts.append(change.tally.tool)
     texts += [name for name, _ in change.artifacts]
     if change.cache is not None and change.cache.item is not None:
         texts += [change.cache.key, *change.cache.item.tags]

@@ -19,7 +19,7 @@ _SILENCE = 10.0
 """Seconds without a word until the server is asked whether it is still there."""
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 5.0
-_KINDS = frozenset({b"events", b"work", b"request", b"slot"})
+_KINDS = frozenset({b"events", b"work", b"request", b"slot", b"standing"})
 
 
 class Listener:

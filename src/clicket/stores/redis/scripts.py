@@ -18,8 +18,8 @@ _WRITES = ""
 
 _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "open": (_WRITES, ()),
-    "append": (_WRITES, ("write", "calls", "cache", "cache_use")),
-    "erase": (_SMALL, ("write", "calls")),
+    "append": (_WRITES, ("write", "calls", "cache", "cache_use", "standings_of", "tally")),
+    "erase": (_SMALL, ("write", "calls", "standings_of", "tally")),
     "load": (_READS, ("read", "rows")),
     "events": (_READS, ("read",)),
     "history": (_READS, ("read", "rows")),
@@ -43,6 +43,16 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sweep": (_SMALL, ("write", "calls")),
     "peek": (_READS, ("read", "calls")),
     "totals": (_READS, ("read",)),
+    "standings": (_READS, ("read", "standings_of")),
+    "put_standing": (_WRITES, ("write", "standings_of")),
+    "forget_standings": (_SMALL, ("write", "standings_of")),
+    "figures": (_READS, ("read",)),
+    "paper": (_READS, ("read", "paper_key")),
+    "put_paper": (_WRITES, ("write", "paper_key")),
+    "delete_paper": (_SMALL, ("write", "paper_key")),
+    "papers": (_READS, ("read", "paper_key")),
+    "audit": (_WRITES, ("write",)),
+    "audited": (_READS, ("read",)),
 }
 NAMES = tuple(_PARTS)
 

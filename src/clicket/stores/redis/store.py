@@ -19,7 +19,24 @@ from redis.exceptions import ResponseError
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event, load_events
-from clicket.ports import Append, CacheStats, Done, Found, Hear, Keep, Owner, Presence, Query, Stored, Sweep, Unstorable
+from clicket.model.figures import Figure
+from clicket.ports import (
+    Append,
+    Audited,
+    CacheStats,
+    Done,
+    Found,
+    Hear,
+    Keep,
+    Owner,
+    Paper,
+    Presence,
+    Query,
+    Standing,
+    Stored,
+    Sweep,
+    Unstorable,
+)
 from clicket.stores.redis import retention
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
@@ -29,6 +46,7 @@ from clicket.stores.redis.line import Line, refusal
 from clicket.stores.redis.listener import Listener
 from clicket.stores.redis.owners import Coroner
 from clicket.stores.redis.persistence import assess
+from clicket.stores.redis.records import Records
 from clicket.stores.redis.rows import cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
 from clicket.stores.redis.writer import Units
@@ -38,7 +56,7 @@ __all__ = ["RedisStore"]
 
 logger = logging.getLogger("clicket.stores.redis")
 
-SCHEMA = 1
+SCHEMA = 2
 _GRACE = 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
@@ -59,6 +77,7 @@ class _Open:
         self.claims = Claims(door, coroner)
         self.workers = Workers(1, "clicket-redis-files")
         self.artifacts = Artifacts(door, self.workers)
+        self.records = Records(door)
 
 
 class RedisStore:
@@ -202,6 +221,7 @@ class RedisStore:
     async def history(self, query: Query) -> list[Stored]:
         door = self._ready().door
         ask = _given({"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix})
+        ask |= _given({"waiting": query.waiting_for})
         if query.state is not None:
             ask["state"] = query.state.value
         if query.since is not None:
@@ -309,8 +329,42 @@ class RedisStore:
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        door = self._ready().door
+        door, records = self._ready().door, self._ready().records
+        if keep.standings_since is not None and not dry:
+            await records.forget_standings(keep.standings_since)
         return await (retention.count_over(door, keep) if dry else retention.sweep(door, keep, limit))
+
+    # What is kept beside calls.
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        return await self._ready().records.standings(caller, thread)
+
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        return None  # the server must be asked
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        return await self._ready().records.put_standing(caller, thread, standing, expect)
+
+    async def figures(self, caller: str | None = None) -> list[Figure]:
+        return await self._ready().records.figures(caller)
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        return await self._ready().records.paper(kind, key)
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await self._ready().records.put_paper(kind, key, body, expect)
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        return await self._ready().records.delete_paper(kind, key)
+
+    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+        return await self._ready().records.papers(kind, after, limit)
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        await self._ready().records.audit(bodies)
+
+    async def audited(self, *, before: int | None = None, limit: int = 100) -> list[Audited]:
+        return await self._ready().records.audited(before, limit)
 
     async def size(self) -> int:
         told = await retention.totals(self._ready().door)

@@ -10,7 +10,7 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, CacheUse, Duplicate, Stale, Unstorable
+from clicket.ports import Append, CacheUse, Duplicate, Stale, Tally, Unstorable
 from clicket.stores.redis.door import Door
 from clicket.stores.redis.line import Command, Line, refusal
 from clicket.stores.redis.scripts import script
@@ -134,6 +134,10 @@ class Units:
         if change.artifacts:
             ask["artifacts"] = [name for name, _ in change.artifacts]
             ask["bytes"] += sum(size for _, size in change.artifacts)
+        if change.waiting_for is not None:
+            ask["waiting"] = change.waiting_for
+        if change.tally is not None and change.ended_at is not None:
+            ask["tally"] = _told(change.tally)
         if change.cache is None:
             return self._door.command("append", ask, body)
         ask["cache"], item = _use(change.cache, change.ended_at or change.created_at)
@@ -144,6 +148,8 @@ class Units:
             if change.events:
                 ask: dict[str, Any] = {"id": change.id, "thread": change.thread, "caller": change.caller}
                 ask |= {"last": change.events[-1].seq, "created": repr(float(change.created_at))}
+                if change.tally is not None and change.ended_at is not None:
+                    ask["tally"] = _told(change.tally)
                 await self._door.once("erase", ask, body)
 
 
@@ -161,6 +167,13 @@ def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:
         "ttl": max(math.ceil((item.expires_at - item.created_at) * 1000), 0) + _SLACK,
     }
     return told, item.body
+
+
+def _told(tally: Tally) -> dict[str, Any]:
+    told = msgspec.structs.asdict(tally)
+    if tally.bucket is None:
+        del told["bucket"]
+    return told
 
 
 def _parts(units: Sequence[Unit]) -> list[Sequence[Unit]]:

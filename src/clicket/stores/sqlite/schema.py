@@ -72,6 +72,31 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             evictions INTEGER NOT NULL) STRICT""",
         "INSERT INTO cache_totals VALUES (0, 0, 0, 0, 0)",
     ),
+    (
+        "CREATE INDEX calls_asking ON calls (waiting_for, key) WHERE waiting_for IS NOT NULL AND ended_at IS NULL",
+        """CREATE TABLE standings (
+            caller TEXT NOT NULL, thread TEXT NOT NULL, tool TEXT NOT NULL, version INTEGER NOT NULL,
+            completions INTEGER NOT NULL, failures INTEGER NOT NULL, consecutive_failures INTEGER NOT NULL,
+            first_success_at REAL, last_success_at REAL, last_failure_at REAL, last_error TEXT NOT NULL,
+            status TEXT, reason TEXT NOT NULL DEFAULT '', by TEXT NOT NULL DEFAULT '',
+            announced TEXT NOT NULL DEFAULT 'available', updated_at REAL NOT NULL,
+            PRIMARY KEY (caller, thread, tool)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE figures (
+            caller TEXT NOT NULL, tool TEXT NOT NULL, outcome TEXT NOT NULL, error TEXT NOT NULL, bucket INTEGER NOT NULL,
+            count INTEGER NOT NULL, seconds REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,
+            PRIMARY KEY (caller, tool, outcome, error, bucket)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE papers (
+            kind TEXT NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, updated_at REAL NOT NULL, body BLOB NOT NULL,
+            UNIQUE (kind, key)) STRICT""",
+        "CREATE TABLE audit (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, body BLOB NOT NULL) STRICT",
+        """CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN
+            SELECT RAISE(ABORT, 'the audit log only grows'); END""",
+        """CREATE TRIGGER audit_keeps BEFORE DELETE ON audit BEGIN
+            SELECT RAISE(ABORT, 'the audit log only grows'); END""",
+        # INSERT OR REPLACE removes a row without asking the trigger above.
+        """CREATE TRIGGER audit_grows BEFORE INSERT ON audit WHEN NEW.number IN (SELECT number FROM audit) BEGIN
+            SELECT RAISE(ABORT, 'the audit log only grows'); END""",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 

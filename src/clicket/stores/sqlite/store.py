@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from traceback import clear_frames
 from typing import TypeVar
 
 import apsw
@@ -14,20 +15,24 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
+from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
+    Audited,
     CacheStats,
     Done,
     Found,
     Hear,
     Keep,
     Owner,
+    Paper,
     Presence,
     Query,
+    Standing,
     Stored,
     Sweep,
 )
-from clicket.stores.sqlite import cache, owners, retention
+from clicket.stores.sqlite import cache, owners, records, retention
 from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
@@ -38,6 +43,8 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
+_FORGET_STEP = 500
+"""Standings that are removed in one transaction."""
 
 
 class SqliteStore:
@@ -159,7 +166,7 @@ class SqliteStore:
             raise unavailable(self.path, error) from error
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreUnavailable(
-                f"{self.path}: a row of events is not what clicket wrote ({error}). Nothing was changed; restore a backup."
+                f"{self.path}: a row is not what clicket wrote ({error}). Nothing was changed; restore a backup."
             ) from error
 
     # Reading.
@@ -176,6 +183,8 @@ class SqliteStore:
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
         where += " AND state <> 'swept'"  # see retention
+        if query.waiting_for is not None:
+            where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
         if query.active:
             where += " AND ended_at IS NULL"
         if query.since is not None:
@@ -271,7 +280,51 @@ class SqliteStore:
         if not swept.more:
             used = await self._read(lambda c: {row[0] for row in c.execute("SELECT DISTINCT name FROM artifacts")})
             swept.artifacts, _ = await self._filing.run(lambda: self._files.sweep(used))
+            if keep.standings_since is not None:
+                await self._forget_standings(keep.standings_since)
         return swept
+
+    async def _forget_standings(self, since: float) -> None:
+        while places := await self._read(lambda c: records.idle(c, since, _FORGET_STEP)):
+            await self._write(lambda c, places=places: records.forget(c, since, places))  # type: ignore[misc]
+
+    # What is kept beside calls.
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        return await self._read(lambda c: records.standings(c, caller, thread))
+
+    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+        """On the loop, as `cache_get`: what is committed is seen at once, and in `power` mode only once it is on the disk."""
+        if self._peek is None:
+            return None
+        try:
+            return records.standings(self._peek, caller, thread)
+        except (apsw.Error, ValueError):
+            return None  # whatever the trouble is, who asks patiently is told
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        return await self._write(lambda c: records.put_standing(c, caller, thread, standing, expect))
+
+    async def figures(self, caller: str | None = None) -> list[Figure]:
+        return await self._read(lambda c: records.figures(c, caller))
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        return await self._read(lambda c: records.paper(c, kind, key))
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await self._write(lambda c: records.put_paper(c, kind, key, body, expect))
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        return await self._write(lambda c: records.delete_paper(c, kind, key))
+
+    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+        return await self._read(lambda c: records.papers(c, kind, after, limit))
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        await self._write(lambda c: records.audit(c, bodies))
+
+    async def audited(self, *, before: int | None = None, limit: int = 100) -> list[Audited]:
+        return await self._read(lambda c: records.audited(c, before, limit))
 
     async def compact(self) -> None:
         """Give the space of what was removed back to the disk. Writers wait meanwhile; it needs room for a second copy."""
@@ -302,6 +355,9 @@ def _at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection],
     connection.execute("BEGIN")
     try:
         return job(connection)
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # a cursor that a frame still holds would keep the reader at this moment
+        raise
     finally:
         connection.execute("COMMIT")
 

@@ -24,6 +24,7 @@ from clicket.model import dump_events
 from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
+from clicket.stores.sqlite.records import Tallies
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["Writer", "unavailable"]
@@ -42,6 +43,7 @@ _INSERT_CALL = """INSERT INTO calls
     VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _UPDATE_CALL = """UPDATE calls SET state = ?, seq = ?, bytes = bytes + ?, waiting_for = ?, ended_at = ?, request = 0
     WHERE key = ? AND seq = ? AND fence = ?"""
+_END_CALL = f"{_UPDATE_CALL} AND ended_at IS NULL"
 _REQUEST = "UPDATE calls SET seq = ?, bytes = bytes + ?, request = max(request, ?) WHERE key = ? AND seq = ?"
 _GIVE_BACK = "UPDATE calls SET owner = NULL WHERE key = ?"
 _INSERT_EVENTS = "INSERT INTO events (row, body) VALUES (?, ?)"
@@ -67,6 +69,7 @@ class Writer:
         self._look_at = 0
         self._gave_up = float("-inf")
         self._hits: list[tuple[str, float]] = []
+        self._tallies = Tallies()
         self._version: int | None = None
         self._workers = workers
         self._inline = inline
@@ -85,6 +88,8 @@ class Writer:
     def append(self, change: Append, done: Done) -> None:
         try:
             body = dump_events(change.events)
+            if change.tally is not None:
+                change.tally.cause.encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # Found here, it is one call's trouble; found inside the transaction, it would be the whole group's.
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
@@ -232,6 +237,7 @@ class Writer:
         except apsw.Error as error:
             return [unavailable(self.path, error)] * len(group)
         self._hits.clear()
+        self._tallies.clear()
         try:
             if host_clock() > self._renew_by:  # we slept: who writes again, lives again
                 self.enrol(connection)
@@ -239,6 +245,7 @@ class Writer:
             if self._hits:
                 hits, self._hits = self._hits, []
                 cache.count_hits(connection, hits)
+            self._tallies.write(connection)
             connection.execute("COMMIT")
         except apsw.Error as error:
             _rollback(connection)
@@ -278,6 +285,7 @@ class Writer:
         last = events[-1].seq if events else change.expect
         ended_at = change.ended_at
         size = len(body)
+        ends = ended_at is not None and change.fence != -1
         for _, weight in change.artifacts:
             size += weight
         if change.expect == 0:
@@ -294,7 +302,10 @@ class Writer:
                 connection.execute(_REQUEST, (last, size, change.request, *where))
             else:
                 news = (change.state.value, last, size, change.waiting_for, ended_at, *where, change.fence)
-                connection.execute(_UPDATE_CALL, news)
+                connection.execute(_END_CALL if ends else _UPDATE_CALL, news)
+                if ends and connection.changes() == 0:  # a late word of its owner's, perhaps: it ends nothing
+                    ends = False
+                    connection.execute(_UPDATE_CALL, news)
             if connection.changes() == 0:
                 return Stale(f"call {change.id} was changed by another writer")
             if not change.owned:
@@ -308,6 +319,8 @@ class Writer:
                 self._hits.append((change.cache.key, ended_at or change.created_at))
             else:
                 cache.missed(connection, change.cache.item)
+        if ends:
+            self._tallies.count(change)
         return None
 
     # The write-ahead log is folded back in the writer thread, never inside a commit.

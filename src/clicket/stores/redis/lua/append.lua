@@ -44,7 +44,7 @@ local function create()
   local taken = find(ask.id, ask.thread, ask.caller)
   if taken then
     if call('EXISTS', base .. 'call:' .. taken) == 1 then
-      return stands(taken) and taken or 'duplicate', false
+      return stands(taken) and taken or 'duplicate', false, false
     end
     forget(taken)
   end
@@ -61,6 +61,7 @@ local function create()
   set(row, 'ended', '', facts.ended)
   set(row, 'artifacts', '', facts.artifacts)
   set(row, 'priority', 0, ask.priority)
+  set(row, 'waiting', '', not ask.ended and ask.waiting or '')
   call('HSET', base .. 'call:' .. key, unpack(row))
   if ask.first then
     call('XADD', base .. 'events:' .. key, ask.first .. '-0', 'b', body)
@@ -78,27 +79,28 @@ local function create()
   if ask.ended then
     weigh(facts.thread, ask.bytes, 1)
     keep_ended(key, facts, true)
-    return key, true
+    return key, true, true
   end
   call('ZADD', base .. 'active', key, key)
   hold_for(key, facts.owner, facts.tool, ask.priority)
+  wait_for(key, '', ask.waiting or '')
   if facts.owner == '' then
     hear('work', key)
   end
-  return key, true
+  return key, true, false
 end
 
 local function update()
   local key = ask.key
   local row = base .. 'call:' .. key
   local is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'ended', 'bytes',
-    'artifacts', 'tool', 'priority', 'request')
+    'artifacts', 'tool', 'priority', 'request', 'waiting')
   -- A key alone is no proof: a server that lost its last second gives the same numbers to other calls.
   if is.err or is[1] ~= ask.id or is[2] ~= ask.thread or is[3] ~= ask.caller or is[4] ~= ask.created then
-    return 'stale', false
+    return 'stale', false, false
   end
   if tonumber(is[5]) ~= ask.expect or (ask.fence ~= -1 and tonumber(is[6]) ~= ask.fence) then
-    return stands(key) and key or 'stale', false
+    return stands(key) and key or 'stale', false, false
   end
   local outsider, was_ended, requested = ask.fence == -1, (is[9] or '') ~= '', is[14] == '1'
   local facts = {
@@ -127,12 +129,19 @@ local function update()
     call('SREM', base .. 'requests:' .. facts.owner, key)
     request = ''
   end
+  local waited = is[15] or ''
+  local waits = waited
+  if not outsider and not was_ended then
+    waits = not ends and ask.waiting or ''
+    wait_for(key, waited, waits)
+  end
   local news = {'seq', ask.last, 'bytes', facts.bytes}
   set(news, 'state', is[7], facts.state)
   set(news, 'owner', is[8], facts.owner)
   set(news, 'ended', is[9] or '', facts.ended)
   set(news, 'artifacts', is[11] or '', facts.artifacts)
   set(news, 'request', is[14] or '', request)
+  set(news, 'waiting', waited, waits)
   call('HSET', row, unpack(news))
   if ends then
     call('ZREM', base .. 'active', key)
@@ -145,16 +154,19 @@ local function update()
   if ask.first then
     hear('events', key)
   end
-  return key, true
+  return key, true, ends
 end
 
-local answer, applied
+local answer, applied, ended
 if ask.expect == 0 then
-  answer, applied = create()
+  answer, applied, ended = create()
 else
-  answer, applied = update()
+  answer, applied, ended = update()
 end
 if ask.cache and applied then
   use_cache(ask.cache, ARGV[3])
+end
+if ask.tally and ended then
+  count_tally(ask.caller, ask.thread, ask.tally)
 end
 return answer

@@ -1,5 +1,5 @@
 -- Where a call is listed, and how it vanishes from everywhere. `facts` are what its lists are made of.
-local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts'}
+local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts', 'waiting'}
 
 local function padded(key)
   return string.format('%016d', key) -- in the order of keys where scores are equal
@@ -53,6 +53,18 @@ local function let_go(key, owner, tool, requested)
   end
 end
 
+local function wait_for(key, before, after)
+  -- Live calls that wait for something are listed by what it is.
+  if before ~= after then
+    if before ~= '' then
+      call('ZREM', base .. 'awaiting:' .. before, key)
+    end
+    if after ~= '' then
+      call('ZADD', base .. 'awaiting:' .. after, key, key)
+    end
+  end
+end
+
 local function forget(key)
   -- Remove a call. Answers its bytes and how many artifacts went with it.
   local facts, artifacts = facts_of(key), 0
@@ -75,6 +87,7 @@ local function forget(key)
   else
     let_go(key, facts.owner, facts.tool, true)
   end
+  wait_for(key, facts.waiting or '', '')
   for name in string.gmatch(facts.artifacts, '%S+') do
     local uses = base .. 'uses:' .. name
     call('SREM', uses, key)

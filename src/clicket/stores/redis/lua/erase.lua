@@ -1,4 +1,4 @@
--- Remove a call that consists of exactly this unit.
+-- Remove a call that consists of exactly this unit, and what it added.
 local key = find(ask.id, ask.thread, ask.caller)
 if not key then
   return 0
@@ -7,6 +7,9 @@ local row = call('HMGET', base .. 'call:' .. key, 'seq', 'created')
 local found = call('XRANGE', base .. 'events:' .. key, '-', '+', 'COUNT', 2)
 if tonumber(row[1]) == ask.last and row[2] == ask.created and #found == 1 and found[1][2][2] == ARGV[2] then
   forget(key)
+  if ask.tally then
+    uncount_tally(ask.caller, ask.thread, ask.tally)
+  end
   return 1
 end
 return 0

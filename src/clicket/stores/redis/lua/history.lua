@@ -17,6 +17,7 @@ consider('tool:' .. (ask.tool or ''), ask.tool)
 consider('state:' .. (ask.state or ''), ask.state and not ask.active) -- those of live calls have no lists
 consider('caller:' .. (ask.caller or ''), ask.caller ~= '' and ask.caller)
 consider('active', ask.active)
+consider('awaiting:' .. (ask.waiting or ''), ask.waiting)
 
 local gathered
 if ask.prefix then
@@ -64,6 +65,7 @@ local function matches(row)
     and (not ask.state or row[4] == ask.state) and (not ask.caller or row[5] == ask.caller)
     and (not ask.active or (row[7] or '') == '') and (not ask.since or (tonumber(row[6]) or 0) >= tonumber(ask.since))
     and (not ask.prefix or string.sub(row[1] or '', 1, #ask.prefix) == ask.prefix)
+    and (not ask.waiting or row[9] == ask.waiting)
 end
 
 local rows, gone, size, looked = {}, {}, 0, 0
@@ -74,7 +76,8 @@ while true do
   end
   for _, key in ipairs(keys) do
     at, looked = tonumber(key), looked + 1
-    local row = try('HMGET', base .. 'call:' .. key, 'id', 'thread', 'tool', 'state', 'caller', 'created', 'ended', 'bytes')
+    local row = try('HMGET', base .. 'call:' .. key, 'id', 'thread', 'tool', 'state', 'caller', 'created', 'ended', 'bytes',
+      'waiting')
     if row.err then
       rows[#rows + 1] = row_of(at)
     elseif not row[1] then

@@ -1,6 +1,6 @@
 -- Make the store, or look whether it is one of ours, and register an owner. It may be said twice with one ticket.
 if call('EXISTS', meta) == 0 then
-  for _, name in ipairs({'all', 'owners', 'ended', 'cached', 'tombs'}) do
+  for _, name in ipairs({'all', 'owners', 'ended', 'cached', 'tombs', 'audit', 'counted'}) do
     if call('EXISTS', base .. name) == 1 then
       return {'foreign', base .. name}
     end
@@ -11,8 +11,12 @@ local mark = try('HMGET', meta, 'program', 'schema', 'store')
 if mark.err or mark[1] ~= 'clicket' or not mark[2] or not mark[3] then
   return {'foreign', meta}
 end
-if tonumber(mark[2]) ~= ask.schema then
+local schema = tonumber(mark[2])
+if not schema or schema > ask.schema then
   return {'schema', mark[2]}
+end
+if schema < ask.schema then
+  call('HSET', meta, 'schema', ask.schema) -- 2 has more keys than 1, and none that 1 knows is another
 end
 local ticket = base .. 'ticket:' .. ask.ticket
 local id, stamp = call('GET', ticket), now()

@@ -1,0 +1,168 @@
+"""`clicket approve` and `clicket deny`: a person's word on a call that waits for it, in whatever process it waits.
+
+Without an id both list what waits. The word is in the store; whoever holds the call hears it within a moment.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.errors import CallFailed
+from clicket.cli.session import Session, find_call, summary_of
+from clicket.cli.terminal import Terminal, clean
+from clicket.cli.words import ago, as_state, duration, short, shortened
+from clicket.engine.approvals import examine
+from clicket.engine.unsealing import unmasked
+from clicket.errors import UsageError
+from clicket.model import Page, Record
+from clicket.runtime import Runtime
+from clicket.tools import Registry
+
+__all__ = ["approve", "deny"]
+
+IdArgument = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; left out, lists what waits.")
+]
+ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.")]
+ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
+
+
+async def approve(
+    session: Session,
+    id: IdArgument = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead; the first ones stay on record."),
+    ] = None,
+    thread: ThreadOption = None,
+    by: ByOption = None,
+    reason: ReasonOption = "",
+) -> None:
+    """Let a call run that waits for approval."""
+    if id is None:
+        if arguments is not None or reason:
+            raise UsageError("name the call that this is about: clicket approve ID …")
+        await _list(session, thread)
+        return
+    given = None if arguments is None else _read(arguments)
+    async with session.watcher() as runtime:
+        record = await find_call(runtime, id, thread)
+        if given is not None and record.waiting_for == "approval":
+            _examine(session, runtime, record, given)
+        who = _who(by)
+        done = await runtime.approve(record.id, thread=record.thread, by=who, reason=reason, arguments=given)
+        after = await runtime.get(record.id, thread=record.thread)
+    _tell(session.terminal, after, done, "approved", who)
+
+
+async def deny(
+    session: Session,
+    id: IdArgument = None,
+    thread: ThreadOption = None,
+    by: ByOption = None,
+    reason: ReasonOption = "",
+) -> None:
+    """Refuse a call that waits for approval."""
+    if id is None:
+        if reason:
+            raise UsageError("name the call that this is about: clicket deny ID …")
+        await _list(session, thread)
+        return
+    async with session.watcher() as runtime:
+        record = await find_call(runtime, id, thread)
+        who = _who(by)
+        done = await runtime.deny(record.id, thread=record.thread, by=who, reason=reason)
+        after = await runtime.get(record.id, thread=record.thread)
+    _tell(session.terminal, after, done, "denied", who)
+
+
+def _read(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{given[1:]}: cannot be read: {error}.") from None
+
+
+def _examine(session: Session, runtime: Runtime, record: Record, given: str) -> None:
+    """The runtime here has no tools, so that it takes over nobody's calls; to judge arguments they are looked at anyway."""
+    edited, settings = unmasked(runtime.engine, record, None, given), runtime.settings
+    if edited is not None:
+        policy, registry = settings.declared_policy(), Registry(session.tools)
+        examine(registry, policy, record, edited, max_size=settings.max_arguments_size)
+
+
+def _who(by: str | None) -> str:
+    if by is not None:
+        return by
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a user without a name
+        return ""
+
+
+def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -> None:
+    if terminal.json:
+        found = {"id": record.id, "thread": record.thread, "decided": done, "state": str(record.state)}
+        terminal.print_json({**found, "approval": record.approval})
+    elif done:
+        edited = " with other arguments" if record.approval and record.approval["edited"] else ""
+        name = f" by {clean(who)}" if who else ""
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
+    else:
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval (any more)"))
+    if not done:
+        raise CallFailed
+
+
+async def _list(session: Session, thread: str | None) -> None:
+    terminal = session.terminal
+    page = Page(items=[])
+    if session.store_exists:
+        async with session.watcher() as runtime:
+            page = await runtime.history(waiting_for="approval", thread=thread, limit=1_000)
+    if terminal.json:
+        calls = [{**summary_of(record), "arguments": record.arguments} for record in page.items]
+        terminal.print_json({"calls": calls, "cursor": page.cursor})
+        return
+    if not page.items:
+        terminal.say("no call waits for approval.", style="bright_black")
+        return
+    _print(terminal, page)
+    if page.cursor is not None:
+        terminal.say("more wait than are shown.", style="bright_black")
+
+
+def _print(terminal: Terminal, page: Page) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
+    for name in ("ID", "TOOL", "THREAD", "ASKED", "LEFT"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("WHY", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("ARGUMENTS", no_wrap=True, overflow="ellipsis", ratio=2)
+    ids = shortened([record.id for record in page.items])
+    for record in page.items:
+        asked: dict[str, Any] = record.approval or {}
+        table.add_row(
+            Text(clean(ids[record.id])),
+            Text(clean(record.tool), style="bold"),
+            Text(short(record.thread, 20)),
+            ago(asked.get("requested_at") or record.updated_at),
+            _left(asked.get("deadline")),
+            Text(short(str(asked.get("why") or ""), 80)),
+            Text(short(msgspec.json.encode(record.arguments).decode(), 200)),
+        )
+    terminal.out.print(table)
+
+
+def _left(deadline: float | None) -> str:
+    return "" if deadline is None else duration(max(deadline - time.time(), 0.0))

@@ -1,0 +1,56 @@
+"""`clicket audit`: what people and the policy decided, from a log that only grows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.session import Session
+from clicket.cli.terminal import clean
+from clicket.cli.words import ago, short
+from clicket.engine.audit import AuditEntry
+
+__all__ = ["audit"]
+
+
+async def audit(
+    session: Session,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
+    before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only entries older than this one.")] = None,
+) -> None:
+    """List who approved, denied, reset or cleared what, and what the policy refused."""
+    terminal = session.terminal
+    found: list[AuditEntry] = []
+    if session.store_exists:
+        async with session.watcher() as runtime:
+            found = await runtime.audit(limit=limit, before=before)
+    if terminal.json:
+        terminal.print_json({"entries": [msgspec.to_builtins(entry) for entry in found]})
+        return
+    if not found:
+        terminal.say("nothing is on the audit log.", style="bright_black")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
+    for name in ("NUMBER", "WHEN", "WHAT", "WHO"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+    for entry in found:
+        details = "  ".join(
+            f"{name}={_shown(value)}" for name, value in entry.details.items() if value not in ("", None)
+        )
+        table.add_row(
+            str(entry.number),
+            ago(entry.at),
+            Text(clean(entry.what), style="bold"),
+            Text(short(entry.who, 30)),
+            Text(details),
+        )
+    terminal.out.print(table)
+
+
+def _shown(value: object) -> str:
+    return short(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 80)

@@ -1,0 +1,112 @@
+"""`clicket keys`: API keys of the server. They live in the store, so every server over it knows them, and forgets them at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.errors import CallFailed
+from clicket.cli.session import Session
+from clicket.cli.words import ago, at, parse_duration
+from clicket.errors import UsageError
+from clicket.runtime import Runtime
+from clicket.server import keys
+from clicket.server.keys import Key
+
+__all__ = ["create", "listing", "revoke"]
+
+_COLOURS = {"valid": "green", "revoked": "red", "expired": "yellow"}
+
+
+@asynccontextmanager
+async def _store(session: Session) -> AsyncIterator[Runtime]:
+    """The store, made if it is not there yet: keys may come before the first call."""
+    if session.settings.store.startswith("memory:"):
+        raise UsageError(
+            "a store in memory is gone with this command. Pass --store, or set CLICKET_API_KEYS for the server."
+        )
+    async with Runtime((), settings=session.settings) as runtime:
+        yield runtime
+
+
+async def create(
+    session: Session,
+    name: Annotated[str, typer.Option("--name", "-n", help="Whose key it is, for people.")],
+    scopes: Annotated[
+        str, typer.Option("--scopes", "-s", metavar="LIST", help="Of read, call, approve, admin; with commas.")
+    ] = "read,call",
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="TIME", help="How long it is good for: 90d, 12h.")
+    ] = None,
+) -> None:
+    """Make a key. It is shown this once; the store keeps only a hash of it."""
+    terminal, now = session.terminal, time.time()
+    until = None if expires is None else now + parse_duration(expires)
+    async with _store(session) as runtime:
+        made, text = await keys.create(
+            runtime.engine.store, name=name, scopes=scopes.split(","), now=now, expires_at=until
+        )
+        await runtime.engine.audit.kept("", "key.created", key=made.id, name=name, scopes=list(made.scopes))
+    if terminal.json:
+        terminal.print_json({**_shown(made, now), "key": text})
+        return
+    terminal.say(f"key {made.id} for {name}: {', '.join(made.scopes)}. It is not shown again.", style="yellow")
+    terminal.write(text + "\n")
+
+
+async def listing(session: Session) -> None:
+    """List every key, without its secret."""
+    terminal, now = session.terminal, time.time()
+    found: list[Key] = []
+    if session.store_exists:
+        async with _store(session) as runtime:
+            found = await keys.listed(runtime.engine.store)
+    if terminal.json:
+        terminal.print_json([_shown(key, now) for key in found])
+        return
+    if not found:
+        terminal.say("there are no keys in this store. `clicket keys create --name NAME` makes one.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
+    for column in ("ID", "NAME", "SCOPES", "MADE", "STATE"):
+        table.add_column(column, no_wrap=column != "NAME")
+    for key in found:
+        state = key.state(now)
+        until = (
+            f" until {at(key.expires_at, fraction=False)}" if key.expires_at is not None and state == "valid" else ""
+        )
+        shown = Text(state, style=_COLOURS[state]).append(until, style="bright_black")
+        table.add_row(key.id, Text(key.name), ", ".join(key.scopes), ago(key.created_at), shown)
+    terminal.out.print(table)
+
+
+async def revoke(
+    session: Session,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `clicket keys list` shows it.")],
+) -> None:
+    """Make a key worthless: at once, and for every server over this store."""
+    terminal = session.terminal
+    async with _store(session) as runtime:
+        key, done = await keys.revoke(runtime.engine.store, id, now=time.time())
+        if done:
+            await runtime.engine.audit.kept("", "key.revoked", key=key.id, name=key.name)
+    if terminal.json:
+        terminal.print_json({**_shown(key, time.time()), "revoked": done})
+    else:
+        terminal.say(f"key {key.id} ({key.name}) {'is revoked' if done else 'was revoked before'}.")
+    if not done:
+        raise CallFailed
+
+
+def _shown(key: Key, now: float) -> dict[str, Any]:
+    """A key as it may be shown: without the hash, too."""
+    shown: dict[str, Any] = msgspec.to_builtins(key)
+    del shown["hash"]
+    return {**shown, "state": key.state(now)}

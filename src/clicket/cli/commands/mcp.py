@@ -1,0 +1,88 @@
+"""`clicket mcp`: the tools for an MCP client, over stdin and stdout; or a look at what another MCP server offers."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+
+from clicket.cli.session import Session
+from clicket.cli.terminal import clean
+from clicket.cli.words import short
+from clicket.errors import UsageError
+
+__all__ = ["mcp"]
+
+
+async def mcp(
+    session: Session,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[tools URL | tools -- COMMAND …]", help="Nothing: serve. `tools`: list a server's."),
+    ] = None,
+) -> None:
+    """Serve the tools to an MCP client over stdin and stdout.
+
+    An MCP client starts this as its server: `clicket mcp --tools my_tools`.
+    Each tool call is kept in the store like any other. Servers declared as
+    `[mcp.servers.NAME]` in clicket.toml add their tools. Logs go to stderr.
+
+    `clicket mcp tools URL` and `clicket mcp tools -- COMMAND …` list the
+    tools of another server.
+    """
+    if not words:
+        await _serve(session)
+    elif words[0] == "tools" and len(words) > 1:
+        await _list(session, words[1:])
+    else:
+        raise UsageError("clicket mcp takes nothing, or `tools` and a server: its URL, or -- and its command.")
+
+
+async def _serve(session: Session) -> None:
+    from clicket.mcp import join_declared, serve_stdio
+
+    if session.terminal.json:
+        raise UsageError("clicket mcp speaks MCP on stdout; leave --json out.")
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    async with session.runtime() as runtime:
+        await join_declared(runtime)
+        tools = await runtime.tools()
+        store = runtime.engine.store
+        session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
+        await serve_stdio(runtime)
+
+
+async def _list(session: Session, server: list[str]) -> None:
+    from clicket.mcp import McpServer
+
+    is_url = server[0].startswith(("http://", "https://"))
+    if is_url and len(server) > 1:
+        raise UsageError("one URL, please; what follows it would be lost.")
+    there = McpServer("server", url=server[0]) if is_url else McpServer("server", command=server)
+    async with there:
+        tools = await there.tools()
+    if session.terminal.json:
+        session.terminal.print_json([_facts(tool) for tool in tools])
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tool", "hints", "description"):
+        table.add_column(heading, overflow="fold")
+    for tool in tools:
+        hints = [name for name in ("read_only", "idempotent") if getattr(tool.options, name)]
+        table.add_row(clean(tool.remote_name), " ".join(hints), short(clean(tool.description), 80))
+    session.terminal.out.print(table)
+
+
+def _facts(tool: Any) -> dict[str, Any]:
+    return {
+        "name": tool.remote_name,
+        "description": tool.description,
+        "input_schema": msgspec.to_builtins(tool.input_schema),
+        "output_schema": msgspec.to_builtins(tool.output_schema),
+        "read_only": tool.options.read_only,
+        "idempotent": tool.options.idempotent,
+    }

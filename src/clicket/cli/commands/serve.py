@@ -1,0 +1,103 @@
+"""`clicket serve`: the runtime over HTTP (and MCP, where its extra is installed), until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from clicket import server
+from clicket.cli.serving import Leaving, Teller
+from clicket.cli.session import Session
+from clicket.cli.terminal import Terminal
+from clicket.errors import UsageError
+from clicket.runtime import Runtime
+from clicket.telemetry.logs import configure, follow
+
+__all__ = ["serve"]
+
+
+async def serve(
+    session: Session,
+    host: Annotated[str, typer.Option(help="Where to listen; without a key only on loopback.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Another name it goes by, as behind a proxy.")
+    ] = None,
+    allowed_origin: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Web pages of this origin may use it.")
+    ] = None,
+    log_format: Annotated[str, typer.Option(metavar="text|json|off", help="The access log, on stderr.")] = "text",
+) -> None:
+    """Serve the tools over HTTP.
+
+    TERM and Ctrl-C drain: streams end, running calls get `close_timeout`. A second signal ends the process at once.
+    """
+    from clicket.server.options import Options
+
+    settings = session.settings
+    options = Options(
+        host=host,
+        allowed_hosts=(*settings.allowed_hosts, *(allowed_host or ())),
+        allowed_origins=(*settings.allowed_origins, *(allowed_origin or ())),
+        api_keys=settings.api_keys,
+        access_log=log_format != "off",
+    )
+    session.terminal.lines = True
+    runtime = session.runtime()
+    _log(log_format, runtime)
+    with Leaving() as leaving:
+        opened = await leaving.unless_asked(runtime.open())
+        if opened is not None:
+            await _serve(runtime, session, host, port, options, leaving)
+    if leaving.signal is signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+async def _serve(runtime: Runtime, session: Session, host: str, port: int, options: Any, leaving: Leaving) -> None:
+    teller = Teller(session.terminal, quiet=True)
+    try:
+        async with server.serving(runtime, host=host, port=port, options=options) as served:
+            _tell(session.terminal, runtime, session.store_url, served)
+            await leaving.asked()
+            teller.draining(leaving, runtime)
+    finally:
+        await runtime.close()
+    teller.stopped()
+
+
+def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
+    tools = sorted(runtime.engine.registry.names)
+    durability = runtime.engine.store.durability
+    auth = "keys" if served.keys else "none"
+    if terminal.json:
+        facts = {"url": served.url, "host": served.host, "port": served.port, "store": store, "durability": durability}
+        more = {"auth": auth, "keys": served.keys, "mcp": served.mcp, "tools": tools, "pid": os.getpid()}
+        terminal.print_json_line({"event": "ready", "at": time.time(), **facts, **more})
+        return
+    keys = f"{served.keys} key{'s' if served.keys != 1 else ''}"
+    line = Text("listening on ").append(served.url, style="bold")
+    line.append(f"\nstore       {store}, durability {durability}")
+    line.append(
+        f"\nauth        {keys if served.keys else 'no keys: loopback only, everybody on this machine may do all'}"
+    )
+    line.append(f"\nmcp         {served.url}/mcp" if served.mcp else "\nmcp         off (pip install 'clicket[mcp]')")
+    line.append(f"\ntools       {', '.join(tools) or 'none; name some with --tools module:name'}")
+    terminal.say(line)
+
+
+def _log(form: str, runtime: Runtime) -> None:
+    """The server's log, with the access log and the end of each call, goes to stderr; JSON lines for programs."""
+    if form not in ("text", "json", "off"):
+        raise UsageError(f"--log-format must be text, json or off, not {form!r}.")
+    if form == "off":
+        configure("text", level=logging.WARNING)
+        return
+    configure("json" if form == "json" else "text")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at start and end is said by us
+    follow(runtime)

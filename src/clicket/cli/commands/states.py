@@ -1,0 +1,111 @@
+"""`clicket states`: which tools a thread may use now, and why not the others. `clicket reset`: make them available again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from clicket.cli.session import Session
+from clicket.hub import ThreadHub, ToolView
+from clicket.kernel import ToolStatus
+from clicket.runtime import Runtime
+from clicket.tools import Registry
+
+__all__ = ["reset", "states"]
+
+_STYLES = {
+    ToolStatus.AVAILABLE: "green",
+    ToolStatus.FAILED: "red",
+    ToolStatus.UNAVAILABLE: "yellow",
+    ToolStatus.MAINTENANCE: "yellow",
+}
+
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The conversation.")]
+Caller = Annotated[
+    str, typer.Option(metavar="KEY", help="The id of the API key whose thread it is; empty: the program's own.")
+]
+
+
+async def states(
+    session: Session,
+    thread: Thread = "default",
+    caller: Caller = "",
+    set: Annotated[
+        str | None, typer.Option(metavar="TOOL=STATUS", help="Put a tool into a status: mail=maintenance.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; shown to whoever asks, the model included.")] = "",
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the text that a model would be given.")] = False,
+) -> None:
+    """Show which tools a thread may use now, why not the others, and what to call first."""
+    terminal = session.terminal
+    async with _hub(session, thread, caller) as hub:
+        if set is not None:
+            name, sign, status = set.partition("=")
+            if not sign:
+                raise typer.BadParameter(f"{set!r} is not like mail=maintenance.", param_hint="--set")
+            await hub.set(name.strip(), status.strip(), reason, by="command line")
+        views = await hub.tools()
+        line, text = await hub.summary(), await hub.prompt() if prompt else ""
+    if terminal.json:
+        terminal.print_json({"thread": thread, "tools": [_plain(view) for view in views], "summary": line})
+    elif prompt:
+        terminal.write(text + "\n")
+    else:
+        terminal.out.print(_table(views))
+        terminal.say(line, style="bright_black")
+
+
+async def reset(
+    session: Session,
+    thread: Thread = "default",
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="This tool; all of them if left out.")] = None,
+    caller: Caller = "",
+) -> None:
+    """Make a tool that failed, or was taken out by hand, available again in a thread."""
+    terminal = session.terminal
+    async with _hub(session, thread, caller) as hub:
+        done = await hub.reset(tool, by="command line")
+    if terminal.json:
+        terminal.print_json({"thread": thread, "reset": done})
+    elif done:
+        terminal.write(f"available again in thread {thread}: {', '.join(done)}\n")
+    else:
+        terminal.write(f"nothing to reset in thread {thread}.\n")
+
+
+@asynccontextmanager
+async def _hub(session: Session, thread: str, caller: str) -> AsyncIterator[ThreadHub]:
+    """The thread's hub with the tools that were found, over a runtime without any: looking must not take over calls."""
+    registry = Registry(session.needed_tools)
+    settings = session.settings if session.store_exists else session.settings.replace(store="memory://")
+    async with Runtime((), settings=settings) as runtime:
+        yield runtime.acting_for(caller).hub(thread, registry=registry)
+
+
+def _plain(view: ToolView) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain
+
+
+def _table(views: list[ToolView]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
+    table.add_column("TOOL", no_wrap=True)
+    table.add_column("STATUS", no_wrap=True)
+    table.add_column("OFFERED", no_wrap=True)
+    table.add_column("REASON", overflow="fold")
+    table.add_column("CALL FIRST", overflow="fold")
+    for view in views:
+        table.add_row(
+            view.name,
+            Text(str(view.status), style=_STYLES[view.status]),
+            "yes" if view.available else "no",
+            view.reason,
+            ", ".join(view.suggested),
+        )
+    return table

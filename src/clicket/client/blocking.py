@@ -1,0 +1,23 @@
+"""The client for programs without an event loop: the same names as `clicket.sync.Runtime`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clicket import sync
+from clicket.client.client import Client
+
+__all__ = ["SyncClient"]
+
+
+class SyncClient(sync.Runtime):
+    """`with SyncClient("http://127.0.0.1:8000") as rt: result = rt.call("add", {"a": 1, "b": 2})`."""
+
+    def __init__(self, url: str, *, key: str | None = None) -> None:
+        self._face(Client(url, key=key))
+        self.url: str = url
+
+    def put_artifact(self, data: bytes) -> str:
+        """Keep a file on the server; its name is what tools are given."""
+        client: Any = self._runtime
+        return str(self._wait(client.put_artifact(data)))

@@ -1,0 +1,328 @@
+"""A runtime that lives elsewhere: the same methods, over HTTP.
+
+Every call has an id before it is sent, so a request whose answer was lost is sent again without running anything twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import msgspec
+
+from clicket.client.handle import CallHandle, result_of_record
+from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
+from clicket.engine import Progress, Recovered
+from clicket.engine.audit import AuditEntry
+from clicket.errors import ClicketError, UsageError
+from clicket.kernel import State
+from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
+from clicket.model.ids import new_id
+from clicket.model.request import checked
+from clicket.ports import CacheStats
+from clicket.telemetry import Anomaly, Report
+from clicket.views import ToolInfo, as_request, in_order
+
+__all__ = ["Cache", "Client"]
+
+_WAIT = 20.0
+"""Seconds that one request waits for an outcome; then it is asked for again, under the same id."""
+_TRIES = 6
+_AGAIN_FIRST = 0.05
+_PAGE = 100
+
+
+class _Accepted(msgspec.Struct):
+    id: str
+    thread: str
+
+
+class _Anomalies(msgspec.Struct):
+    anomalies: list[Anomaly]
+
+
+class _Entries(msgspec.Struct):
+    entries: list[AuditEntry]
+
+
+class _Removed(msgspec.Struct):
+    removed: int
+
+
+class _Uploaded(msgspec.Struct):
+    id: str
+
+
+class Client:
+    """`async with Client("http://127.0.0.1:8000", key="ck_…") as rt: result = await rt.call("add", {"a": 1, "b": 2})`.
+
+    Without `key` the environment's `CLICKET_API_KEY` is used. Everything that `Runtime` does for callers is here under the
+    same name; tools are added and recovery is done where the server runs.
+    """
+
+    def __init__(self, url: str, *, key: str | None = None, transport: Any = None) -> None:
+        self._wire = Wire(url, key, transport=transport)
+        self.url: str = self._wire.url
+
+    async def open(self) -> Self:
+        """Nothing is sent before the first call."""
+        return self
+
+    async def close(self, *, patience: float | None = None) -> None:
+        """Let go of the connections. Calls go on where they run."""
+        await self._wire.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Calling.
+
+    def call(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
+        return self._call(ToolCall(tool, arguments, **options))
+
+    async def _call(self, request: ToolCall) -> ToolResult:
+        request = _with_id(request)
+        try:
+            while True:
+                answer = await self._post(request, wait=_WAIT)
+                if isinstance(answer, ToolResult):
+                    return await self._whole(answer, request)
+        except asyncio.CancelledError:  # as with a runtime: a caller that goes takes its call along
+            with suppress(ClicketError, asyncio.CancelledError, TimeoutError):
+                async with asyncio.timeout(5):
+                    await CallHandle(self._wire, request.id or "", request.thread).cancel("its caller was cancelled")
+            raise
+
+    async def _post(self, request: ToolCall, wait: float | None) -> ToolResult | _Accepted:
+        """Send a call until there is an answer. The same id makes it the same call, however often it is sent."""
+        body, delay = _body(request, wait), _AGAIN_FIRST
+        for left in reversed(range(_TRIES)):
+            try:
+                answer = await self._wire.ask("POST", "/calls", body=body)
+                if answer.status_code == 200:
+                    return decoded(answer.content, ToolResult)
+                return decoded(answer.content, _Accepted)
+            except Failed as failed:
+                return _refused(failed.problem, request)
+            except ServerUnavailable:
+                if not left:
+                    raise
+            await asyncio.sleep(delay)
+            delay *= 2
+        raise AssertionError("unreachable")
+
+    async def _whole(self, result: ToolResult, request: ToolCall) -> ToolResult:
+        if not result.truncated:
+            return result
+        path = f"/calls/{part(request.id or '')}"
+        return await result_of_record(self._wire, await self._wire.get(path, Record, query={"thread": request.thread}))
+
+    async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
+        """Hand a call over; returns as soon as it is durable there."""
+        request = _with_id(ToolCall(tool, arguments, **options))
+        await self._post(request, wait=None)
+        return CallHandle(self._wire, request.id or "", request.thread)
+
+    async def stream(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[Event]:
+        """Run a tool and watch it: its events as they become durable, the outcome last."""
+        handle = await self.submit(tool, arguments, **options)
+        async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
+            async for event in events:
+                yield event
+
+    async def call_many(
+        self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
+    ) -> list[ToolResult]:
+        """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
+        return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
+
+    # Steering.
+
+    async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
+        """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
+        answer = await self._wire.send(
+            "POST", f"/calls/{part(id)}/cancel", query={"thread": thread}, body={"reason": reason}
+        )
+        return bool(decoded(answer, dict)["cancelled"])
+
+    async def approve(
+        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
+    ) -> bool:
+        """Let a call run that waits for approval, also with other arguments. False: it is not waiting (any more).
+
+        Who approved is who the key belongs to; `by` is not sent.
+        """
+        body: dict[str, Any] = {"reason": reason}
+        if arguments is not None:
+            body["arguments"] = arguments if isinstance(arguments, Mapping) else decoded(_bytes(arguments), dict)
+        return await self._decide(id, "approve", thread, body)
+
+    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
+        """Refuse a call that waits for approval. False: it is not waiting (any more)."""
+        return await self._decide(id, "deny", thread, {"reason": reason})
+
+    async def _decide(self, id: str, word: str, thread: str | None, body: dict[str, Any]) -> bool:
+        try:
+            await self._wire.ask("POST", f"/calls/{part(id)}/{word}", query={"thread": thread}, body=body)
+        except Failed as failed:
+            if failed.problem.code == "not_waiting":
+                return False
+            raise failed.problem.error() from None
+        return True
+
+    async def recover(self, *, progress: Progress | None = None) -> Recovered:
+        """Not from here: the server takes over what dead owners left, when it starts and every few seconds."""
+        raise UsageError(
+            "recovery is done where the server runs: it does so by itself, or with `clicket recover` there."
+        )
+
+    # Looking.
+
+    async def get(self, id: str, *, thread: str | None = None) -> Record:
+        """Everything known about a call."""
+        return await self._wire.get(f"/calls/{part(id)}", Record, query={"thread": thread})
+
+    async def state(self, id: str, *, thread: str | None = None) -> State:
+        return (await self.get(id, thread=thread)).state
+
+    async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """A handle of a call that was submitted earlier."""
+        record = await self.get(id, thread=thread)
+        return CallHandle(self._wire, record.id, record.thread)
+
+    async def history(
+        self,
+        *,
+        thread: str | None = None,
+        tool: str | None = None,
+        state: State | str | None = None,
+        since: float | None = None,
+        active: bool = False,
+        waiting_for: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
+        if type(limit) is not int or not 1 <= limit <= 1_000:
+            raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+        query = {
+            "thread": thread, "tool": tool, "state": None if state is None else str(state), "since": since,
+            "active": active or None, "waiting_for": waiting_for, "full": True,
+        }  # fmt: skip
+        items: list[Record] = []
+        while True:
+            step = min(limit - len(items), _PAGE)
+            page = await self._wire.get("/calls", Page, query={**query, "limit": step, "cursor": cursor})
+            items += page.items
+            cursor = page.cursor
+            if cursor is None or len(items) >= limit:
+                return Page(items=items, cursor=cursor)
+
+    def hub(self, thread: str = "default") -> ThreadHub:
+        """Which tools a thread may use now, and why not the others."""
+        return ThreadHub(self._wire, thread)
+
+    @property
+    def cache(self) -> Cache:
+        """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
+        return Cache(self._wire)
+
+    async def tools(self) -> Sequence[ToolInfo]:
+        """The server's tools."""
+        return (await self._wire.get("/tools", ToolList)).tools
+
+    async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
+        """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
+        return await self._wire.get("/report", Report, query={"tool": tool, "since": since})
+
+    async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
+        """Tools under 80 % success or over 30 s on average, with at least 5 runs."""
+        return (await self._wire.get("/anomalies", _Anomalies, query={"tool": tool, "since": since})).anomalies
+
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+        """What people and the policy decided, newest first; for admins."""
+        return (await self._wire.get("/audit", _Entries, query={"limit": limit, "before": before})).entries
+
+    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an artifact, or a range of them."""
+        if start < 0 or (end is not None and end < start):
+            raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
+        if end == start:
+            return b""
+        headers = {"range": f"bytes={start}-{'' if end is None else end - 1}"} if start or end is not None else {}
+        try:
+            return bytes((await self._wire.ask("GET", f"/artifacts/{part(name)}", headers=headers)).content)
+        except Failed as failed:
+            if failed.problem.status == 416:  # beyond its end there is nothing
+                return b""
+            raise failed.problem.error() from None
+
+    async def put_artifact(self, data: bytes) -> str:
+        """Keep a file on the server; its name is what tools are given."""
+        headers = {"content-type": "application/octet-stream"}
+        return (await self._wire.read("POST", "/artifacts", _Uploaded, raw=data, headers=headers)).id
+
+
+class Cache:
+    """The cached results of the server's store."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def stats(self) -> CacheStats:
+        return await self._wire.get("/cache/stats", CacheStats)
+
+    async def clear(self, tag: str | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
+        return (await self._wire.read("DELETE", "/cache", _Removed, query={"tag": tag})).removed
+
+
+def _with_id(request: ToolCall) -> ToolCall:
+    request = checked(request)
+    return request if request.id is not None else msgspec.structs.replace(request, id=new_id())
+
+
+def _body(request: ToolCall, wait: float | None) -> bytes:
+    given = request.arguments
+    arguments = msgspec.Raw(b"null")
+    if given is not None:
+        # Text goes as it is, so that the server judges what was written: duplicate keys, odd numbers and all.
+        arguments = msgspec.Raw(_bytes(given) if isinstance(given, str | bytes) else msgspec.json.encode(given))
+    fields: dict[str, Any] = {"tool": request.tool, "arguments": arguments, "thread": request.thread, "id": request.id}
+    for name in ("timeout", "deadline", "request_id", "metadata"):
+        value = getattr(request, name)
+        if value is not None:
+            fields[name] = value
+    if request.priority:
+        fields["priority"] = request.priority
+    if wait is not None:
+        fields["wait"] = wait
+    return msgspec.json.encode(fields)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def _refused(problem: Problem, request: ToolCall) -> ToolResult:
+    """A call that was refused and is on record as failed is a result; one that was never made is an error."""
+    error = problem.error()
+    if problem.call_id is None:
+        raise error
+    details = {"problems": problem.errors} if problem.errors else {}
+    told = ToolError(code=problem.code, message=problem.detail, type=type(error).__name__, details=details)
+    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told)

@@ -1,0 +1,125 @@
+"""What people and policies decided, in a log that only grows. Names and reasons go in; arguments, outputs and keys never do.
+
+What a call went through is in its journal already. Here is what an operator asks about later: who approved, denied, cancelled,
+reset, cleared, made or revoked what, and what the policy refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from clicket.errors import ClicketError, UsageError
+from clicket.journal import LiveCall
+from clicket.model.codec import clean, decode, encode
+from clicket.model.output import plain_output
+from clicket.ports import Audited, Clock, Store
+from clicket.vault import hide_known
+
+__all__ = ["AuditEntry", "AuditLog", "entries", "note"]
+
+logger = logging.getLogger("clicket.engine")
+_MAX_WAITING = 10_000
+_BATCH = 500
+_OWN = ("at", "who", "what")
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the audit log. Numbers grow; `before` of a listing takes one."""
+
+    number: int
+    at: float
+    who: str
+    what: str
+    details: dict[str, Any] = {}
+
+
+async def note(store: Store, clock: Clock, *, who: str, what: str, **details: Any) -> None:
+    """Write one line, and wait until it is kept. `what` is a noun and a past tense: `call.approved`."""
+    await store.audit([_line(clock, who, what, details)])
+
+
+async def entries(store: Store, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+    """The newest first."""
+    if type(limit) is not int or not 1 <= limit <= 1_000:
+        raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+    if before is not None and (type(before) is not int or not 0 <= before < 1 << 63):
+        raise UsageError(f"before must be the number of an entry, not {before!r}.")
+    return [_read(audited) for audited in await store.audited(before=before, limit=limit)]
+
+
+class AuditLog:
+    """The log of one engine. `note` waits; `jot` does not, and is for what must not hold up a call."""
+
+    def __init__(self, store: Store, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._store = store
+        self._clock = clock
+        self._spawn = spawn
+        self._waiting: list[bytes] = []
+        self._writing = False
+        self._lost = 0
+
+    async def note(self, who: str, what: str, **details: Any) -> None:
+        await note(self._store, self._clock, who=who, what=what, **details)
+
+    async def kept(self, who: str, what: str, **details: Any) -> None:
+        """Like `note`, for what has happened already: whoever did it must not be told that it failed."""
+        try:
+            await self.note(who, what, **details)
+        except ClicketError as error:
+            logger.warning("the audit log could not be written: %s by %r: %s", what, who, error)
+
+    def jot(self, who: str, what: str, **details: Any) -> None:
+        """Write one line soon. Lines that come together are written together."""
+        if len(self._waiting) >= _MAX_WAITING:  # the store does not keep up, and memory must not pay for it
+            self._lost += 1
+            return
+        self._waiting.append(_line(self._clock, who, what, details))
+        if not self._writing:
+            self._writing = True
+            self._spawn(self._write())
+
+    def refused(self, call: LiveCall) -> None:
+        """The policy denied a call."""
+        self.jot(
+            call.caller, "policy.denied",
+            call=call.id, tool=call.tool_name, thread=call.thread, reason=call.asked_because,
+        )  # fmt: skip
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                lines, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+                if self._lost:
+                    lines.append(_line(self._clock, "", "audit.overrun", {"lost": self._lost}))
+                    self._lost = 0
+                await self._append(lines)
+        finally:
+            self._writing = False
+
+    async def _append(self, lines: Sequence[bytes]) -> None:
+        try:
+            await self._store.audit(lines)
+        except ClicketError as error:
+            self._lost += len(lines)
+            logger.warning("%d lines of the audit log could not be written: %s", len(lines), error)
+
+
+def _line(clock: Clock, who: str, what: str, details: dict[str, Any]) -> bytes:
+    plain = {name: hide_known(clean(value)) if isinstance(value, str) else value for name, value in details.items()}
+    return encode(plain_output({"at": clock.now(), "who": hide_known(clean(who)), "what": what, **plain})[0])
+
+
+def _read(audited: Audited) -> AuditEntry:
+    """A line that somebody else wrote into the store is shown as such, and hides no other."""
+    try:
+        line = decode(audited.body)
+        details = {name: value for name, value in line.items() if name not in _OWN}
+        return AuditEntry(
+            number=audited.number, at=float(line["at"]), who=str(line["who"]), what=str(line["what"]), details=details
+        )
+    except Exception:
+        return AuditEntry(number=audited.number, at=audited.at, who="", what="damaged")

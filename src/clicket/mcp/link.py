@@ -1,0 +1,198 @@
+"""A connection to another MCP server, and the task that owns it. Opened when it is needed, opened again when it was lost.
+
+The SDK's client lives in one task from its start to its end; whoever wants to send asks the link for it. A server that cannot
+be reached is not tried more often than a growing delay allows: who comes earlier is told when to come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TextIO, cast
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from clicket.errors import RetryableError
+
+__all__ = ["Link", "Unreachable", "over_http", "over_stdio"]
+
+logger = logging.getLogger("clicket.mcp")
+
+_FIRST_DELAY = 0.25
+_MOST_DELAY = 30.0
+_LISTEN_AGAIN = 5.0
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
+"""How long a call may take is its tool's affair; a server that streams may be silent for long."""
+Opener = Callable[[MessageHandlerFnT], AbstractAsyncContextManager[Client]]
+"""Given who hears the server's notifications: an async context manager that yields a connected client."""
+
+
+class Unreachable(RetryableError):
+    """There is no connection, so the server never saw the request."""
+
+
+class Link:
+    def __init__(self, name: str, opener: Opener, *, timeout: float, changed: Callable[[], None]) -> None:
+        self.name = name
+        self._opener = opener
+        self._timeout = timeout
+        self._changed = changed
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self._leave = asyncio.Event()
+        self._failures = 0
+        self._not_before = 0.0
+        self.closed = False
+
+    @property
+    def connected(self) -> bool:
+        return self._client is not None
+
+    async def client(self) -> Client:
+        """The connected client. `Unreachable` when there is none to be had now."""
+        if self._client is not None:
+            return self._client
+        async with self._lock:
+            if self._client is None:
+                await self._connect()
+            assert self._client is not None
+            return self._client
+
+    async def _connect(self) -> None:
+        if self.closed:
+            raise Unreachable(f"the connection to MCP server {self.name!r} was closed with its runtime.")
+        wait = self._not_before - asyncio.get_running_loop().time()
+        if wait > 0:
+            raise Unreachable(f"MCP server {self.name!r} could not be reached just now.", retry_after=wait)
+        await self._stop()
+        self._leave = asyncio.Event()
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(ready), name=f"mcp {self.name}")
+        try:
+            async with asyncio.timeout(self._timeout):
+                self._client = await asyncio.shield(ready)
+        except Exception as error:
+            await self._stop()
+            self._failures += 1
+            delay = min(_FIRST_DELAY * 2.0 ** (self._failures - 1), _MOST_DELAY)
+            self._not_before = asyncio.get_running_loop().time() + delay
+            what = f"no answer within {self._timeout:g} s" if isinstance(error, TimeoutError) else _told(error)
+            raise Unreachable(f"MCP server {self.name!r} cannot be reached: {what}.", retry_after=delay) from None
+        self._failures = 0
+
+    async def _own(self, ready: asyncio.Future[Client]) -> None:
+        """The life of one connection, in one task."""
+        try:
+            async with self._opener(self._heard) as client:
+                if not ready.done():
+                    ready.set_result(client)
+                async with asyncio.TaskGroup() as group:
+                    listening = group.create_task(self._listen(client))
+                    await self._leave.wait()
+                    listening.cancel()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error if isinstance(error, Exception) else ConnectionError("it was cancelled"))
+                ready.exception()  # whoever waited may have left
+            elif isinstance(error, Exception) and not self._leave.is_set():
+                logger.info("the connection to MCP server %s ended: %s", self.name, _told(error))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            if self._owner is asyncio.current_task():
+                self._client = None
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed()
+
+    async def _listen(self, client: Client) -> None:
+        """Since 2026-07-28 a server tells of changes on a stream that is asked for. One that has none is left in peace."""
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed or client.protocol_version < "2026-07-28":
+            return
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    self._changed()  # nobody told us what happened before
+                    async for _ in events:
+                        self._changed()
+            except Exception as error:
+                logger.debug("MCP server %s tells of no changes: %s", self.name, _told(error))
+            await asyncio.sleep(_LISTEN_AGAIN)
+
+    def lose(self, client: Client) -> None:
+        """The connection is of no use any more: the next request opens a new one."""
+        if self._client is client:
+            self._client = None
+            self._leave.set()
+
+    async def _stop(self) -> None:
+        owner, self._owner, self._client = self._owner, None, None
+        if owner is None:
+            return
+        self._leave.set()
+        done, _ = await asyncio.wait([owner], timeout=self._timeout)
+        if not done:
+            owner.cancel()
+            await asyncio.wait([owner])
+
+    async def close(self) -> None:
+        self.closed = True
+        async with self._lock:
+            await self._stop()
+
+
+def _told(error: BaseException) -> str:
+    """What went wrong, in a few words; groups of errors are looked into. Never a header, never a query."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+        return "it closed the connection"
+    return (str(error).splitlines() or [""])[0][:300] or type(error).__name__
+
+
+def over_http(url: str, headers: Mapping[str, str]) -> Opener:
+    @asynccontextmanager
+    async def opened(heard: MessageHandlerFnT) -> AsyncIterator[Client]:
+        async with AsyncExitStack() as stack:
+            http: httpx2.AsyncClient = await stack.enter_async_context(
+                httpx2.AsyncClient(headers=dict(headers), timeout=_HTTP_TIMEOUT)
+            )
+            client = Client(streamable_http_client(url, http_client=http), message_handler=heard, cache=None)
+            yield await stack.enter_async_context(client)
+
+    return opened
+
+
+def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None) -> Opener:
+    @asynccontextmanager
+    async def opened(heard: MessageHandlerFnT) -> AsyncIterator[Client]:
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(env), cwd=cwd)
+        async with AsyncExitStack() as stack:
+            log = _stderr(stack)
+            yield await stack.enter_async_context(
+                Client(stdio_client(parameters, errlog=log), message_handler=heard, cache=None)
+            )
+
+    return opened
+
+
+def _stderr(stack: AsyncExitStack) -> TextIO:
+    """The child's stderr is ours, if ours is a file that a child can have."""
+    try:
+        sys.stderr.fileno()
+        return sys.stderr
+    except (OSError, ValueError, AttributeError):
+        return cast("TextIO", stack.enter_context(open(os.devnull, "w")))

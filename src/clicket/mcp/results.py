@@ -1,0 +1,110 @@
+"""A call's outcome as MCP tells it. A tool's failure is a result with `isError`, never an error of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter, ValidationError
+
+from clicket.errors import ClicketError
+from clicket.mcp.content import MARK, speaks_mcp
+from clicket.mcp.listing import output_check
+from clicket.model import ToolResult
+from clicket.tools import Tool
+
+__all__ = ["protocol_error", "questions_of", "refusal", "tool_result"]
+
+CALL_META = "io.clicket/callId"
+ERROR_META = "io.clicket/error"
+ARTIFACT_META = "io.clicket/artifact"
+_blocks: TypeAdapter[list[types.ContentBlock]] = TypeAdapter(list[types.ContentBlock])
+
+
+def questions_of(result: ToolResult, tool: Tool | None) -> dict[str, Any]:
+    """What a call that ended with `need(...)` asks, by name; empty for every other result."""
+    output = result.output
+    if tool is None or not result.success or not isinstance(output, Mapping) or output.get(MARK) != "input_required":
+        return {}
+    asked = output.get("inputRequests")
+    return dict(asked) if speaks_mcp(tool.options.tags) and isinstance(asked, Mapping) else {}
+
+
+def protocol_error(result: ToolResult, tool: Tool | None) -> MCPError | None:
+    """The JSON-RPC error that an outcome is: an unknown tool, or a tool that raised `ProtocolError`."""
+    error = result.error
+    if error is None:
+        return None
+    if error.code == "tool_not_found":
+        return MCPError(types.INVALID_PARAMS, error.message)
+    number = error.details.get("jsonrpc")
+    if error.type == "ProtocolError" and type(number) is int and tool is not None and speaks_mcp(tool.options.tags):
+        return MCPError(number, error.message)
+    return None
+
+
+def tool_result(result: ToolResult, tool: Tool | None, *, modern: bool) -> types.CallToolResult:
+    meta: dict[str, Any] = {CALL_META: result.call_id}
+    if result.artifact is not None:
+        meta[ARTIFACT_META] = result.artifact
+    error = result.error
+    if error is not None:
+        meta[ERROR_META] = {"code": error.code, "type": error.type, "retryable": error.retryable}
+        return _failed(error.message, meta)
+    output = result.output
+    if tool is not None and isinstance(output, Mapping) and output.get(MARK) == "content":
+        made = _content(output, tool, meta, modern=modern)
+        if made is not None:
+            return made
+    structured = None if result.truncated or isinstance(output, str) else output
+    if tool is not None and not result.truncated:
+        broken = _broken_promise(tool, structured)
+        if broken is not None:
+            return _failed(broken, meta)
+    return types.CallToolResult(
+        content=[types.TextContent(text=result.content)],
+        structured_content=structured if modern or isinstance(structured, dict) else None,
+        _meta=meta,
+    )
+
+
+def _content(
+    output: Mapping[str, Any], tool: Tool, meta: dict[str, Any], *, modern: bool
+) -> types.CallToolResult | None:
+    if not speaks_mcp(tool.options.tags):
+        return None
+    try:
+        blocks = _blocks.validate_python(output.get("content"), by_name=False)
+    except ValidationError:
+        return None  # made without our help, and not what it says: plain data
+    structured = output.get("structured")
+    broken = _broken_promise(tool, structured)
+    if broken is not None:
+        return _failed(broken, meta)
+    fits = modern or isinstance(structured, dict)
+    return types.CallToolResult(content=blocks, structured_content=structured if fits else None, _meta=meta)
+
+
+def _broken_promise(tool: Tool, structured: Any) -> str | None:
+    """Clients check structured content against the schema that was listed; a misfit must not reach them as a success."""
+    check = output_check(tool)
+    problems = check(structured) if check is not None else []
+    if not problems:
+        return None
+    first = problems[0]
+    where = first["path"] or "the whole"
+    return (
+        f"tool {tool.name!r} ran, but its output is not what its return type promises ({where}: {first['message']}). "
+        "Its author should correct the type or the output."
+    )
+
+
+def refusal(error: ClicketError) -> types.CallToolResult:
+    """A call that was not made: a full queue, an id that is taken, a store that does not answer."""
+    return _failed(error.message, {ERROR_META: {"code": error.code, "type": type(error).__name__}})
+
+
+def _failed(message: str, meta: dict[str, Any]) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=message)], is_error=True, _meta=meta)

@@ -1,0 +1,309 @@
+"""Conditions on arguments, which are untrusted. What cannot be judged fails closed: met for deny and ask, not met for allow.
+
+A condition sees plain JSON and nothing else: never the caller's own objects. `*` in a path stands for any member. To deny or
+to ask, one member that meets the condition is enough; to allow, every one must, and there must be one. A field that was not
+sent counts as its default in the tool's schema; without one it is nothing, which only `!=`, `not_in` and `exists` are about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import jsonschema_rs
+import msgspec
+
+from clicket.errors import ClicketError, InvalidInput, UsageError, did_you_mean
+from clicket.model.arguments import parse_arguments
+from clicket.model.codec import canonical
+
+__all__ = ["OPS", "Condition", "Judge", "Sight", "Verdict"]
+
+Verdict = Literal["allow", "deny", "ask"]
+
+MAX_PATTERN = 500
+MAX_TEXT = 10 * 1024
+"""Longer texts are not matched against patterns, but taken as not to be judged."""
+MAX_MEMBERS = 10_000
+"""So many values a `*` may find, or `contains` look through; more are taken as not to be judged."""
+
+_ABSENT: Any = msgspec.UNSET
+_NOT_GIVEN: Any = msgspec.UNSET
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_BAD_ESCAPE = re.compile(r"~(?![01])")
+_NEGATIVE = frozenset({"!=", "not_in"})
+
+
+class _Unjudged(Exception):
+    """The value is not of a kind that the operator is about."""
+
+
+# What is wrong with an operator's value, or nothing. The sentence goes on from "value must be".
+
+
+def _anything(value: Any) -> str:
+    try:
+        parse_arguments({"value": value}, max_size=1024 * 1024)
+    except InvalidInput:
+        return "plain JSON: text, a finite number, true, false, null, a list or a table of these"
+    return ""
+
+
+def _sortable(value: Any) -> str:
+    return "" if _kind(value) in ("number", "text") and not _anything(value) else "a number or text"
+
+
+def _listed(value: Any) -> str:
+    return "" if isinstance(value, list | tuple) and not _anything(value) else "a list"
+
+
+def _text(value: Any) -> str:
+    fits = type(value) is str and len(value) <= MAX_PATTERN
+    return "" if fits else f"text of at most {MAX_PATTERN} characters"
+
+
+def _pattern(value: Any) -> str:
+    if bad := _text(value):
+        return bad
+    try:
+        _compiled(value)
+    except UsageError as error:
+        return error.message
+    return ""
+
+
+def _count(value: Any) -> str:
+    return "" if type(value) is int and value >= 0 else "a whole number of at least 0"
+
+
+def _yes_or_no(value: Any) -> str:
+    return "" if type(value) is bool or value is _NOT_GIVEN else "true or false"
+
+
+# How each operator judges one value. `wanted` was made by the table's third column.
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes or no"
+    if isinstance(value, int | float):
+        return "number"
+    return "text" if isinstance(value, str) else "other"
+
+
+def _ordered(value: Any, wanted: Any) -> int:
+    kind = _kind(value)
+    if kind != _kind(wanted) or kind not in ("number", "text"):
+        raise _Unjudged
+    return -1 if value < wanted else 1 if value > wanted else 0
+
+
+def _short(value: Any) -> str:
+    if type(value) is not str or len(value) > MAX_TEXT:
+        raise _Unjudged
+    return value
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if type(value) is str:
+        if type(wanted) is not str:
+            raise _Unjudged
+        return wanted in value
+    if type(value) is dict:
+        return type(wanted) is str and wanted in value
+    if type(value) is list and len(value) <= MAX_MEMBERS:
+        sought = canonical(wanted)
+        return any(canonical(member) == sought for member in value)
+    raise _Unjudged
+
+
+def _longer(value: Any, wanted: int) -> bool:
+    if type(value) not in (str, list, dict):
+        raise _Unjudged
+    return len(value) > wanted
+
+
+def _compiled(pattern: str) -> Callable[[str], bool]:
+    """Does a whole text match? An engine whose time grows with the text only, so no text can stall it."""
+    options = jsonschema_rs.RegexOptions(size_limit=1024 * 1024)
+    try:
+        # Alone first: `a)|(b` is no pattern, and must not become one by what is put around it.
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+        made = jsonschema_rs.Draft202012Validator({"pattern": rf"\A(?s:{pattern})\z"}, pattern_options=options)
+    except ValueError:
+        raise UsageError(
+            "a regular expression (no look-around, no references back, and not too big); this one cannot be used"
+        ) from None
+    return made.is_valid
+
+
+class _Op(msgspec.Struct, frozen=True):
+    """What its value must be, how it judges, and what is made of its value once."""
+
+    complaint: Callable[[Any], str]
+    judge: Callable[[Any, Any], bool]
+    prepare: Callable[[Any], Any] = lambda value: value
+
+
+OPS: Mapping[str, _Op] = {
+    "==": _Op(_anything, lambda value, wanted: canonical(value) == wanted, canonical),
+    "!=": _Op(_anything, lambda value, wanted: canonical(value) != wanted, canonical),
+    "<": _Op(_sortable, lambda value, wanted: _ordered(value, wanted) < 0),
+    "<=": _Op(_sortable, lambda value, wanted: _ordered(value, wanted) <= 0),
+    ">": _Op(_sortable, lambda value, wanted: _ordered(value, wanted) > 0),
+    ">=": _Op(_sortable, lambda value, wanted: _ordered(value, wanted) >= 0),
+    "in": _Op(_listed, lambda value, wanted: canonical(value) in wanted, lambda given: {canonical(v) for v in given}),
+    "not_in": _Op(
+        _listed, lambda value, wanted: canonical(value) not in wanted, lambda given: {canonical(v) for v in given}
+    ),
+    "matches": _Op(_pattern, lambda value, matches: matches(_short(value)), _compiled),
+    "glob": _Op(_text, lambda value, wanted: fnmatchcase(_short(value), wanted)),
+    "contains": _Op(_anything, _contains),
+    "longer_than": _Op(_count, _longer),
+    "exists": _Op(_yes_or_no, lambda value, wanted: (value is not _ABSENT) is (wanted is not False)),
+}
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """One condition on the arguments: `Condition(path="/amount", op=">", value=100)`.
+
+    `path` is a JSON pointer; `*` in it stands for any member of a list or an object. `op` is one of == != < <= > >= in not_in
+    matches (a regular expression for the whole text) glob contains exists longer_than.
+    """
+
+    path: str
+    op: str = "=="
+    value: Any = _NOT_GIVEN
+
+    def __post_init__(self) -> None:
+        if type(self.path) is not str or (self.path and not self.path.startswith("/")):
+            near = f" Write {'/' + self.path!r}." if type(self.path) is str else ""
+            raise UsageError(f"path {self.path!r} is no JSON pointer: it must start with a slash.{near}")
+        if _BAD_ESCAPE.search(self.path):
+            raise UsageError(
+                f"path {self.path!r} is no JSON pointer: write ~0 for a tilde and ~1 for a slash in a name."
+            )
+        op = OPS.get(self.op) if type(self.op) is str else None
+        if op is None:
+            raise UsageError(f"unknown op {self.op!r}.{did_you_mean(str(self.op), OPS)} Known: {', '.join(OPS)}.")
+        if self.value is _NOT_GIVEN and self.op != "exists":
+            raise UsageError(f"op {self.op!r} needs a value.")
+        complaint = op.complaint(self.value)
+        if complaint:
+            raise UsageError(f"op {self.op!r}: value must be {complaint}, not {self.value!r}.")
+
+
+class Sight:
+    """The arguments of one call as conditions see them: read once, when the first condition looks, as plain JSON."""
+
+    def __init__(self, given: Any, schema: Mapping[str, Any], max_size: int) -> None:
+        self._given = given
+        self._schema = schema
+        self._max_size = max_size
+        self._refused = False
+        self.plain: dict[str, Any] | None = None
+        """None: nobody has looked, or they cannot be read."""
+
+    def read(self) -> dict[str, Any]:
+        if self._refused:
+            raise _Unjudged
+        if self.plain is None:
+            try:
+                self.plain = parse_arguments(self._given, max_size=self._max_size)
+            except ClicketError:
+                self._refused = True
+                raise _Unjudged from None
+        return self.plain
+
+    def find(self, parts: tuple[str, ...], *, defaults: bool) -> list[Any]:
+        """The values at a path; `_ABSENT` stands for one that is not there."""
+        found: list[Any] = []
+        for value in _walk(self.read(), parts, self._schema if defaults else {}, self._schema):
+            found.append(value)
+            if len(found) > MAX_MEMBERS:
+                raise _Unjudged
+        return found
+
+
+class Judge:
+    """A condition made ready."""
+
+    def __init__(self, condition: Condition) -> None:
+        op = OPS[condition.op]
+        self._name = condition.op
+        self._judge = op.judge
+        self._wanted = op.prepare(condition.value)
+        pieces = condition.path.split("/")[1:]
+        self._parts = tuple(piece.replace("~1", "/").replace("~0", "~") for piece in pieces)
+
+    def is_met(self, sight: Sight, *, closed: bool) -> bool:
+        """`closed`: what cannot be judged is met (for deny and ask); else it is not (for allow)."""
+        try:
+            values = sight.find(self._parts, defaults=self._name != "exists")
+        except Exception:
+            return closed
+        if not values:
+            return self._name == "exists" and self._wanted is False
+        judged = (self._one(value, closed) for value in values)
+        return any(judged) if closed else all(judged)
+
+    def _one(self, value: Any, closed: bool) -> bool:
+        if value is _ABSENT and self._name != "exists":
+            return closed and self._name in _NEGATIVE
+        try:
+            return self._judge(value, self._wanted)
+        except Exception:
+            return closed
+
+
+def _walk(value: Any, parts: tuple[str, ...], schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
+    """Every value at the path. `schema` describes `value`, as far as it is known, and gives the defaults."""
+    if not parts:
+        yield value
+        return
+    name, rest = parts[0], parts[1:]
+    schema = _resolved(schema, root)
+    if type(value) is dict:
+        if name == "*":
+            for key, member in value.items():
+                yield from _walk(member, rest, _property(schema, key), root)
+        elif name in value:
+            yield from _walk(value[name], rest, _property(schema, name), root)
+        else:
+            inner = _resolved(_property(schema, name), root)
+            if "default" in inner:
+                yield from _walk(inner["default"], rest, inner, root)
+            elif "*" not in rest:
+                yield _ABSENT
+    elif type(value) is list:
+        items = schema.get("items", {})
+        if name == "*":
+            for member in value:
+                yield from _walk(member, rest, items, root)
+        elif not _INDEX.fullmatch(name):
+            raise _Unjudged
+        elif int(name) < len(value):
+            yield from _walk(value[int(name)], rest, items, root)
+        elif "*" not in rest:
+            yield _ABSENT
+    else:
+        raise _Unjudged
+
+
+def _property(schema: Mapping[str, Any], name: str) -> Any:
+    properties = schema.get("properties")
+    return properties.get(name, {}) if isinstance(properties, Mapping) else {}
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with its first reference followed; a default beside the reference stays."""
+    if not isinstance(schema, Mapping):
+        return {}
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+        return schema
+    known = root.get("$defs")
+    meant = known.get(reference.removeprefix("#/$defs/")) if isinstance(known, Mapping) else None
+    return {**meant, **schema} if isinstance(meant, Mapping) else schema

@@ -1,0 +1,190 @@
+"""The application: every operation on its path, behind one door. A runtime that is not open is opened and closed with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from clicket import __version__
+from clicket.errors import UsageError
+from clicket.runtime import Runtime
+from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
+from clicket.server import events as streams
+from clicket.server.artifacts import Grants
+from clicket.server.auth import Doorkeeper, principal_of
+from clicket.server.context import Context
+from clicket.server.door import Door
+from clicket.server.operations import Endpoint, Operation
+from clicket.server.options import Options
+from clicket.server.problems import Refused, problem_of_error
+from clicket.server.readers import Readers
+from clicket.server.ring import Ring
+
+__all__ = ["create_app"]
+
+
+def create_app(runtime: Runtime, options: Options | None = None, *, mcp: bool | None = None) -> FastAPI:
+    """`uvicorn.run(create_app(Runtime(tools=[...])))`. `mcp`: serve it at `/mcp`, too; None: if its extra is installed."""
+    options = options or Options()
+    context = Context(runtime, options)
+    context.doorkeeper = Doorkeeper(context)
+    context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
+    context.ring = Ring(context)
+    context.grants = Grants(context)
+    endpoint = _mcp_endpoint(mcp)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with _running(context, endpoint):
+            yield
+
+    app = FastAPI(
+        title="clicket", version=__version__, openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
+        redirect_slashes=False,
+    )  # fmt: skip
+    whole: list[dict[str, Any]] = []
+    table = _table(whole)
+    whole.append(openapi.document(table, __version__))
+    app.openapi = lambda: whole[0]  # type: ignore[method-assign]  # how FastAPI is told
+    app.state.clicket = context
+    context.operations = table
+    for operation in table:
+        app.router.routes.append(_route(operation, context))
+    if endpoint is not None:
+        app.router.routes.append(Route("/mcp", _Mcp(endpoint), methods=["GET", "POST", "DELETE"]))
+    app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
+    app.add_exception_handler(Exception, _broken)
+    app.add_middleware(Door, context=context)
+    return app
+
+
+def _table(whole: list[dict[str, Any]]) -> tuple[Operation, ...]:
+    """Every operation, those that are used most first."""
+    return (
+        *calls.OPERATIONS,
+        *streams.operations(streams.Streams()),
+        *decisions.OPERATIONS,
+        *artifacts.OPERATIONS,
+        *tools.OPERATIONS,
+        *threads.OPERATIONS,
+        *cache.OPERATIONS,
+        *report.OPERATIONS,
+        *health.OPERATIONS,
+        *front.OPERATIONS,
+        *openapi.operations(whole),
+    )
+
+
+def _route(operation: Operation, context: Context) -> Route:
+    route = Route(operation.path, Endpoint(operation, context), methods=[operation.method], name=operation.name)
+    if route.methods is not None and not operation.head:
+        route.methods.discard("HEAD")
+    return route
+
+
+@asynccontextmanager
+async def _running(context: Context, endpoint: Any) -> AsyncIterator[None]:
+    """What lives as long as the application does."""
+    runtime = context.runtime
+    async with AsyncExitStack() as stack:
+        if not _is_open(runtime):
+            await stack.enter_async_context(runtime)
+        journal = runtime.engine.journal
+        journal.listeners.append(context.grants)
+        context.ring.start()
+        if endpoint is not None:
+            await stack.enter_async_context(endpoint.running(context))
+        try:
+            yield
+        finally:
+            context.drain()
+            context.readers.stop()
+            await context.ring.stop()
+            if context.grants in journal.listeners:
+                journal.listeners.remove(context.grants)
+
+
+def _is_open(runtime: Runtime) -> bool:
+    try:
+        return runtime.engine is not None
+    except UsageError:
+        return False
+
+
+# MCP.
+
+
+class _Endpoint:
+    """The runtime as an MCP server, made when the application starts: it needs to know whose requests it gets."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+        self.serve: Any = None
+
+    @asynccontextmanager
+    async def running(self, context: Context) -> AsyncIterator[None]:
+        made = self._make(
+            lambda scope: principal_of(scope).own, may_approve=lambda scope: principal_of(scope).may("approve")
+        )
+        async with made.running():
+            self.serve = made
+            try:
+                yield
+            finally:
+                self.serve = None
+
+
+class _Mcp:
+    """ASGI, below the door: the key needs the scope `call`."""
+
+    def __init__(self, endpoint: _Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope["clicket.route"] = "/mcp"
+        if not principal_of(scope).may("call"):
+            text = "the key lacks the scope call. Use one that has it."
+            await problem_of_error(Refused("missing_scope", text))(scope, receive, send)
+            return
+        await self._endpoint.serve(scope, receive, send)
+
+
+def _mcp_endpoint(wanted: bool | None) -> _Endpoint | None:
+    if wanted is False:
+        return None
+    try:
+        from clicket.mcp import McpEndpoint
+    except (ModuleNotFoundError, UsageError):
+        if wanted:
+            raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None
+        return None
+    return _Endpoint(McpEndpoint)
+
+
+# What the router refuses.
+
+
+async def _http_problem(request: Any, error: HTTPException) -> Any:
+    if error.status_code == 405:
+        methods = ", ".join(sorted(_methods(request.app, request.scope["path"])))
+        text = f"{request.method} is not for this path; it takes {methods}."
+        return problem_of_error(Refused("method_not_allowed", text, (b"allow", methods.encode())))
+    if error.status_code == 404:
+        text = f"there is nothing at {request.url.path[:200]}. `GET /openapi.json` lists every route."
+        return problem_of_error(Refused("not_found", text))
+    return problem_of_error(Refused("usage" if error.status_code < 500 else "internal", str(error.detail)))
+
+
+def _methods(app: FastAPI, path: str) -> set[str]:
+    """Every method that a path takes. A path without names in braces comes before one that has them."""
+    routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
+    return {method for route in routes if route.path == routes[0].path for method in route.methods or ()}
+
+
+async def _broken(request: Any, error: Exception) -> Any:
+    return problem_of_error(Refused("internal", "the server failed on this request; its log says how."))

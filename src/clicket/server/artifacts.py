@@ -1,0 +1,277 @@
+"""Files in and out. An artifact is named by its content, so a name proves nothing: it is shown to callers that uploaded it, or
+that made a call which names it. Bytes go out as an attachment of no particular type, so that no browser runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from clicket.errors import ClicketError, NotFound
+from clicket.journal import LiveCall
+from clicket.model import Event, Record, ToolResult
+from clicket.model.codec import encode
+from clicket.runtime import Runtime
+from clicket.server import bodies
+from clicket.server.calls import CALLER, THREAD, find
+from clicket.server.operations import Answer, Asked, Body, Operation, Parameter
+from clicket.server.problems import Refused
+from clicket.server.replies import Pieces, Reply, json_reply
+
+if TYPE_CHECKING:
+    from clicket.server.context import Context
+
+__all__ = ["OPERATIONS", "Grants"]
+
+KIND = "artifact"
+_PIECE = 256 * 1024
+_IN_MEMORY = 1024 * 1024
+_MOST_REMEMBERED = 10_000
+_BYTES = b"application/octet-stream"
+
+
+class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` is the hash of the content. A file that no call comes to name is swept after an hour."""
+
+    id: str
+    size: int
+
+
+class Grants:
+    """Who may read which artifact. On record in the store, so every server over it knows."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._given: set[tuple[str, str]] = set()
+        self._sizes: dict[str, int] = {}
+
+    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+        """A listener of the journal: also who calls by other ways than `POST /calls` may read what came of it."""
+        data = events[-1].data if events else {}
+        if call.caller and "artifact" in data and isinstance(data["artifact"], str):
+            self._context.runtime.engine.spawn(self._grant_later(call.caller, data["artifact"]))
+
+    async def _grant_later(self, caller: str, name: str) -> None:
+        with suppress(ClicketError):  # whoever is told of the artifact is granted it then
+            await self.grant(caller, name)
+
+    async def give(self, caller: str, told: ToolResult | Record) -> None:
+        """A caller is told of artifacts of its call: from now on it may read them."""
+        names = (told.artifact, told.metadata.get("stream_artifact"))
+        for name in names:
+            if isinstance(name, str) and caller:
+                await self.grant(caller, name)
+
+    async def grant(self, caller: str, name: str) -> None:
+        if (caller, name) in self._given:
+            return
+        note = encode({"at": time.time()})
+        await self._context.store.put_paper(KIND, f"{caller}/{name}", note, None)
+        if len(self._given) >= _MOST_REMEMBERED:
+            self._given.clear()
+        self._given.add((caller, name))
+
+    async def check(self, asked: Asked, name: str) -> None:
+        who = asked.who
+        if who.is_admin or (who.id, name) in self._given:
+            return
+        if await self._context.store.paper(KIND, f"{who.id}/{name}") is None:
+            raise _unknown(name)
+
+    async def size(self, view: Runtime, name: str) -> int:
+        """How long an artifact is. Content never changes under its name, so it is found out once."""
+        known = self._sizes.get(name)
+        if known is None:
+            known = await _measure(view, name)
+            if len(self._sizes) >= _MOST_REMEMBERED:
+                self._sizes.clear()
+            self._sizes[name] = known
+        return known
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no artifact {name[:100]!r}; it may have been swept with its call.")
+
+
+async def _measure(view: Runtime, name: str) -> int:
+    """Stores tell bytes, not sizes: double until past the end, then halve."""
+    high = _PIECE
+    if len(first := await view.artifact(name, 0, high)) < high:
+        return len(first)
+    while await view.artifact(name, high, high + 1):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if await view.artifact(name, middle, middle + 1):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# Out.
+
+
+async def download(asked: Asked) -> Pieces | Reply:
+    name = asked.path("id")
+    grants, view = asked.context.grants, asked.who.sees
+    await grants.check(asked, name)
+    size = await grants.size(view, name)
+    return _send(asked, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
+
+
+async def result(asked: Asked) -> Pieces | Reply:
+    view, record = await find(asked, asked.path("id"), asked.query("thread"))
+    if not record.state.is_terminal:
+        raise Refused("not_ended", f"call {record.id!r} is {record.state}: there is no result yet. Wait for its end.")
+    if not record.success:
+        raise NotFound(f"call {record.id!r} ended as {record.state}, without a result. `GET /calls/…` says why.")
+    is_text = isinstance(record.output, str)
+    if record.artifact is not None:
+        is_text = record.metadata.get("artifact_type") != "json"
+        name = record.artifact
+        size = await asked.context.grants.size(view, name)
+        kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
+        return _send(asked, size, lambda start, end: _read(view, name, start, end), kind, name)
+    body = record.content.encode()
+    kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
+    return _send(asked, len(body), lambda start, end: _one(body[start:end]), kind, "")
+
+
+def _send(asked: Asked, size: int, read: Any, kind: bytes, name: str) -> Pieces | Reply:
+    """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
+    headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
+    patience = asked.context.options.stall_timeout
+    etag = f'"{name}"' if name else None
+    if etag is not None:
+        headers.append((b"etag", etag.encode("ascii", "replace")))
+    wanted = asked.header(b"range")
+    condition = asked.header(b"if-range")
+    span = None if wanted is None or (condition is not None and condition != etag) else _range(wanted, size)
+    if span is None:
+        return Pieces(200, read(0, size), size, kind, *headers, patience=patience)
+    start, end = span
+    if start >= end:
+        unsatisfied = (b"content-range", b"bytes */%d" % size)
+        raise Refused("range_not_satisfiable", f"there are {size} bytes; ask for some of them.", unsatisfied)
+    headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
+    return Pieces(206, read(start, end), end - start, kind, *headers, patience=patience)
+
+
+def _range(text: str, size: int) -> tuple[int, int] | None:
+    """A single byte range as start and end; None: not one, so the whole is sent. Looks at each character once."""
+    unit, _, spec = text.partition("=")
+    first, dash, last = spec.strip().partition("-")
+    if unit.strip().lower() != "bytes" or not dash or len(spec) > 64:
+        return None
+    first, last = first.strip(), last.strip()
+    if not all(part == "" or (part.isascii() and part.isdecimal()) for part in (first, last)) or not first + last:
+        return None
+    if not first:
+        return max(size - int(last), 0), size
+    start = int(first)
+    end = int(last) + 1 if last else size
+    if last and end <= start:
+        return None
+    return start, min(end, size)
+
+
+async def _read(view: Runtime, name: str, start: int, end: int) -> AsyncIterator[bytes]:
+    while start < end:
+        piece = await view.artifact(name, start, min(start + _PIECE, end))
+        if not piece:
+            return
+        start += len(piece)
+        yield piece
+
+
+async def _one(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body
+
+
+# In.
+
+
+async def upload(asked: Asked) -> Reply:
+    context, digest, size = asked.context, hashlib.sha256(), 0
+    # It is hashed while it comes in, and kept outside of memory: only then is its name known.
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
+        async for piece in bodies.pieces(asked, context.options.max_upload_size):
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+        name = f"sha256-{digest.hexdigest()}"
+        await context.store.put_artifact(name, _File(file, size))
+    if asked.who.id:
+        await context.grants.grant(asked.who.id, name)
+    location = (b"location", f"/artifacts/{name}".encode())
+    return json_reply(Uploaded(id=name, size=size), 201, location)
+
+
+class _File(Sequence[bytes]):
+    """A file as the pieces that a store takes."""
+
+    def __init__(self, file: IO[bytes] | Any, size: int) -> None:
+        self._file = file
+        self._size = size
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE):
+            yield piece
+
+    def __len__(self) -> int:
+        return (self._size + _PIECE - 1) // _PIECE
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
+_RANGE = Parameter(name="Range", about="One range of bytes: `bytes=0-99`.", place="header", max_length=64)
+_PARTS = {
+    206: Answer(
+        about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}
+    ),
+}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/artifacts",
+        about="Keep a file. Equal content is kept once, under one id.",
+        handler=upload,
+        scopes=("call",),
+        body=Body(optional=True),
+        answers={201: Answer(about="It is kept.", model=Uploaded, headers={"Location": "Where it is read."})},
+        tag="artifacts",
+    ),
+    Operation(
+        method="GET",
+        path="/artifacts/{id}",
+        about="A file, or a range of it.",
+        handler=download,
+        scopes=("read",),
+        parameters=(_RANGE,),
+        answers={200: Answer(about="The whole.", kind="application/octet-stream"), **_PARTS},
+        problems=(404, 416),
+        tag="artifacts",
+    ),
+    Operation(
+        method="GET",
+        path="/calls/{id}/result",
+        about="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
+        handler=result,
+        scopes=("read",),
+        parameters=(THREAD, CALLER, _RANGE),
+        answers={200: Answer(about="The whole.", kind="*/*"), **_PARTS},
+        problems=(404, 409, 416),
+    ),
+)

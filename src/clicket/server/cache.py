@@ -1,0 +1,48 @@
+"""`/cache`: results that equal calls may have without running their tool. It is shared, so only an admin empties it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clicket.ports import CacheStats
+from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.replies import Reply, json_reply
+
+__all__ = ["OPERATIONS"]
+
+
+class Cleared(msgspec.Struct, frozen=True, kw_only=True):
+    removed: int
+    tag: str | None = None
+
+
+async def stats(asked: Asked) -> Reply:
+    return json_reply(await asked.who.sees.cache.stats())
+
+
+async def clear(asked: Asked) -> Reply:
+    tag = asked.query("tag")
+    return json_reply(Cleared(removed=await asked.who.own.cache.clear(tag), tag=tag))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/cache/stats",
+        about="How much is cached and how often it served; counted by the store, since it was made.",
+        handler=stats,
+        scopes=("read",),
+        answers={200: Answer(about="The counts.", model=CacheStats)},
+        tag="cache",
+    ),
+    Operation(
+        method="DELETE",
+        path="/cache",
+        about="Remove cached results: all, or those with a tag (`tool:NAME`, or one of the tool's own).",
+        handler=clear,
+        scopes=("admin",),
+        parameters=(Parameter(name="tag", about="Only results with this tag."),),
+        answers={200: Answer(about="How many were removed.", model=Cleared)},
+        tag="cache",
+    ),
+)

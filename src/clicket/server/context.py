@@ -1,0 +1,46 @@
+"""What all requests of one server share: the runtime, who may ask, the streams, and whether it is on its way out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from clicket.server.options import Options
+
+if TYPE_CHECKING:
+    from clicket.ports import Store
+    from clicket.runtime import Runtime
+    from clicket.server.artifacts import Grants
+    from clicket.server.auth import Doorkeeper
+    from clicket.server.operations import Operation
+    from clicket.server.readers import Readers
+    from clicket.server.ring import Ring
+
+__all__ = ["Context"]
+
+
+class Context:
+    """One per application."""
+
+    doorkeeper: Doorkeeper
+    readers: Readers
+    ring: Ring
+    grants: Grants
+    operations: tuple[Operation, ...]
+
+    def __init__(self, runtime: Runtime, options: Options) -> None:
+        self.runtime = runtime
+        self.options = options
+        self.draining = False
+        self.ready: tuple[float, str | None] = (float("-inf"), None)
+        self.looking: asyncio.Future[str | None] | None = None
+
+    @property
+    def store(self) -> Store:
+        store: Store = self.runtime.engine.store
+        return store
+
+    def drain(self) -> None:
+        """Take no more requests; streams say goodbye."""
+        self.draining = True
+        self.readers.wake_all()

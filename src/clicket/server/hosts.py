@@ -1,0 +1,89 @@
+"""Who is asked for, and from which page. A name that is not ours, or a page that is not ours, is refused before anything else.
+
+This is what stands between a server on loopback and every web page that its user opens: a page can send requests here (CSRF),
+and a name can be made to point here (DNS rebinding), but neither can choose `Host` and `Origin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from clicket.server.problems import Refused
+
+__all__ = ["Hosts", "is_loopback"]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # told apart here, not bound
+_MOST_REMEMBERED = 256
+
+
+def is_loopback(host: str) -> bool:
+    host = host.strip("[]").lower()
+    return host in _LOOPBACK or (host.startswith("127.") and host.count(".") == 3 and host.replace(".", "").isdecimal())
+
+
+class Hosts:
+    """Names and origins that are ours."""
+
+    def __init__(self, bound: str, names: Iterable[str], origins: Iterable[str]) -> None:
+        given = {_bare(name) for name in names}
+        self._names = _LOOPBACK | given | ({bound.strip("[]").lower()} - _ANY)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        self._good: set[tuple[bytes, Any]] = set()
+
+    def check(self, scope: Any) -> bytes | None:
+        """The origin that must be told that it may read the answer, if any; else None, or `Refused`."""
+        host: bytes | None = None
+        origin: bytes | None = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if host is not None:
+                    raise _foreign_host("two")
+                host = value
+            elif name == b"origin":
+                if origin is not None:
+                    raise _foreign_origin("two")
+                origin = value
+        server = scope.get("server")
+        local = server[0] if server else ""
+        if host is None or (host, local) not in self._good:
+            self._check_host(host, local)
+        return None if origin is None else self._check_origin(origin, host or b"")
+
+    def _check_host(self, host: bytes | None, local: str) -> None:
+        text = (host or b"").decode("latin-1").lower()
+        name = _bare(text)
+        # Asked for by the very address that the connection was made to: no name was used that could point elsewhere.
+        if not name or (name not in self._names and name != local.lower()):
+            raise _foreign_host(repr(text[:100]))
+        if len(self._good) < _MOST_REMEMBERED and host is not None:
+            self._good.add((host, local))
+
+    def _check_origin(self, origin: bytes, host: bytes) -> bytes | None:
+        text = origin.decode("latin-1").lower()
+        if text in self._origins:
+            return origin
+        scheme, _, rest = text.partition("://")
+        if scheme in ("http", "https") and rest and rest == host.decode("latin-1").lower():
+            return None
+        raise _foreign_origin(repr(text[:100]))
+
+
+def _bare(host: str) -> str:
+    """A host without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    name, colon, port = host.partition(":")
+    return name if not colon or port.isdecimal() else host
+
+
+def _foreign_host(what: str) -> Refused:
+    text = f"this server does not go by the host {what}. Ask for it by its own name, or start it with --allowed-host."
+    return Refused("foreign_host", text)
+
+
+def _foreign_origin(what: str) -> Refused:
+    text = f"pages of the origin {what} may not use this server. Its owner can allow them with --allowed-origin."
+    return Refused("foreign_origin", text)

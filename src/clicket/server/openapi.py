@@ -1,0 +1,195 @@
+"""The OpenAPI 3.1 document, drawn from the table of operations and from the Structs that bodies are decoded into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from clicket.model import Record, ToolResult
+from clicket.server.operations import Answer, Operation, Parameter
+from clicket.server.problems import STATUS_OF, Problem
+from clicket.server.replies import Reply, json_reply
+from clicket.server.shapes import CallRequest, Listing
+
+__all__ = ["document", "operations"]
+
+_KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
+_ABOUT = {
+    400: "The request cannot be understood: its query, its JSON, or how it was put.",
+    401: "No key, or one that is unknown, revoked or expired.",
+    403: "The key lacks the scope, the policy denies the call, or the host or origin is foreign.",
+    404: "There is no such thing, or it is not yours.",
+    408: "The body came too slowly.",
+    409: "It conflicts with how things stand.",
+    413: "The body is too large.",
+    415: "The body must be JSON, and say so.",
+    416: "There are no such bytes.",
+    422: "The input does not fit its schema.",
+    429: "The waiting line is full.",
+    503: "The store is not reachable, or the server is shutting down.",
+}
+_RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
+_CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
+
+
+def document(table: Iterable[Operation], version: str) -> dict[str, Any]:
+    table = list(table)
+    schemas = _schemas(table)
+    paths: dict[str, Any] = {}
+    for operation in table:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "clicket",
+            "version": version,
+            "summary": "Tool calls as durable, observable state machines.",
+            "description": "Errors are RFC 9457 problems with a `code`. What belongs to one key is not there for another.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer ck_…`"},
+                "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            },
+        },
+    }
+
+
+def _models(table: list[Operation]) -> list[Any]:
+    found: dict[Any, None] = {Problem: None}
+    for operation in table:
+        if operation.body is not None and operation.body.model is not None:
+            found[operation.body.model] = None
+        for answer in operation.answers.values():
+            if answer.model is not None:
+                found[answer.model] = None
+    return list(found)
+
+
+def _schemas(table: list[Operation]) -> dict[str, Any]:
+    models = _models(table)
+    _, schemas = msgspec.json.schema_components(models, ref_template="#/components/schemas/{name}")
+    bodies = {operation.body.model.__name__ for operation in table if operation.body and operation.body.model}
+    for name, schema in schemas.items():
+        if name not in bodies and name != "Problem" and "properties" in schema:
+            schema["required"] = list(schema["properties"])  # what is answered has all its fields, always
+    for model in (ToolResult, Record):
+        if model in models:
+            schema = schemas[model.__name__]
+            schema["properties"] = {"success": {"type": "boolean"}, **schema["properties"]}
+            schema["required"] = ["success", *schema["required"]]
+    if CallRequest in models:
+        schemas["CallRequest"]["properties"]["arguments"] = {
+            "description": "What the tool is called with; its own schema judges it.",
+            "default": None,
+            "anyOf": [{"type": "object"}, {"type": "null"}],
+        }
+    if Listing in models:
+        items = schemas["Listing"]["properties"]["items"]
+        whole = {"$ref": "#/components/schemas/Record"}
+        items["items"] = {"anyOf": [items["items"], whole]} if "Record" in schemas else items["items"]
+    schemas["Problem"]["properties"]["code"]["enum"] = sorted(STATUS_OF)
+    return schemas
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.about,
+        "tags": [operation.tag],
+        "parameters": [_path(name) for name in re.findall(r"{(\w+)}", operation.path)]
+        + [_parameter(parameter) for parameter in operation.parameters],
+        "responses": _responses(operation),
+        "security": [] if operation.public else [{"bearer": []}, {"apiKey": []}, {}],
+    }
+    if operation.scopes:
+        made["description"] = f"Needs scope {' or '.join(f'`{scope}`' for scope in operation.scopes)}, or `admin`."
+    body = operation.body
+    if body is not None:
+        if body.model is None:
+            content: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        else:
+            content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{body.model.__name__}"}}}
+        made["requestBody"] = {"required": not body.optional, "content": content}
+    return made
+
+
+def _path(name: str) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1, "maxLength": 512}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _KINDS[parameter.kind]}
+    if parameter.kind == "text":
+        schema |= {"maxLength": parameter.max_length, "minLength": parameter.min_length}
+        if parameter.choices:
+            schema = {"type": "string", "enum": list(parameter.choices)}
+    if parameter.least is not None:
+        schema["minimum"] = parameter.least
+    if parameter.most is not None:
+        schema["maximum"] = parameter.most
+    if parameter.schema is not None:
+        schema = {**schema, **parameter.schema}
+    return {"name": parameter.name, "in": parameter.place, "description": parameter.about, "schema": schema}
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    made = {str(status): _answer(answer) for status, answer in operation.answers.items()}
+    for status in _problems(operation):
+        made.setdefault(str(status), _problem(status))
+    return dict(sorted(made.items()))
+
+
+def _problems(operation: Operation) -> list[int]:
+    """What every operation may answer, and what this one may beside it."""
+    statuses = {400, 403, *operation.problems}
+    if not operation.public:
+        statuses |= {401, 503}
+    if operation.body is not None:
+        statuses |= {408, 413}
+        if operation.body.model is not None:
+            statuses |= {415, 422}
+    return sorted(statuses)
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    made: dict[str, Any] = {"description": answer.about}
+    if answer.model is not None:
+        schema = {"$ref": f"#/components/schemas/{answer.model.__name__}"}
+        made["content"] = {answer.kind: {"schema": schema}}
+    elif answer.kind:
+        made["content"] = {answer.kind: {"schema": {}}}
+    if answer.headers:
+        made["headers"] = {
+            name: {"description": about, "schema": {"type": "string"}} for name, about in answer.headers.items()
+        }
+    return made
+
+
+def _problem(status: int) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "description": _ABOUT[status],
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if status in (429, 503):
+        made["headers"] = _RETRY
+    if status == 401:
+        made["headers"] = _CHALLENGE
+    return made
+
+
+def operations(whole: list[dict[str, Any]]) -> tuple[Operation, ...]:
+    """`GET /openapi.json`. The document is put into `whole` once everything, this route included, is known."""
+
+    async def show(asked: Any) -> Reply:
+        return json_reply(whole[0])
+
+    about = "This document."
+    answers = {200: Answer(about=about, kind="application/json")}
+    return (Operation(method="GET", path="/openapi.json", about=about, handler=show, answers=answers, tag="health"),)

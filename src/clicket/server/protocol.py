@@ -1,0 +1,116 @@
+"""HTTP/1.1 with bounds: a head that is too long or too slow, or one connection too many, ends before it costs anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from clicket.server.options import Options
+from clicket.server.problems import PROBLEM_JSON, Problem
+
+__all__ = ["protocol_with"]
+
+
+def _canned(status: str, code: str, detail: str) -> bytes:
+    number = int(status[:3])
+    body = msgspec.json.encode(
+        Problem(type=f"urn:clicket:problem:{code}", title=status[4:], status=number, detail=detail, code=code)
+    )
+    head = b"HTTP/1.1 %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n" % (
+        status.encode(), PROBLEM_JSON, len(body),
+    )  # fmt: skip
+    retry = b"retry-after: 2\r\n" if number == 503 else b""
+    return head + retry + b"\r\n" + body
+
+
+_TOO_LONG = _canned("431 Request Header Fields Too Large", "too_large", "the request's head is too long. Send less.")
+_TOO_SLOW = _canned("408 Request Timeout", "request_timeout", "the request's head came too slowly.")
+_TOO_MANY = _canned(
+    "503 Service Unavailable", "too_many_connections", "too many connections are open. Try again later."
+)
+
+
+class Bounded(HttpToolsProtocol):
+    options: ClassVar[Options]
+    _head = 0
+    _fields = 0
+    _in_head = True
+    _refused = False
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > self.options.max_connections:
+            self._refuse(_TOO_MANY)
+        else:
+            self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._in_head:
+            self._head += len(data)
+            if self._head_timer is None:
+                self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
+            # A head may share its last piece with a body: what the parser was given before is all head for sure.
+            if self._head - len(data) > self.options.max_header_size:
+                self._refuse(_TOO_LONG)
+                return
+        super().data_received(data)
+        if self._in_head and self._head > self.options.max_header_size and not self._refused:
+            self._refuse(_TOO_LONG)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._fields += len(name) + len(value) + 4
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_head = False
+        if self._fields + len(self.url) > self.options.max_header_size:
+            self._refuse(_TOO_LONG)
+            return
+        self.scope["clicket.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # for `abort`
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head, self._fields = True, 0, 0
+        if not self._refused:
+            super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _slow(self) -> None:
+        self._head_timer = None
+        if self._head:
+            self._refuse(_TOO_SLOW)
+        elif not self.transport.is_closing():
+            self.transport.close()  # it never said a word
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer without having routed anything. A request that is being answered on this connection is cut off."""
+        self._refused = True
+        self._stop_timer()
+        if not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(answer)
+            self.transport.close()
+
+
+def protocol_with(options: Options) -> type[HttpToolsProtocol]:
+    """uvicorn makes one protocol per connection, and knows no options of ours: they are in the class."""
+    return type("Protocol", (Bounded,), {"options": options})

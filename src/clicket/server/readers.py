@@ -1,0 +1,181 @@
+"""Readers of server-sent events. Each waits for its own client and for nobody else's; a client that stops reading is dropped.
+
+An event is turned into bytes once, by its source, for all its readers. A reader holds a place in the source and nothing more, so
+a thousand readers cost a thousand numbers. One clock ticks for all of them: heartbeats and stalls are looked for there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from clicket.server.replies import abort
+
+__all__ = ["Reader", "Readers", "Source", "frame", "some"]
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-accel-buffering", b"no"),
+]
+_HEARTBEAT = b": heartbeat\n\n"
+_SHUTDOWN = b"event: shutdown\ndata: {}\n\n"
+_MOST_AT_ONCE = 64 * 1024
+_TICKS = 4
+"""Looks per heartbeat or stall time."""
+
+
+def frame(id: str, event: str, data: bytes) -> bytes:
+    """One event on the wire. JSON has no raw line breaks, so `data` is one line."""
+    head = f"id: {id}\n" if id else ""
+    return b"%sevent: %s\ndata: %s\n\n" % (head.encode(), event.encode(), data)
+
+
+class Source(Protocol):
+    """Where a reader's frames come from."""
+
+    def take(self, reader: Reader) -> tuple[bytes, bool]:
+        """The next frames of a reader, whose place moves on; and whether these were the last."""
+        ...
+
+    waiters: set[Reader]
+    """Readers that have all there is; waking one takes it out."""
+
+
+class Reader:
+    """One client that reads a stream."""
+
+    __slots__ = ("_wake", "beat_at", "gone", "place", "scope", "sees", "sending_since")
+
+    def __init__(self, scope: Any, place: int, sees: Callable[..., bool] | None = None) -> None:
+        self.scope = scope
+        self.place = place
+        self.sees = sees
+        self.gone = False
+        self.beat_at = 0.0
+        self.sending_since: float | None = None
+        self._wake: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def wait(self, source: Source) -> None:
+        self._wake = asyncio.get_running_loop().create_future()
+        source.waiters.add(self)
+        try:
+            await self._wake
+        finally:
+            source.waiters.discard(self)
+            self._wake = None
+
+
+class Readers:
+    """All readers of a server, and the clock that looks after them."""
+
+    def __init__(self, *, heartbeat: float, stall: float) -> None:
+        self.heartbeat = heartbeat
+        self.stall = stall
+        self.open: set[Reader] = set()
+        self.dropped = 0
+        self.closing = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wake_all(self) -> None:
+        """The server leaves: every stream says so and ends."""
+        self.closing = True
+        for reader in self.open:
+            reader.wake()
+
+    def stop(self) -> None:
+        self.wake_all()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def serve(self, reader: Reader, source: Source, receive: Any, send: Any) -> None:
+        """Send a source to a reader until it ends, the client leaves, or the server does."""
+        loop = asyncio.get_running_loop()
+        reader.beat_at = loop.time()
+        reader.scope["clicket.started"] = True
+        self.open.add(reader)
+        if self._timer is None:
+            self._tick()
+        leaving = loop.create_task(_watch(reader, receive))
+        try:
+            await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._send(
+                reader, send, _part(b": stream\n\n")
+            )  # headers go out at once, also when nothing is there yet
+            await self._run(reader, source, send, loop)
+            if not reader.gone:
+                await self._send(reader, send, {"type": "http.response.body", "body": b""})
+        finally:
+            self.open.discard(reader)
+            leaving.cancel()
+            with suppress(asyncio.CancelledError):
+                await leaving
+
+    async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
+        while not reader.gone:
+            data, last = source.take(reader)
+            if data:
+                await self._send(reader, send, _part(data))
+                reader.beat_at = loop.time()
+                if not last:
+                    continue
+            if last:
+                return
+            if self.closing:
+                await self._send(reader, send, _part(_SHUTDOWN))
+                return
+            if loop.time() - reader.beat_at >= self.heartbeat:
+                await self._send(reader, send, _part(_HEARTBEAT))
+                reader.beat_at = loop.time()
+            await reader.wait(source)
+
+    async def _send(self, reader: Reader, send: Any, message: Any) -> None:
+        """Wait for the client to take it; the clock drops a client that does not."""
+        reader.sending_since = asyncio.get_running_loop().time()
+        await send(message)
+        reader.sending_since = None
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for reader in list(self.open):
+            if reader.sending_since is not None and now - reader.sending_since > self.stall:
+                self.dropped += 1
+                reader.gone = True
+                reader.sending_since = None
+                abort(reader.scope)
+            elif now - reader.beat_at >= self.heartbeat:
+                reader.wake()
+        if self.open:
+            self._timer = loop.call_later(min(self.heartbeat, self.stall) / _TICKS, self._tick)
+        else:
+            self._timer = None
+
+
+def _part(data: bytes) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+async def _watch(reader: Reader, receive: Any) -> None:
+    """Notice that the client is gone, also while there is nothing to send."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    reader.gone = True
+    reader.wake()
+
+
+def some(frames: list[bytes], place: int) -> list[bytes]:
+    """A handful of frames from a place on: enough for one send, not more than a buffer takes."""
+    size, end = 0, place
+    while end < len(frames) and size < _MOST_AT_ONCE:
+        size += len(frames[end])
+        end += 1
+    return frames[place:end]

@@ -1,0 +1,102 @@
+"""What goes back over the wire. A reply is whole and small, or it is sent in pieces to a reader who may be slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from clicket.model.codec import encode
+
+__all__ = ["JSON", "Pieces", "Reply", "Sent", "abort", "json_reply"]
+
+JSON = b"application/json"
+Headers = list[tuple[bytes, bytes]]
+
+_SECURITY: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+
+class Reply:
+    """A whole answer. `policy` is the content security policy of a page; everything else may load nothing at all."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        kind: bytes | None = JSON,
+        *headers: tuple[bytes, bytes],
+        policy: bytes = b"",
+    ) -> None:
+        csp = (b"content-security-policy", policy) if policy else _CLOSED
+        self.status = status
+        self.body = body
+        self.headers: Headers = [*_SECURITY, csp, *headers]
+        if kind is not None and status not in (204, 304):
+            self.headers.append((b"content-type", kind))
+        if status != 204:
+            self.headers.append((b"content-length", b"%d" % len(body)))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class Sent:
+    """The answer is on its way already: a stream that wrote itself."""
+
+    __slots__ = ("status",)
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        return
+
+
+class Pieces:
+    """An answer of known size in pieces. A reader that takes nothing for `patience` seconds is cut off."""
+
+    __slots__ = ("headers", "patience", "pieces", "status")
+
+    def __init__(
+        self, status: int, pieces: AsyncIterator[bytes], size: int, kind: bytes, *headers: tuple[bytes, bytes],
+        patience: float,
+    ) -> None:  # fmt: skip
+        self.status = status
+        self.pieces = pieces
+        self.patience = patience
+        length = (b"content-length", b"%d" % size)
+        self.headers: Headers = [*_SECURITY, _CLOSED, *headers, (b"content-type", kind), length]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        try:
+            async for piece in self.pieces:
+                async with asyncio.timeout(self.patience):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                if scope.get("clicket.gone"):
+                    return
+            async with asyncio.timeout(self.patience):
+                await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            abort(scope)
+
+
+def json_reply(value: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
+    return Reply(status, encode(value), JSON, *headers)
+
+
+def abort(scope: Any) -> None:
+    """Drop a connection whose reader has stopped reading; a polite end would wait for it to read."""
+    transport = scope.get("clicket.transport")
+    if transport is not None:
+        transport.abort()

@@ -1,0 +1,132 @@
+"""Bodies and answers as they are written. What Python keeps as a property (`success`) is written out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from clicket.kernel import State
+from clicket.model import Record, ToolResult
+from clicket.model.codec import encode
+
+__all__ = [
+    "Accepted", "CallRequest", "CallSummary", "Cancelled", "Decided", "Decision", "Denial", "Listing", "Name", "Reason",
+    "Stop", "record_json", "result_json", "summary_of",
+]  # fmt: skip
+
+Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
+Reason = Annotated[str, Meta(max_length=2_000, pattern="^[^\\x00]*$")]
+Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+Wait = Annotated[float, Meta(ge=0, le=86_400)]
+
+
+class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call to be made. `wait`: true, or seconds. `arguments` are judged by the tool's schema."""
+
+    tool: Name
+    arguments: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    id: Name | None = None
+    thread: Name = "default"
+    timeout: Seconds | None = None
+    deadline: Seconds | None = None
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    request_id: Name | None = None
+    metadata: dict[str, Any] | None = None
+    wait: bool | Wait = False
+    cancel_on_disconnect: bool = False
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The call is durable. `Location` says where to look."""
+
+    id: str
+    thread: str
+    tool: str
+    state: State
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Reason = ""
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """`cancelled`: it took effect or is on record; false when the call had ended already."""
+
+    id: str
+    thread: str
+    cancelled: bool
+    state: State
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`arguments`: what the call shall run with instead; checked like any other."""
+
+    reason: Reason = ""
+    arguments: dict[str, Any] | None = None
+
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Reason = ""
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    thread: str
+    approved: bool
+    by: str
+    state: State
+
+
+class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as it is listed: everything but its events, arguments and output."""
+
+    id: str
+    tool: str
+    thread: str
+    caller: str
+    state: State
+    success: bool
+    created_at: float
+    updated_at: float
+    started_at: float | None
+    ended_at: float | None
+    duration: float | None
+    attempts: int
+    waiting_for: str | None
+    progress: dict[str, Any] | None
+    error: Any
+    truncated: bool
+    artifact: str | None
+    cached: bool
+    priority: int
+    request_id: str | None
+    cancel_requested: bool
+    metadata: dict[str, Any]
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of calls, the newest first. `cursor` fetches the next; null on the last."""
+
+    items: list[CallSummary]
+    cursor: str | None = None
+
+
+_SAME = tuple(name for name in CallSummary.__struct_fields__ if name not in ("success", "attempts"))
+
+
+def summary_of(record: Record) -> CallSummary:
+    same = {name: getattr(record, name) for name in _SAME}
+    return CallSummary(**same, success=record.success, attempts=len(record.attempts))
+
+
+def result_json(result: ToolResult) -> bytes:
+    """A result whose text was cut carries no `output`: the whole is at `/calls/{id}/result`, in ranges."""
+    if result.truncated and result.output is not None:
+        result = msgspec.structs.replace(result, output=None)
+    return (b'{"success":true,' if result.state is State.COMPLETED else b'{"success":false,') + encode(result)[1:]
+
+
+def record_json(record: Record) -> bytes:
+    return (b'{"success":true,' if record.success else b'{"success":false,') + encode(record)[1:]

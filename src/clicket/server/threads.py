@@ -1,0 +1,140 @@
+"""`/agents/{threadId}/tool-states`: which tools a thread may use. Names are in camelCase here, as this interface always had them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from clicket.hub import ThreadHub
+from clicket.kernel import ToolStatus
+from clicket.model.codec import clean
+from clicket.server import bodies
+from clicket.server.calls import CALLER, view_of
+from clicket.server.operations import Answer, Asked, Body, Operation
+from clicket.server.problems import Refused
+from clicket.server.replies import Reply, json_reply
+from clicket.server.shapes import Name, Reason
+
+__all__ = ["OPERATIONS"]
+
+
+class ToolStanding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    status: ToolStatus
+    reason: str
+    last_updated: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class ThreadStanding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    agent_id: str
+    tool_states: dict[str, ToolStanding]
+    timestamp: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class ToolStates(msgspec.Struct, frozen=True, kw_only=True):
+    """Every registered tool, as it stands in this thread."""
+
+    success: bool = True
+    data: ThreadStanding
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """That tool, or all."""
+
+    tool_name: Name | None = None
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`maintenance` or `unavailable` take a tool away, `available` gives it back."""
+
+    status: ToolStatus
+    reason: Reason = ""
+
+
+_reset = msgspec.json.Decoder(Reset)
+_setting = msgspec.json.Decoder(Setting)
+
+
+def _hub(asked: Asked) -> ThreadHub:
+    thread = asked.path("threadId")
+    if not 1 <= len(thread) <= 512 or "\x00" in thread:
+        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
+    view = view_of(asked)
+    # An admin sees everything, but its own threads are its own: whose others' are, it says with `caller`.
+    return (asked.who.own if asked.query("caller") is None else view).hub(thread)
+
+
+async def _states(hub: ThreadHub) -> Reply:
+    states = {
+        view.name: ToolStanding(status=view.status, reason=view.reason, last_updated=_iso(view.state.last_updated))
+        for view in await hub.tools()
+    }
+    standing = ThreadStanding(agent_id=clean(hub.thread), tool_states=states, timestamp=_iso(time.time()))
+    return json_reply(ToolStates(data=standing))
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+async def show(asked: Asked) -> Reply:
+    return await _states(_hub(asked))
+
+
+async def reset(asked: Asked) -> Reply:
+    body = await bodies.optional_json(asked, _reset, Reset())
+    hub = _hub(asked)
+    await hub.reset(body.tool_name, by=asked.who.name)
+    return await _states(hub)
+
+
+async def put(asked: Asked) -> Reply:
+    text = await bodies.read(asked)
+    body = bodies.shaped(text, _setting)
+    bodies.no_tricks(text, asked.context.options.max_body_size)
+    hub = _hub(asked)
+    await hub.set(asked.path("name"), body.status, body.reason, by=asked.who.name)
+    return await _states(hub)
+
+
+_ANSWERS = {200: Answer(about="Every registered tool, as it stands in this thread.", model=ToolStates)}
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/agents/{threadId}/tool-states",
+        about="How every registered tool stands in a thread. A thread that nobody has used yet has the defaults.",
+        handler=show,
+        scopes=("read",),
+        parameters=(CALLER,),
+        answers=_ANSWERS,
+        tag="threads",
+    ),
+    Operation(
+        method="POST",
+        path="/agents/{threadId}/tool-states/reset",
+        about="Make a tool, or all, available again.",
+        handler=reset,
+        scopes=("call",),
+        parameters=(CALLER,),
+        body=Body(model=Reset, optional=True),
+        answers=_ANSWERS,
+        problems=(404, 409, 422),
+        tag="threads",
+    ),
+    Operation(
+        method="PUT",
+        path="/agents/{threadId}/tool-states/{name}",
+        about="Put a tool into a status by hand: maintenance and back.",
+        handler=put,
+        scopes=("call",),
+        parameters=(CALLER,),
+        body=Body(model=Setting),
+        answers=_ANSWERS,
+        problems=(404, 409, 422),
+        tag="threads",
+    ),
+)

@@ -1,0 +1,73 @@
+"""`/tools`: what can be called, with its schema, and how it does."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clicket.errors import ToolNotFound, did_you_mean
+from clicket.hub import ToolView
+from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.replies import Reply, json_reply
+from clicket.telemetry import ToolReport
+from clicket.views import ToolInfo
+
+__all__ = ["OPERATIONS"]
+
+_THREAD = Parameter(name="thread", about="Also say how the tools stand in this thread.")
+
+
+class ToolList(msgspec.Struct, frozen=True, kw_only=True):
+    tools: list[ToolInfo]
+    standings: list[ToolView] | None = None
+    """With `thread`: which may be called there now, and why not the others."""
+
+
+class OneTool(msgspec.Struct, frozen=True, kw_only=True):
+    tool: ToolInfo
+    standing: ToolView | None = None
+    figures: ToolReport | None = None
+    """What became of the asker's calls of this tool, if there were any."""
+
+
+async def listing(asked: Asked) -> Reply:
+    own, thread = asked.who.own, asked.query("thread")
+    views = None if thread is None else await own.hub(thread).tools()
+    return json_reply(ToolList(tools=list(await own.tools()), standings=views))
+
+
+async def show(asked: Asked) -> Reply:
+    own, name, thread = asked.who.own, asked.path("name"), asked.query("thread")
+    tools = {tool.name: tool for tool in await own.tools()}
+    found = tools.get(name)
+    if found is None:
+        raise ToolNotFound(f"there is no tool {name[:200]!r}.{did_you_mean(name, tools)} `GET /tools` lists them.")
+    view = None
+    if thread is not None:
+        view = next((each for each in await own.hub(thread).tools() if each.name == name), None)
+    report = await asked.who.sees.report(name)
+    return json_reply(OneTool(tool=found, standing=view, figures=report.tools.get(name)))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/tools",
+        about="Every tool with its schema; with `thread`, also which of them may be called there now.",
+        handler=listing,
+        scopes=("read", "call"),
+        parameters=(_THREAD,),
+        answers={200: Answer(about="The tools.", model=ToolList)},
+        tag="tools",
+    ),
+    Operation(
+        method="GET",
+        path="/tools/{name}",
+        about="One tool: its schema, its figures, and with `thread` how it stands there.",
+        handler=show,
+        scopes=("read", "call"),
+        parameters=(_THREAD,),
+        answers={200: Answer(about="The tool.", model=OneTool)},
+        problems=(404,),
+        tag="tools",
+    ),
+)

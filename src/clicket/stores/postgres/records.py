@@ -1,0 +1,155 @@
+"""Standings, figures, papers and the audit log. What is written under a ticket is done once, however often it is asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from clicket.model.figures import Figure
+from clicket.ports import Audited, Paper, Standing, Unstorable
+from clicket.stores.postgres.calls import storable
+from clicket.stores.postgres.hints import Hints
+from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.pool import Pool
+from clicket.stores.postgres.tallies import clean, place_of
+from clicket.stores.postgres.wire import Param
+from clicket.stores.remote import Lost
+
+__all__ = ["Records"]
+
+_STANDINGS = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
+    last_error, status, reason, by, announced, updated_at, version
+    FROM standings WHERE place = decode($1::text, 'hex') ORDER BY tool"""
+_PUT_STANDING = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
+    $8::json)"""
+# Found by a look at all rows, as their times have no index; removed a few at a time, if nobody touched them since.
+_OLD = "SELECT place, tool FROM standings WHERE updated_at < $1::float8 LIMIT $2::bigint"
+_FORGET = """WITH old AS (
+        SELECT s.place, s.tool FROM standings s JOIN unnest($2::text[], $3::text[]) AS o(place, tool)
+            ON s.place = decode(o.place, 'hex') AND s.tool = o.tool
+        WHERE s.updated_at < $1::float8 ORDER BY s.place, s.tool FOR UPDATE OF s SKIP LOCKED)
+    DELETE FROM standings s USING old o WHERE s.place = o.place AND s.tool = o.tool"""
+_FIGURES = """SELECT min(caller), min(tool), min(outcome), min(error), min(bucket), sum(count)::bigint, sum(seconds),
+    min(least), max(most) FROM figures WHERE $1::text IS NULL OR caller = $1::text
+    GROUP BY label HAVING sum(count) > 0 ORDER BY 1, 2, 3, 4, 5"""
+_PAPER = (
+    "SELECT kind, key, body, version, updated_at FROM papers WHERE kind = $1::text AND hash = decode($2::text, 'hex')"
+)
+_PAPERS = """SELECT kind, key, body, version, updated_at FROM papers
+    WHERE kind = $1::text AND left(key, 200) >= left($2::text, 200) AND key > $2::text
+    ORDER BY left(key, 200), key LIMIT $3::bigint"""
+_PUT_PAPER = (
+    """SELECT put_paper($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bytea, $8::bigint)"""
+)
+_DELETE_PAPER = "SELECT delete_paper($1::bigint, $2::bigint, $3::text, $4::text)"
+_AUDIT = "SELECT add_to_audit($1::bigint, $2::bigint, $3::bigint, $4::integer[], $5::bytea)"
+_AUDITED = """SELECT number, at, body FROM audit WHERE $1::bigint IS NULL OR number < $1::bigint
+    ORDER BY number DESC LIMIT $2::bigint"""
+_READ_AHEAD = 10_000
+_STEP = 500
+
+
+class Records:
+    def __init__(self, pool: Pool, membership: Membership, hints: Hints) -> None:
+        self._pool = pool
+        self._membership = membership
+        self._hints = hints
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        if not (storable(caller) and storable(thread)):
+            return []
+        rows = await self._pool.ask(_STANDINGS, place_of(thread, caller))
+        return [Standing(**dict(zip(Standing.__struct_fields__, row, strict=True))) for row in rows]
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        _check(caller, thread, standing.tool)
+        words = {name: clean(getattr(standing, name)) for name in ("last_error", "reason", "by", "announced")}
+        status = None if standing.status is None else clean(standing.status)
+        given = msgspec.json.encode(msgspec.structs.replace(standing, status=status, **words)).decode()
+        place = place_of(thread, caller)
+        written = bool(await self._write(_PUT_STANDING, _ticket(), place, caller, thread, expect, given))
+        if written:
+            self._hints.post("standing", 0)
+        return written
+
+    async def forget_standings(self, since: float) -> None:
+        more = True
+        while more:
+            old = await self._pool.ask(_OLD, since, _READ_AHEAD)
+            more = len(old) == _READ_AHEAD
+            for at in range(0, len(old), _STEP):
+                rows = old[at : at + _STEP]
+                places, tools = [place.hex() for place, _ in rows], [tool for _, tool in rows]
+                await self._pool.ask(_FORGET, since, places, tools)
+
+    async def figures(self, caller: str | None) -> list[Figure]:
+        if not storable(caller):
+            return []
+        rows = await self._pool.ask(_FIGURES, caller)
+        return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        if not (storable(kind) and storable(key)):
+            return None
+        rows = await self._pool.ask(_PAPER, kind, _hash(key))
+        return _paper(rows[0]) if rows else None
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        _check(kind, key)
+        return bool(await self._write(_PUT_PAPER, _ticket(), kind, _hash(key), key, bytes(body), expect))
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        if await self.paper(kind, key) is None:
+            return False
+        lost = False
+
+        async def once() -> bool:
+            nonlocal lost
+            try:
+                ((deleted,),) = await self._membership.run(self._pool.run, _DELETE_PAPER, kind, _hash(key))
+            except Lost:
+                lost = True
+                raise
+            return bool(deleted) or lost  # it was there, and an answer was lost: we deleted it
+
+        return await self._pool.patiently(once)
+
+    async def papers(self, kind: str, after: str, limit: int) -> list[Paper]:
+        if not (storable(kind) and storable(after)):
+            return []
+        return [_paper(row) for row in await self._pool.ask(_PAPERS, kind, after, limit)]
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        if bodies:
+            await self._write(_AUDIT, _ticket(), [len(body) for body in bodies], b"".join(bodies))
+
+    async def audited(self, before: int | None, limit: int) -> list[Audited]:
+        rows = await self._pool.ask(_AUDITED, before, limit)
+        return [Audited(number=number, at=at, body=body) for number, at, body in rows]
+
+    async def _write(self, sql: str, *params: Param) -> Any:
+        rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql, *params))
+        return rows[0][0]
+
+
+def _paper(row: tuple[Any, ...]) -> Paper:
+    kind, key, body, version, updated_at = row
+    return Paper(kind=kind, key=key, body=body, version=version, updated_at=updated_at)
+
+
+def _ticket() -> int:
+    return random.getrandbits(62)
+
+
+def _hash(key: str) -> str:
+    return blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def _check(*names: str) -> None:
+    for name in names:
+        if not storable(name):
+            raise Unstorable(f"{name!a} is no name that PostgreSQL stores: it has a NUL, or is no UTF-8.")

@@ -1,0 +1,1 @@
+return call('HVALS', base .. 'standings:' .. place_of(ask.caller, ask.thread))

@@ -1,0 +1,145 @@
+"""Standings, figures, papers and the audit log. What is written under a ticket is done once, however often it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from clicket.errors import StoreUnavailable
+from clicket.model.figures import Figure
+from clicket.ports import Audited, Paper, Standing, Unstorable
+from clicket.stores.redis.door import Door
+
+__all__ = ["Records"]
+
+_CALLERS = 20
+"""Callers whose figures one answer brings."""
+_LINES = 200
+_PAPERS = 200
+_FORGET = 500
+
+_standing = msgspec.msgpack.Decoder(Standing)
+_kind = msgspec.msgpack.Decoder(tuple[str, str, str, int | bool])
+_figure = msgspec.msgpack.Decoder(tuple[int, float, float, float])
+
+
+class Records:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def standings(self, caller: str, thread: str) -> list[Standing]:
+        try:
+            found = await self._door.read("standings", {"caller": caller, "thread": thread})
+        except Unstorable:  # text that cannot be written was never stored
+            return []
+        try:
+            return sorted((_standing.decode(each) for each in found), key=lambda standing: standing.tool)
+        except ValueError as error:  # msgspec's errors are ValueErrors
+            raise self._damaged(f"how tools stand in thread {thread!r}", error) from error
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        told = {name: value for name, value in msgspec.structs.asdict(standing).items() if value is not None}
+        ask = {"caller": caller, "thread": thread, "standing": told, "expect": expect, "ticket": uuid4().hex}
+        return bool(await self._door.write("put_standing", ask))
+
+    async def forget_standings(self, since: float) -> None:
+        while await self._door.write("forget_standings", {"since": repr(since), "limit": _FORGET}) == _FORGET:
+            pass
+
+    async def figures(self, caller: str | None) -> list[Figure]:
+        ask: dict[str, Any] = {"limit": _CALLERS} if caller is None else {"caller": caller}
+        found: list[Figure] = []
+        while True:
+            try:
+                rows = await self._door.read("figures", ask)
+            except Unstorable:
+                return []
+            for name, pairs in rows:
+                try:
+                    found += _figures(name.decode(), pairs)
+                except ValueError as error:
+                    raise self._damaged("figures", error) from error
+            if caller is not None or len(rows) < _CALLERS:
+                return found
+            ask["after"] = rows[-1][0].decode()
+
+    async def paper(self, kind: str, key: str) -> Paper | None:
+        try:
+            row = await self._door.read("paper", {"kind": kind, "key": key})
+        except Unstorable:
+            return None
+        return None if row[0] is None else self._paper(kind, key.encode(), *row)
+
+    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        ask: dict[str, Any] = {"kind": kind, "key": key, "ticket": uuid4().hex}
+        if expect is not None:
+            ask["expect"] = expect
+        return bool(await self._door.write("put_paper", ask, bytes(body)))
+
+    async def delete_paper(self, kind: str, key: str) -> bool:
+        if await self.paper(kind, key) is None:
+            return False
+        return bool(await self._door.write("delete_paper", {"kind": kind, "key": key}))
+
+    async def papers(self, kind: str, after: str, limit: int) -> list[Paper]:
+        found: list[Paper] = []
+        more = 1
+        while more and len(found) < limit:
+            ask = {"kind": kind, "after": after, "limit": min(_PAPERS, limit - len(found))}
+            try:
+                rows, more = await self._door.read("papers", ask)
+            except Unstorable:
+                return []
+            found += [self._paper(kind, key, *row) for key, *row in rows]
+            after = found[-1].key if found else after
+        return found
+
+    async def audit(self, bodies: Sequence[bytes]) -> None:
+        if bodies:
+            await self._door.write("audit", {"ticket": uuid4().hex}, *map(bytes, bodies))
+
+    async def audited(self, before: int | None, limit: int) -> list[Audited]:
+        found: list[Audited] = []
+        while len(found) < limit and (before is None or before > 1):
+            ask: dict[str, Any] = {"limit": min(_LINES, limit - len(found))}
+            if before is not None:
+                ask["last"] = str(before - 1)
+            rows = await self._door.read("audited", ask)
+            if not rows:
+                break
+            try:
+                found += [Audited(number=number, at=float(at), body=body) for number, body, at in rows]
+            except ValueError as error:
+                raise self._damaged("the audit log", error) from error
+            before = found[-1].number
+        return found
+
+    def _paper(self, kind: str, key: bytes, body: bytes, version: bytes, updated: bytes) -> Paper:
+        try:
+            return Paper(kind=kind, key=key.decode(), body=body, version=int(version), updated_at=float(updated))
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"paper {key!r}", error) from error
+
+    def _damaged(self, what: str, error: Exception) -> StoreUnavailable:
+        url = self._door.url
+        return StoreUnavailable(f"{url}: {what} is not what clicket wrote ({error}). Nothing was changed.", url=url)
+
+
+def _figures(caller: str, pairs: Sequence[bytes]) -> Iterable[Figure]:
+    for name, packed in zip(pairs[::2], pairs[1::2], strict=True):
+        tool, outcome, error, bucket = _kind.decode(name)
+        count, seconds, least, most = _figure.decode(packed)
+        yield Figure(
+            caller=caller,
+            tool=tool,
+            outcome=outcome,
+            error=error,
+            bucket=None if bucket is False else bucket,
+            count=count,
+            seconds=seconds,
+            least=least,
+            most=most,
+        )

@@ -1,0 +1,218 @@
+"""Standings, figures, papers and the audit log in SQLite. Tallies are written inside the transaction of their outcome."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import apsw
+
+from clicket.model.figures import Figure
+from clicket.ports import Append, Audited, Paper, Standing, moved
+
+__all__ = [
+    "Tallies",
+    "audit",
+    "audited",
+    "delete_paper",
+    "figures",
+    "forget",
+    "idle",
+    "paper",
+    "papers",
+    "put_paper",
+    "put_standing",
+    "standings",
+]
+
+_NO_BUCKET = -(1 << 40)
+"""A part of a primary key cannot be NULL."""
+
+
+def _more(column: str, by: str) -> str:
+    """So many more, whatever somebody wrote there: a number that cannot grow must not keep a call from ending."""
+    return f"{column} = max(min({column}, 1 << 60), 0) + {by}"
+
+
+_MOVE_STANDING = f"""INSERT INTO standings
+    (caller, thread, tool, version, completions, failures, consecutive_failures, first_success_at, last_success_at,
+     last_failure_at, last_error, updated_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET
+    {_more("version", "?4")}, {_more("completions", "?5")}, {_more("failures", "?6")},
+    consecutive_failures = iif(?13, 0, max(min(consecutive_failures, 1 << 60), 0)) + ?7,
+    first_success_at = ifnull(first_success_at, ?8), last_success_at = ifnull(?9, last_success_at),
+    last_failure_at = ifnull(?10, last_failure_at), last_error = iif(?6, ?11, last_error), updated_at = ?12"""  # noqa: S608  # constants
+_ADD_FIGURE = f"""INSERT INTO figures (caller, tool, outcome, error, bucket, count, seconds, least, most)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET
+    {_more("count", "?6")}, seconds = seconds + ?7, least = min(least, ?8), most = max(most, ?9)"""  # noqa: S608  # constants
+
+_Place = tuple[str, str, str]
+_Kind = tuple[str, str, str, str, int]
+_Sum = tuple[int, float, float, float]
+
+
+class Tallies:
+    """Tallies of one transaction, added up: however many calls end in it, each row is written once."""
+
+    def __init__(self) -> None:
+        self._moves: dict[_Place, tuple[Standing, bool]] = {}
+        self._sums: dict[_Kind, _Sum] = {}
+
+    def clear(self) -> None:
+        self._moves.clear()
+        self._sums.clear()
+
+    def count(self, change: Append) -> None:
+        """What the call that ends with this change adds; to be said once its outcome was taken."""
+        tally = change.tally
+        if tally is None:
+            return
+        seconds, bucket = tally.seconds, _NO_BUCKET if tally.bucket is None else tally.bucket
+        kind = (change.caller, tally.tool, tally.outcome, tally.error, bucket)
+        known = self._sums.get(kind)
+        if known is None:
+            self._sums[kind] = (1, seconds, seconds, seconds)
+        else:
+            count, total, least, most = known
+            self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
+        if tally.weight != "none" and tally.tool:
+            place = (change.caller, change.thread, tally.tool)
+            before, reset = self._moves.get(place, (None, False))
+            self._moves[place] = moved(before, tally), reset or tally.weight == "completed"
+
+    def write(self, connection: apsw.Connection) -> None:
+        """Move what is stored by what was added up. A standing that starts from nothing is its own difference; only
+        whether failures in a row go on from those that are stored must be said beside it."""
+        for place, (by, reset) in self._moves.items():
+            counts = (by.version, by.completions, by.failures, by.consecutive_failures)
+            times = (by.first_success_at, by.last_success_at, by.last_failure_at)
+            connection.execute(_MOVE_STANDING, (*place, *counts, *times, by.last_error, by.updated_at, reset))
+        for kind, sums in self._sums.items():
+            connection.execute(_ADD_FIGURE, kind + sums)
+        self.clear()
+
+
+# Standings and figures.
+
+_FIELDS = """completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at, last_error,
+    status, reason, by, announced, updated_at"""
+_STANDINGS = f"SELECT tool, version, {_FIELDS} FROM standings WHERE caller = ? AND thread = ?"  # noqa: S608  # a constant
+_CREATE_STANDING = f"""INSERT INTO standings (caller, thread, tool, version, {_FIELDS})
+    VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""  # noqa: S608  # a constant
+_PUT_STANDING = f"""UPDATE standings SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    WHERE caller = ? AND thread = ? AND tool = ? AND version = ?"""  # noqa: S608  # a constant
+
+
+def standings(connection: apsw.Connection, caller: str, thread: str) -> list[Standing]:
+    return [
+        Standing(
+            tool=tool,
+            version=version,
+            completions=completions,
+            failures=failures,
+            consecutive_failures=in_a_row,
+            first_success_at=first,
+            last_success_at=success,
+            last_failure_at=failure,
+            last_error=error,
+            status=status,
+            reason=reason,
+            by=by,
+            announced=announced,
+            updated_at=updated,
+        )
+        for (
+            tool, version, completions, failures, in_a_row, first, success, failure, error, status, reason, by, announced,
+            updated,
+        ) in connection.execute(_STANDINGS, (caller, thread))
+    ]  # fmt: skip
+
+
+def put_standing(connection: apsw.Connection, caller: str, thread: str, new: Standing, expect: int) -> bool:
+    place = (caller, thread, new.tool)
+    values = (
+        new.completions,
+        new.failures,
+        new.consecutive_failures,
+        new.first_success_at,
+        new.last_success_at,
+        new.last_failure_at,
+        new.last_error,
+        new.status,
+        new.reason,
+        new.by,
+        new.announced,
+        new.updated_at,
+    )
+    if expect == 0:
+        connection.execute(_CREATE_STANDING, place + values)
+    else:
+        connection.execute(_PUT_STANDING, (expect + 1, *values, *place, expect))
+    return connection.changes() > 0
+
+
+def idle(connection: apsw.Connection, since: float, limit: int) -> list[_Place]:
+    """Standings that nothing touched. There is no index to find them: it would cost each ending call, and this is a reader."""
+    sql = "SELECT caller, thread, tool FROM standings WHERE updated_at < ? LIMIT ?"
+    return [(caller, thread, tool) for caller, thread, tool in connection.execute(sql, (since, limit))]
+
+
+def forget(connection: apsw.Connection, since: float, places: Sequence[_Place]) -> None:
+    """Unless something touched them meanwhile."""
+    sql = "DELETE FROM standings WHERE caller = ? AND thread = ? AND tool = ? AND updated_at < ?"
+    connection.executemany(sql, [(*place, since) for place in places])
+
+
+def figures(connection: apsw.Connection, caller: str | None) -> list[Figure]:
+    sql = "SELECT caller, tool, outcome, error, nullif(bucket, ?), count, seconds, least, most FROM figures"
+    rows = connection.execute(
+        sql if caller is None else f"{sql} WHERE caller = ?", (_NO_BUCKET,) if caller is None else (_NO_BUCKET, caller)
+    )
+    return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
+
+
+# Papers and the log.
+
+
+def paper(connection: apsw.Connection, kind: str, key: str) -> Paper | None:
+    sql = "SELECT body, version, updated_at FROM papers WHERE kind = ? AND key = ?"
+    for body, version, updated in connection.execute(sql, (kind, key)):
+        return Paper(kind=kind, key=key, body=body, version=version, updated_at=updated)
+    return None
+
+
+def put_paper(connection: apsw.Connection, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    values = (body, time.time(), kind, key)
+    if expect is None or expect == 0:
+        sql = "INSERT INTO papers (body, updated_at, kind, key, version) VALUES (?1, ?2, ?3, ?4, 1) ON CONFLICT DO "
+        update = f"UPDATE SET body = ?1, updated_at = ?2, {_more('version', '1')}"
+        connection.execute(sql + ("NOTHING" if expect == 0 else update), values)
+    else:
+        sql = "UPDATE papers SET body = ?, updated_at = ?, version = version + 1 WHERE kind = ? AND key = ? AND version = ?"
+        connection.execute(sql, (*values, expect))
+    return connection.changes() > 0
+
+
+def delete_paper(connection: apsw.Connection, kind: str, key: str) -> bool:
+    connection.execute("DELETE FROM papers WHERE kind = ? AND key = ?", (kind, key))
+    return connection.changes() > 0
+
+
+def papers(connection: apsw.Connection, kind: str, after: str, limit: int) -> list[Paper]:
+    """SQLite compares text byte by byte, which for UTF-8 is by code point."""
+    sql = "SELECT key, body, version, updated_at FROM papers WHERE kind = ? AND key > ? ORDER BY key LIMIT ?"
+    return [
+        Paper(kind=kind, key=key, body=body, version=version, updated_at=updated)
+        for key, body, version, updated in connection.execute(sql, (kind, after, limit))
+    ]
+
+
+def audit(connection: apsw.Connection, bodies: Sequence[bytes]) -> None:
+    now = time.time()
+    connection.executemany("INSERT INTO audit (at, body) VALUES (?, ?)", [(now, body) for body in bodies])
+
+
+def audited(connection: apsw.Connection, before: int | None, limit: int) -> list[Audited]:
+    sql = "SELECT number, at, body FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+    rows = connection.execute(sql, ((1 << 63) - 1 if before is None else before, limit))
+    return [Audited(number=number, at=at, body=body) for number, at, body in rows]

@@ -1,0 +1,137 @@
+"""Log lines that know their call: JSON, one object a line, with the id, the thread and the tool of the call at work.
+
+    follow(runtime); configure("json")
+
+Lines of a tool's own loggers carry them, too: the call is in a context variable while its tool runs, also in threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.journal import LiveCall
+from clicket.model import Event
+from clicket.model.codec import clean
+from clicket.telemetry.install import Observable
+
+__all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "configure", "follow"]
+
+Format = Literal["text", "json"]
+CALL: ContextVar[LiveCall | None] = ContextVar("clicket_call", default=None)
+"""The call whose tool runs in this context."""
+
+logger = logging.getLogger("clicket.calls")
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s %(message)s%(call_suffix)s"
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "call_suffix", "color_message"}
+_OURS = ("call_id", "call_thread", "tool", "attempt")
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class CallFilter(logging.Filter):
+    """Adds `call_id`, `call_thread`, `tool` and `attempt` to records. (`thread` is taken: logging means the OS's by it.)"""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        call = CALL.get()
+        if call is not None and not hasattr(record, "call_id"):
+            record.call_id, record.call_thread = call.id, call.thread
+            record.tool, record.attempt = call.tool_name, call.attempt
+        record.call_suffix = f" [call {record.call_id}]" if hasattr(record, "call_id") else ""
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: `at level logger message`, then the call's `call_id thread tool attempt`, the trace's ids where
+    there is one, and whatever else the line was given with `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": _moment(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in _OURS:
+            if hasattr(record, name):
+                line["thread" if name == "call_thread" else name] = getattr(record, name)
+        line.update(_trace())
+        for name, value in vars(record).items():
+            if name not in _USUAL and name not in line and name not in _OURS:
+                line[name] = value
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = record.stack_info
+        try:
+            return _encoder.encode(line).decode()
+        except (ValueError, TypeError, RecursionError):  # a value that JSON has no form for must not cost the line
+            plain = {name: clean(value if isinstance(value, str) else repr(value)) for name, value in line.items()}
+            return _encoder.encode(plain).decode()
+
+
+def configure(
+    format: Format = "text", *, level: int | str = logging.INFO, stream: TextIO | None = None
+) -> logging.Handler:
+    """Send all logs of the program to stderr in this form. The handler is returned, to be taken off again."""
+    if format not in ("text", "json"):
+        raise UsageError(f"a log is text or json, not {format!r}.")
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(JsonFormatter() if format == "json" else logging.Formatter(_TEXT))
+    handler.addFilter(CallFilter())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level)
+    return handler
+
+
+def follow(runtime: Any) -> None:
+    """Let log lines know the calls of a runtime, from now on or from its opening on; and log how each one ends."""
+
+    def install(engine: Observable) -> None:
+        if _enter not in engine.pipeline.around:
+            engine.pipeline.around.append(_enter)
+            engine.journal.listeners.append(_ended)
+
+    getattr(runtime, "_runtime", runtime).on_open(install)
+
+
+def _enter(call: LiveCall) -> Callable[[], object]:
+    token = CALL.set(call)
+    return lambda: CALL.reset(token)
+
+
+def _ended(call: LiveCall, events: Sequence[Event]) -> None:
+    """One line per ended call, without arguments or results."""
+    end = next((event for event in events if event.is_terminal), None)
+    if end is None:
+        return
+    error = end.data.get("error")
+    level = logging.WARNING if error else logging.INFO
+    if logger.isEnabledFor(level):
+        facts: dict[str, Any] = {"state": end.state.value, "duration": round(end.data.get("duration", 0.0), 6)}
+        if error:
+            facts["code"] = error["code"]
+        known = {"call_id": call.id, "call_thread": call.thread, "tool": call.tool_name, "attempt": call.attempt}
+        logger.log(level, "%s %s", call.tool_name, end.state.value, extra={**known, **facts})
+
+
+def _trace() -> dict[str, str]:
+    """The ids of the span at work, if the program has OpenTelemetry at all."""
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return {}
+    current = api.get_current_span().get_span_context()
+    if not current.is_valid:
+        return {}
+    return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"

@@ -1,0 +1,187 @@
+"""Calls as OpenTelemetry spans, `execute_tool {name}`, made from the journal's events: what is not durable is not traced.
+
+The names are those of the GenAI conventions; what these have no word for is under `clicket.`. The caller's span is the parent:
+its `traceparent` is in the call's first event, so it holds in whatever process the call runs, or runs again. A call's
+arguments and results are left out unless asked for, and are then those of the record, where secrets are masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from opentelemetry import context, metrics, trace
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TracerProvider
+from opentelemetry.trace.span import TraceState
+
+from clicket.journal import LiveCall
+from clicket.model import Event, fold
+from clicket.tools.rest import RestTool
+
+__all__ = ["Tracing"]
+
+_SCOPE = "clicket"
+_DURATION = "gen_ai.execute_tool.duration"
+_BOUNDS = tuple(0.01 * 2**n for n in range(14))
+_LONGEST = 1_024
+_LARGEST = 64 * 1024
+_PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_TOLD = frozenset({"attempt_started", "state_changed", "approval_requested", "approval_given", "cancel_requested"})
+"""The events of a call that its span shows; stages are attributes, and output is content."""
+_OVER = trace.INVALID_SPAN
+"""What a call that was given to another process has for a span: the other one makes it."""
+
+
+class Tracing:
+    """A listener of the journal."""
+
+    def __init__(self, tracer: trace.Tracer, duration: metrics.Histogram, *, content: bool = False) -> None:
+        self._tracer = tracer
+        self._duration = duration
+        self._content = content
+
+    @classmethod
+    def over(
+        cls, tracers: TracerProvider | None = None, meters: MeterProvider | None = None, *, content: bool = False
+    ) -> Tracing:
+        """Over these providers, or the program's global ones."""
+        tracer = trace.get_tracer(_SCOPE, tracer_provider=tracers)
+        meter = metrics.get_meter(_SCOPE, meter_provider=meters)
+        duration = meter.create_histogram(
+            _DURATION, unit="s", description="How long tools ran.", explicit_bucket_boundaries_advisory=_BOUNDS
+        )
+        return cls(tracer, duration, content=content)
+
+    def capture(self) -> dict[str, str]:
+        """What a call's first event says about the span that it was made in."""
+        current = trace.get_current_span().get_span_context()
+        if not current.is_valid:
+            return {}
+        parent = f"00-{current.trace_id:032x}-{current.span_id:016x}-{current.trace_flags:02x}"
+        state = current.trace_state.to_header()
+        return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}
+
+    def enter(self, call: LiveCall) -> Callable[[], object]:
+        """Make the call's span the current one, so that spans of the tool's own are its children."""
+        token = context.attach(trace.set_span_in_context(call.span or trace.get_current_span()))
+        return lambda: context.detach(token)
+
+    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+        span: Span | None = call.span
+        if span is None:
+            span = call.span = self._begin(call, events)
+        if span.is_recording():
+            for event in events:
+                if event.type in _TOLD:
+                    span.add_event(event.type, _facts(event), _ns(event.at))
+        end = next((event for event in events if event.is_terminal), None)
+        if end is not None:
+            self._end(call, span, end)
+        elif not call.owned and span.is_recording():
+            span.set_attributes({"clicket.state": call.visible_state.value, "clicket.handed_over": True})
+            span.end(_ns(events[-1].at))
+
+    def _begin(self, call: LiveCall, events: Sequence[Event]) -> Span:
+        first = call.events[0]
+        if not call.owned and not events[-1].state.is_terminal:
+            return _OVER
+        ours = events[0] is first
+        again = any(event.type == "note" and "claims" in event.data for event in call.events)
+        parent = _parent(first.data, remote=not ours)
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.tool_name,
+            "gen_ai.tool.call.id": call.id,
+            "gen_ai.tool.type": "extension" if isinstance(call.tool, RestTool) else "function",
+            "gen_ai.conversation.id": call.thread,
+            "clicket.thread": call.thread,
+        }
+        if call.tool is not None and call.tool.description:
+            attributes["gen_ai.tool.description"] = call.tool.description[:_LONGEST]
+        if call.caller:
+            attributes["clicket.caller"] = call.caller
+        if again:
+            attributes["clicket.recovered"] = True
+        return self._tracer.start_span(
+            f"execute_tool {call.tool_name}",
+            context=context.Context() if parent is None else trace.set_span_in_context(trace.NonRecordingSpan(parent)),
+            kind=SpanKind.INTERNAL,
+            attributes=attributes,
+            links=[Link(parent)] if again and parent is not None else (),
+            start_time=_ns(events[0].at if again else call.created_at),
+        )
+
+    def _end(self, call: LiveCall, span: Span, end: Event) -> None:
+        error = end.data.get("error")
+        code = error["code"] if error else None
+        took = None if end.data.get("cached") else dict(call.stages).get("execute")
+        if took is not None:
+            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.tool_name}
+            if code is not None:
+                labels["error.type"] = code
+            self._duration.record(took.duration, labels, trace.set_span_in_context(span))
+        if not span.is_recording():
+            return
+        span.set_attributes(
+            {
+                "clicket.state": end.state.value,
+                "clicket.attempts": sum(event.type == "attempt_started" for event in call.events),
+                "clicket.cached": bool(end.data.get("cached")),
+                **{f"clicket.stage.{name}": stage.duration for name, stage in call.stages},
+            }
+        )
+        said = end.data.get("metadata") or {}
+        if "phase" in said:
+            span.set_attribute("clicket.timeout.phase", said["phase"])
+        if said.get("abandoned"):
+            span.set_attribute("clicket.abandoned", True)
+        if error:
+            span.set_attributes({"error.type": error["code"], "clicket.error.type": error.get("type") or ""})
+            span.set_status(Status(StatusCode.ERROR, str(error.get("message") or "")[:_LONGEST]))
+        if self._content:
+            self._show(call, span)
+        span.end(_ns(end.at))
+
+    def _show(self, call: LiveCall, span: Span) -> None:
+        record = fold(call.events)
+        if record.arguments is not None:
+            span.set_attribute("gen_ai.tool.call.arguments", _text(record.arguments))
+        if record.success:
+            shown = record.content if record.truncated else _text(record.output)
+            span.set_attribute("gen_ai.tool.call.result", shown[:_LARGEST])
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    """What an event says that is no content."""
+    data, facts = event.data, {"clicket.seq": event.seq, "clicket.state": event.state.value}
+    if "attempt" in data:
+        facts["clicket.attempt"] = data["attempt"]
+    if data.get("error"):
+        facts["error.type"] = data["error"]["code"]
+    if data.get("delay") is not None:
+        facts["clicket.delay"] = data["delay"]
+    if "approved" in data:
+        facts["clicket.approved"] = bool(data["approved"])
+    return facts
+
+
+def _parent(data: dict[str, Any], *, remote: bool) -> SpanContext | None:
+    """The span that the call was made in, as its first event has it. Somebody else may have written that."""
+    match = _PARENT.fullmatch(str(data.get("traceparent") or ""))
+    if match is None:
+        return None
+    trace_id, span_id, flags = (int(part, 16) for part in match.groups())
+    state = TraceState.from_header([str(data["tracestate"])]) if data.get("tracestate") else None
+    found = SpanContext(trace_id, span_id, is_remote=remote, trace_flags=TraceFlags(flags), trace_state=state)
+    return found if found.is_valid else None
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[:_LARGEST]
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)

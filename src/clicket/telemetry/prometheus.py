@@ -1,0 +1,167 @@
+"""Prometheus' page, written by Prometheus' own client from what the store has added up: a restart loses no count.
+
+    body, content_type = await scrape(runtime, accept=request.headers.get("accept", ""))
+
+Tools' counters are of all processes over the store together, so one of them is enough to scrape; gauges are of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from clicket.errors import UsageError
+from clicket.kernel import State
+from clicket.model.figures import BASE, PER_DOUBLING, Figure
+from clicket.telemetry.live import Live, survey
+from clicket.telemetry.report import named
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+__all__ = ["BOUNDS", "exposition", "scrape"]
+
+_DOUBLINGS = 14
+BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
+"""0.01 s, doubled up to 81.92 s: the bounds that OpenTelemetry advises for tools, and exact sums of our own buckets."""
+_ENDED = tuple(state.value for state in State if state.is_terminal)
+
+
+async def scrape(runtime: Any, accept: str = "") -> tuple[bytes, str]:
+    """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
+    engine, caller = runtime.engine, runtime._caller
+    if caller is None:
+        figures, live = await survey(engine)
+    else:
+        figures, live = await engine.store.figures(caller), None
+    return exposition(figures, live, accept=accept)
+
+
+def exposition(figures: Iterable[Figure], live: Live | None = None, *, accept: str = "") -> tuple[bytes, str]:
+    """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it."""
+    try:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import choose_encoder
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"metrics need the package {missing.name!r}, which is not installed. "
+            "Install it with: pip install 'clicket[server]'."
+        ) from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(list(figures), live))
+    if live is not None:
+        ProcessCollector(registry=registry)
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Page:
+    """A collector, as Prometheus' client asks for one."""
+
+    def __init__(self, figures: list[Figure], live: Live | None) -> None:
+        self._figures = figures
+        self._live = live
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _tools(self._figures, self._live.tools if self._live is not None else ())
+        yield _build(self._live)
+        if self._live is not None:
+            yield from _gauges(self._live)
+            yield from _store(self._live)
+
+
+def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+    ended = CounterMetricFamily("clicket_tool_executions", "Ended calls.", labels=("tool", "state"))
+    errors = CounterMetricFamily("clicket_tool_errors", "Calls by the error that ended them.", labels=("tool", "code"))
+    served = CounterMetricFamily("clicket_tool_cached", "Calls that were served from the cache.", labels=("tool",))
+    took = HistogramMetricFamily(
+        "clicket_tool_execution_seconds", "How long tools ran, retries and failures included.", labels=("tool",)
+    )
+    groups = named(figures)
+    for tool in sorted({*groups, *registered}):
+        counts, codes, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), 0
+        for figure in groups.get(tool, ()):
+            counts[figure.outcome] += figure.count
+            if figure.error:
+                codes[figure.error] = codes.get(figure.error, 0) + figure.count
+            elif figure.bucket is None:
+                cached += figure.count
+        for state, count in counts.items():
+            ended.add_metric((tool, state), count)
+        for code, count in sorted(codes.items()):
+            errors.add_metric((tool, code), count)
+        served.add_metric((tool,), cached)
+        timed = [figure for figure in groups.get(tool, ()) if figure.bucket is not None]
+        took.add_metric((tool,), _buckets(timed), sum(figure.seconds for figure in timed))
+    yield from (ended, errors, served, took)
+
+
+def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
+    """How many calls took no longer than each bound."""
+    buckets = [
+        (repr(bound), sum(f.count for f in timed if f.bucket is not None and f.bucket <= n * PER_DOUBLING))
+        for n, bound in enumerate(BOUNDS)
+    ]
+    return [*buckets, ("+Inf", sum(figure.count for figure in timed))]
+
+
+def _build(live: Live | None) -> Metric:
+    import platform
+
+    from prometheus_client.core import GaugeMetricFamily
+
+    from clicket import __version__
+
+    labels = {"version": __version__, "python": platform.python_version()}
+    if live is not None:
+        labels |= {"store": live.store_kind, "durability": live.durability}
+    info = GaugeMetricFamily("clicket_build_info", "What runs here; always 1.", labels=tuple(labels))
+    info.add_metric(tuple(labels.values()), 1)
+    return info
+
+
+def _gauges(live: Live) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    active = GaugeMetricFamily("clicket_calls_active", "Calls in work in this process, by state.", labels=("state",))
+    for state, count in live.active.items():
+        active.add_metric((state,), count)
+    yield active
+    for name, text, value in (
+        ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", live.waiting_for_approval),
+        ("clicket_calls_unsaved", "Calls whose news could not be stored yet.", live.unsaved),
+        ("clicket_queue_depth", "Calls that wait for a slot in this process.", live.queued),
+        ("clicket_queue_limit", "Calls that may wait here.", live.max_queue),
+        ("clicket_slots_used", "Slots of this process that are taken.", live.slots_used),
+        ("clicket_slots_limit", "Slots of this process.", live.slots),
+        ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", live.abandoned),
+    ):  # fmt: skip
+        yield GaugeMetricFamily(name, text, value=value)
+    yield CounterMetricFamily(
+        "clicket_listener_errors", "Listeners that failed on an event.", value=live.listener_errors
+    )
+
+
+def _store(live: Live) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    yield GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(live.store_up))
+    if live.store_latency is not None:
+        yield GaugeMetricFamily(
+            "clicket_store_latency_seconds", "How long the store took to answer just now.", value=live.store_latency
+        )
+    if live.cache is not None:
+        yield CounterMetricFamily("clicket_cache_hits", "Calls that the cache served.", value=live.cache.hits)
+        yield CounterMetricFamily(
+            "clicket_cache_misses", "Calls that the cache could not serve.", value=live.cache.misses
+        )
+        yield CounterMetricFamily(
+            "clicket_cache_evictions", "Results that were removed to make room.", value=live.cache.evictions
+        )
+        yield GaugeMetricFamily("clicket_cache_items", "Results in the cache.", value=live.cache.items)
+        yield GaugeMetricFamily("clicket_cache_bytes", "Bytes of results in the cache.", value=live.cache.bytes)

@@ -1,0 +1,97 @@
+"""The same figures from the journal: what every tally said, read back from the calls themselves.
+
+Stores add tallies up as calls end, and keep the sums for ever; the journal keeps calls for as long as retention lets it. Over
+calls that are all still there both give the same counts, and the same seconds but for the order of the additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clicket.errors import StoreUnavailable
+from clicket.model import Record, read
+from clicket.model.figures import Figure, bucket_of
+from clicket.ports import Query, Store
+from clicket.telemetry.report import UNKNOWN
+
+__all__ = ["figures_in", "from_journal", "of_journal", "run_time"]
+
+_PAGE = 100  # calls carry their whole results
+_Key = tuple[str, str, str, str, int | None]
+
+
+def from_journal(records: Iterable[Record]) -> list[Figure]:
+    """Figures of the records that have ended; those that cannot be read have no events, and count nowhere."""
+    sums = _Sums()
+    for record in records:
+        sums.add(record)
+    return sums.figures()
+
+
+async def of_journal(
+    store: Store, *, caller: str | None = None, tool: str | None = None, since: float | None = None
+) -> list[Figure]:
+    """Figures of the calls that were made since then and have ended, page by page."""
+    sums, before = _Sums(), None
+    while True:
+        found = await store.history(Query(caller=caller, tool=tool, since=since, before=before, limit=_PAGE))
+        for stored in found:
+            if stored.damaged is None:
+                try:
+                    sums.add(read(stored.id, stored.events))
+                except StoreUnavailable:  # a call that makes no sense hides no other
+                    continue
+        if len(found) < _PAGE:
+            return sums.figures()
+        before = found[-1].key
+
+
+async def figures_in(
+    store: Store, *, caller: str | None = None, tool: str | None = None, since: float | None = None
+) -> list[Figure]:
+    """Everything since the store was made, from its sums; or what was called since then, from the journal.
+
+    `tool` may be `(unknown)`: the calls of tools that were not registered.
+    """
+    if since is None:
+        found = await store.figures(caller)
+    else:
+        found = await of_journal(store, caller=caller, tool=None if tool == UNKNOWN else tool, since=since)
+    return [figure for figure in found if tool is None or (figure.tool or UNKNOWN) == tool]
+
+
+class _Sums:
+    """Counts and seconds, added up call by call."""
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, tuple[int, float, float, float]] = {}
+
+    def add(self, record: Record) -> None:
+        if not record.state.is_terminal or not record.events:
+            return
+        seconds = run_time(record)
+        key = (
+            record.caller,
+            record.tool if "tool_version" in record.events[0].data else "",
+            record.state.value,
+            "" if record.error is None else record.error.code,
+            None if seconds is None else bucket_of(seconds),
+        )
+        took = seconds or 0.0
+        count, total, least, most = self._known.get(key, (0, 0.0, took, took))
+        self._known[key] = (count + 1, total + took, min(least, took), max(most, took))
+
+    def figures(self) -> list[Figure]:
+        return [
+            Figure(
+                caller=caller, tool=tool, outcome=outcome, error=error, bucket=bucket,
+                count=count, seconds=total, least=least, most=most,
+            )
+            for (caller, tool, outcome, error, bucket), (count, total, least, most) in self._known.items()
+        ]  # fmt: skip
+
+
+def run_time(record: Record) -> float | None:
+    """The seconds that the figures count: those of the execute stage, unless the result came from the cache."""
+    stage = record.stages.get("execute")
+    return None if stage is None or record.cached else stage.duration

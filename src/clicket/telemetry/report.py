@@ -1,0 +1,161 @@
+"""Figures become a report: counts that are exact, and run times of the calls that have one. Nothing here reads or waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from clicket.kernel import State
+from clicket.model.figures import Figure, quantile
+
+__all__ = ["ALL", "LEAST_RUNS", "UNKNOWN", "Anomaly", "Report", "ToolReport", "anomalies_in", "named", "report_of"]
+
+UNKNOWN = "(unknown)"
+"""Where calls of tools that were not registered are counted: their names are the callers' inventions, and without end."""
+ALL = "(all)"
+LEAST_RUNS = 5
+_LEAST_SUCCESS = 0.8
+_MOST_SECONDS = 30.0
+
+
+class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the ended calls of one tool. Durations are seconds that the tool's code ran, over all attempts and the
+    waits between them, also of calls that failed; None: no call has one."""
+
+    tool: str
+    total: int = 0
+    success: int = 0
+    failed: int = 0
+    timeout: int = 0
+    cancelled: int = 0
+    success_rate: float | None = None
+    """The share of `total` that completed, 0 to 1; None without any call."""
+    mean: float | None = None
+    min: float | None = None
+    max: float | None = None
+    p50: float | None = None
+    """Quantiles are exact to 2.2 %, however many processes and days are added up."""
+    p95: float | None = None
+    p99: float | None = None
+    errors: dict[str, int] = {}
+    """How often each error code ended a call; timeouts and cancels have theirs."""
+    cached: int = 0
+    """Completed calls that were served from the cache; they have no run time."""
+    runs: int = 0
+    """The calls that say something about the tool's health; `anomalies_in` says which."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Ended calls by tool, and all together. `since` None: since the store was made."""
+
+    tools: dict[str, ToolReport]
+    totals: ToolReport
+    since: float | None = None
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that fails or drags. `kind` is `success_rate` or `mean`; `value` is beyond `limit`, over `runs` runs and tries."""
+
+    tool: str
+    kind: str
+    value: float
+    limit: float
+    runs: int
+    message: str
+
+
+def report_of(figures: Iterable[Figure], *, since: float | None = None) -> Report:
+    """The report that figures amount to, whoever's and in whatever order they are."""
+    figures = list(figures)
+    tools = {name: _tool(name, group) for name, group in named(figures).items()}
+    return Report(tools=tools, totals=_tool(ALL, figures), since=since)
+
+
+def anomalies_in(figures: Iterable[Figure]) -> list[Anomaly]:
+    """Tools under 80 % success or over 30 s on average, with at least 5 runs.
+
+    A run is a call in which the tool's code ran to an end of its own: it completed, failed or ran out of time, or its process
+    died (`outcome_unknown`). Calls that were refused before, served from the cache, or cancelled by somebody are none: they say
+    nothing about the tool. So the rate here may differ from the report's, which is over all calls.
+
+    One kind of refusal counts as one of the five, though not in the rate: `tool_unavailable` of a tool that had failed. The hub
+    hides a tool that keeps failing, which must not hide it here.
+    """
+    found: list[Anomaly] = []
+    for name, group in named(figures).items():
+        runs = [figure for figure in group if _is_run(figure)]
+        count = sum(figure.count for figure in runs)
+        tries = count + sum(figure.count for figure in group if figure.error == "tool_unavailable")
+        if count and tries >= LEAST_RUNS:
+            rate = sum(figure.count for figure in runs if figure.outcome == State.COMPLETED) / count
+            if rate < _LEAST_SUCCESS:
+                found.append(_failing(name, rate, count, tries - count))
+        timed = [figure for figure in runs if figure.bucket is not None]
+        count = sum(figure.count for figure in timed)
+        if count >= LEAST_RUNS:
+            mean = sum(figure.seconds for figure in timed) / count
+            if mean > _MOST_SECONDS:
+                found.append(_dragging(name, mean, count))
+    return found
+
+
+def named(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    """Figures by the name that their tool is shown under, in the order of names."""
+    groups: dict[str, list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault(figure.tool or UNKNOWN, []).append(figure)
+    return dict(sorted(groups.items()))
+
+
+def _is_run(figure: Figure) -> bool:
+    if figure.error == "outcome_unknown":  # its process died, so nobody knows for how long it had run
+        return True
+    return figure.bucket is not None and figure.outcome != State.CANCELLED
+
+
+def _tool(name: str, figures: list[Figure]) -> ToolReport:
+    total = sum(figure.count for figure in figures)
+    ended = dict.fromkeys((State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED), 0)
+    errors: dict[str, int] = {}
+    for figure in figures:
+        ended[State(figure.outcome)] += figure.count
+        if figure.error:
+            errors[figure.error] = errors.get(figure.error, 0) + figure.count
+    timed = [figure for figure in figures if figure.bucket is not None]
+    count = sum(figure.count for figure in timed)
+    return ToolReport(
+        tool=name,
+        total=total,
+        success=ended[State.COMPLETED],
+        failed=ended[State.FAILED],
+        timeout=ended[State.TIMEOUT],
+        cancelled=ended[State.CANCELLED],
+        success_rate=ended[State.COMPLETED] / total if total else None,
+        mean=sum(figure.seconds for figure in timed) / count if count else None,
+        min=min((figure.least for figure in timed), default=None),
+        max=max((figure.most for figure in timed), default=None),
+        p50=quantile(timed, 0.5),
+        p95=quantile(timed, 0.95),
+        p99=quantile(timed, 0.99),
+        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        cached=sum(f.count for f in figures if f.outcome == State.COMPLETED and f.bucket is None),
+        runs=sum(figure.count for figure in figures if _is_run(figure)),
+    )
+
+
+def _failing(tool: str, rate: float, runs: int, refused: int) -> Anomaly:
+    more = f" ({refused} more calls found it out of service)" if refused else ""
+    return Anomaly(
+        tool=tool, kind="success_rate", value=rate, limit=_LEAST_SUCCESS, runs=runs + refused,
+        message=f"{tool} succeeded in {rate:.0%} of {runs} runs{more}, under {_LEAST_SUCCESS:.0%}. "
+        f"See its errors with `clicket report --tool {tool}`, its calls with `clicket ps --all --tool {tool}`.",
+    )  # fmt: skip
+
+
+def _dragging(tool: str, mean: float, runs: int) -> Anomaly:
+    return Anomaly(
+        tool=tool, kind="mean", value=mean, limit=_MOST_SECONDS, runs=runs,
+        message=f"{tool} took {mean:.1f} s on average over {runs} runs, more than {_MOST_SECONDS:.0f} s. "
+        "Make it faster, or give it a shorter timeout.",
+    )  # fmt: skip

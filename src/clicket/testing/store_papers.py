@@ -1,0 +1,122 @@
+"""Laws about papers, the audit log, and the list of calls that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clicket.kernel import State
+from clicket.ports import Paper, Query, Store
+from clicket.testing.store_kit import Check, append, creation, law, news, opened
+
+__all__ = ["laws"]
+
+
+async def papers_have_versions(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await store.paper("kind", "key"), None, "there is none")
+        law(not await store.put_paper("kind", "key", b"0", 1), "nor one of version 1")
+        law.equal(await store.paper("kind", "key"), None, "a refused write leaves nothing")
+        law(await store.put_paper("kind", "key", b"1", 0), "0 creates")
+        law(not await store.put_paper("kind", "key", b"2", 0), "once")
+        law(await store.put_paper("kind", "key", b"2", 1), "who knows the version may write")
+        law(not await store.put_paper("kind", "key", b"3", 1), "who does not may not")
+        law(await store.put_paper("kind", "key", b"4", None), "None writes whatever there is")
+        law(await store.put_paper("kind", "new", b"\x00\xff", None), "also when there is nothing")
+        law(await store.put_paper("other", "key", b"5", 0), "another kind is another paper")
+        paper = await store.paper("kind", "key")
+        law(paper is not None and paper.updated_at > 1.7e9, "it says when it was written")
+        law.equal(_plain(paper), ("kind", "key", b"4", 3), "the last body, and how often it was written")
+        law.equal(_plain(await store.paper("kind", "new")), ("kind", "new", b"\x00\xff", 1), "bytes are bytes")
+        law(await store.delete_paper("kind", "key"), "it may be removed")
+        law(not await store.delete_paper("kind", "key"), "once")
+        law.equal(_plain(await store.paper("other", "key")), ("other", "key", b"5", 1), "and nothing else goes")
+        law(await store.put_paper("kind", "key", b"6", 0), "then there is none, and it may be created")
+        big = bytes(range(256)) * 4096
+        law(await store.put_paper("kind", "big", big, 0), "a megabyte is a small document")
+        law.equal(_plain(await store.paper("kind", "big")), ("kind", "big", big, 1), "every byte of it")
+
+
+def _plain(paper: Paper | None) -> tuple[str, str, bytes, int] | None:
+    return None if paper is None else (paper.kind, paper.key, paper.body, paper.version)
+
+
+async def papers_are_listed_by_code_point(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        keys = ["a", "B", "ä", "z", "é", "Z", "aa", "\uffee", "😀", "a b", "ß", "ss", "10", "9", "\u0301", "a😀", "中"]
+        for key in keys:
+            await store.put_paper("kind", key, key.encode(), 0)
+        await store.put_paper("kinds", "a", b"", 0)
+        found = [paper.key for paper in await store.papers("kind")]
+        law.equal(found, sorted(keys), "by code point, only of this kind")
+        pages, after = [], ""
+        while page := await store.papers("kind", after=after, limit=3):
+            law(len(page) <= 3, "limit")
+            law.equal([p.body for p in page], [p.key.encode() for p in page], "with their bodies")
+            pages += [paper.key for paper in page]
+            after = page[-1].key
+        law.equal(pages, sorted(keys), "pages cover all, once")
+        law.equal(
+            [p.key for p in await store.papers("kind", after="m", limit=2)], ["ss", "z"], "`after` need not exist"
+        )
+        law.equal(await store.papers("nothing"), [], "a kind of which there is nothing")
+
+
+async def the_log_only_grows(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await store.audited(), [], "an empty log")
+        await store.audit([])
+        await store.audit([b"1", b"2"])
+        await store.audit([b"\x00\xff", "😀'\"".encode(), b"x" * 1_000_000])
+        lines = await store.audited()
+        wanted = [b"x" * 1_000_000, "😀'\"".encode(), b"\x00\xff", b"2", b"1"]
+        law.equal([line.body for line in lines], wanted, "newest first")
+        numbers = [line.number for line in lines]
+        law.equal(numbers, sorted(set(numbers), reverse=True), "each has its number, which grow")
+        law(all(line.at > 1.7e9 for line in lines), "and its time")
+        law.equal([line.body for line in await store.audited(limit=2)], wanted[:2], "limit")
+        seen, before = [], None
+        while page := await store.audited(before=before, limit=2):
+            seen += [line.body for line in page]
+            before = page[-1].number
+        law.equal(seen, wanted, "pages cover all, once")
+        await store.audit([b"3"])
+        law.equal([line.number for line in (await store.audited())[1:]], numbers, "what is written stays as it is")
+
+
+async def calls_that_wait_are_found(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        changes = []
+        for n in range(9):
+            change = creation(f"c{n}", thread=f"t{n % 2}", caller="me" if n < 6 else "")
+            change.waiting_for = "approval" if n % 3 else None
+            changes.append(change)
+        law.equal(await append(store, *changes), [None] * 9, "calls that wait from the beginning")
+
+        async def names(**wanted: Any) -> list[str]:
+            return [stored.id for stored in await store.history(Query(waiting_for="approval", **wanted))]
+
+        law.equal(await names(), ["c8", "c7", "c5", "c4", "c2", "c1"], "those that wait, newest first")
+        law.equal(await names(thread="t0"), ["c8", "c4", "c2"], "in a thread")
+        law.equal(await names(caller="me"), ["c5", "c4", "c2", "c1"], "of a caller")
+        law.equal(await store.history(Query(waiting_for="nothing")), [], "what nobody waits for")
+        await append(store, news(changes[8]), news(changes[0], waiting_for="approval"))
+        await append(store, news(changes[7], fence=-1, request=True))
+        end = news(changes[5], state=State.CANCELLED, ended_at=200.0, waiting_for="approval")
+        law.equal(await append(store, end), [None], "one that waits may end")
+        law.equal(await names(), ["c7", "c4", "c2", "c1", "c0"], "who stopped waiting, or ended, is not there")
+        law.equal(await names(active=True, since=100.0), ["c7", "c4", "c2", "c1", "c0"], "with other filters")
+        seen: list[str] = []
+        before: int | None = None
+        while page := await store.history(Query(waiting_for="approval", limit=2, before=before)):
+            seen += [stored.id for stored in page]
+            before = page[-1].key
+        law.equal(seen, ["c7", "c4", "c2", "c1", "c0"], "pages cover all, once")
+
+
+laws: Sequence[Check] = (
+    papers_have_versions,
+    papers_are_listed_by_code_point,
+    the_log_only_grows,
+    calls_that_wait_are_found,
+)

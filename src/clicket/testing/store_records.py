@@ -1,0 +1,318 @@
+"""Laws about what a store keeps beside calls: standings and figures that tallies move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isclose
+from typing import Any
+
+from clicket.kernel import State
+from clicket.model.figures import Figure
+from clicket.ports import Append, Duplicate, Keep, Query, Stale, Standing, Store, Tally, Weight, moved
+from clicket.testing.store_kit import Check, an_event, append, created, creation, law, news, opened, seqs
+
+__all__ = ["HOSTILE", "laws", "standing", "tallied", "tally"]
+
+HOSTILE = (
+    "a'b\"; DROP TABLE standings; --",
+    "a:b",
+    "a",
+    "b:c",
+    "{x}",
+    "%_*?[",
+    "\\",
+    " ",
+    "é\n\u2028",
+    "😀",
+    "NULL",
+    "0",
+)
+"""Text that must stay text: in SQL, in patterns, and between the parts of a key."""
+
+_NOW = 1_763_196_725.1234567
+"""A time with all the digits that a float has."""
+
+
+def tally(weight: Weight = "completed", *, at: float = _NOW, seconds: float = 0.5, **given: Any) -> Tally:
+    failed = weight == "failed"
+    values = {
+        "tool": "tool",
+        "outcome": "failed" if failed else "completed",
+        "error": "tool_error" if failed else "",
+        "bucket": 90 if weight in ("completed", "failed") else None,
+        "cause": f"at {at}" if failed else "",
+        **given,
+    }
+    return Tally(seconds=seconds, weight=weight, at=at, **values)
+
+
+async def tallied(store: Store, id: str, said: Tally, *, thread: str = "t", caller: str = "") -> Append:
+    """A call that ended with this tally."""
+    change = await created(store, id, thread=thread, caller=caller)
+    end = news(change, state=State.COMPLETED, ended_at=said.at, tally=said)
+    law.equal(await append(store, end), [None], "a tally comes with the outcome")
+    return end
+
+
+async def standing(store: Store, tool: str = "tool", *, thread: str = "t", caller: str = "") -> Standing:
+    """How a tool stands; a fresh standing when nothing is on record."""
+    found = {each.tool: each for each in await store.standings(caller, thread)}
+    now = store.standings_now(caller, thread)
+    if now is not None:
+        law.equal({each.tool: each for each in now}, found, "a look at once sees what a patient one sees")
+    return found.get(tool) or Standing(tool=tool)
+
+
+async def _counted(store: Store, caller: str | None = None) -> int:
+    return sum(figure.count for figure in await store.figures(caller))
+
+
+# Tallies.
+
+
+async def tallies_move_standings(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await store.standings("", "t"), [], "nothing on record yet")
+        weights: Sequence[Weight] = ("served", "failed", "failed", "served", "none", "completed", "failed")
+        for n, weight in enumerate(weights):
+            await tallied(store, f"c{n}", tally(weight, at=_NOW + n))
+        wanted = Standing(
+            tool="tool",
+            completions=3,
+            failures=3,
+            consecutive_failures=1,
+            first_success_at=_NOW,
+            last_success_at=_NOW + 5,
+            last_failure_at=_NOW + 6,
+            last_error=f"at {_NOW + 6}",
+            updated_at=_NOW + 6,
+            version=6,
+        )
+        law.equal(await standing(store), wanted, "counters, times and version, every digit of them")
+        await tallied(store, "two", tally("failed", tool="two", at=_NOW + 1))
+        await tallied(store, "three", tally("failed", tool="two", at=_NOW + 2))
+        await tallied(store, "four", tally("served", tool="two", at=_NOW + 3))
+        two = await standing(store, "two")
+        law.equal((two.consecutive_failures, two.completions), (2, 1), "a served result says nothing about the tool")
+        law.equal(two.first_success_at, _NOW + 3, "the first success may come after failures")
+        await tallied(store, "refused", tally("none", tool="three"))
+        await tallied(store, "unknown", tally("failed", tool=""))
+        names = sorted(each.tool for each in await store.standings("", "t"))
+        law.equal(names, ["tool", "two"], "`none`, or no tool, leaves no standing")
+        law.equal(await _counted(store), 12, "but every tally is in the figures")
+
+
+async def tallies_count_with_their_append_or_not_at_all(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        first = await created(store, "a")
+        said = tally("failed")
+        end = news(first, state=State.FAILED, ended_at=200.0, tally=said)
+        rival = news(first, state=State.CANCELLED, ended_at=200.0, tally=said)
+        answers = await append(store, end, rival)
+        law.equal([type(a) for a in answers], [type(None), Stale], "of two endings one is taken")
+        law.equal((await _counted(store), (await standing(store)).failures), (1, 1), "and one is counted")
+        again = news(first, state=State.FAILED, ended_at=200.0, tally=said)
+        law(isinstance((await append(store, again))[0], Stale), "an append that was taken is Stale when it comes again")
+        taken = creation("a")
+        taken.state, taken.ended_at, taken.tally = State.FAILED, 200.0, said
+        law(isinstance((await append(store, taken))[0], Duplicate), "a taken identity is a Duplicate")
+        fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, tally=said)
+        law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
+        ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, tally=said)
+        law(isinstance((await append(store, ghost))[0], Stale), "news of nobody are Stale")
+        law.equal((await _counted(store), await standing(store)), (1, moved(None, said)), "they count nothing")
+        late = news(end, state=State.FAILED, fence=-1, tally=said)
+        law.equal(await append(store, late), [None], "an outsider's late result is kept")
+        await append(store, news(late, state=State.FAILED, ended_at=201.0, tally=said))
+        law.equal((await _counted(store), (await standing(store)).version), (1, 1), "after its end a call adds nothing")
+        await append(store, news(await created(store, "c"), tally=said))
+        law.equal((await _counted(store), (await standing(store)).version), (1, 1), "nor before it")
+
+
+async def an_ending_that_cannot_be_stored_counts_nothing(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        changes = [creation(id) for id in ("before", "poison", "after")]
+        for change in changes:
+            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause="x")
+        changes[1].events = [an_event("poison", 1, "created", State.PENDING, {"tool": "tool", "text": "\ud800"})]
+        changes[1].tally = tally("failed", cause="\ud800")
+        before, bad, after = await append(store, *changes)
+        law.equal((before, after), (None, None), "the others are stored")
+        law.equal(await _counted(store), 2 if bad else 3, "refused whole, or kept whole")
+        law.equal((await standing(store)).failures, 2 if bad else 3, "also in the standing")
+        change = creation("nul")
+        change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause="one\0two")
+        law.equal(await append(store, change), [None], "whatever a tool's error says, its call ends")
+        told = (await standing(store)).last_error
+        law(told.startswith("one") and told.endswith("two"), f"and the error is kept, as far as can be: {told!r}")
+
+
+async def tallies_of_a_group_are_each_counted_in_order(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        weights: Sequence[Weight] = ("failed", "completed", "served", "failed", "none", "failed", "failed")
+        said = [
+            tally(weights[n * n % 7], tool=f"tool{n % 3}", at=_NOW + n, seconds=n / 7, bucket=n % 2) for n in range(400)
+        ]
+        changes = [creation(f"c{n}", thread=f"t{n % 2}") for n in range(400)]
+        for change, each in zip(changes, said, strict=True):
+            change.state, change.ended_at, change.tally = State.COMPLETED, each.at, each
+        law.equal(await append(store, *changes), [None] * 400, "calls that begin and end at once")
+        for thread in range(2):
+            wanted: dict[str, Standing] = {}
+            for each in (t for t in said[thread::2] if t.weight != "none"):
+                wanted[each.tool] = moved(wanted.get(each.tool), each)
+            found = {each.tool: each for each in await store.standings("", f"t{thread}")}
+            law.equal(found, wanted, "as if they had come one by one")
+        figures = await store.figures()
+        law.equal(sum(figure.count for figure in figures), 400, "and each is counted")
+        law(isclose(sum(figure.seconds for figure in figures), sum(t.seconds for t in said)), "with its seconds")
+
+
+async def figures_add_up(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await store.figures(), [], "nothing yet")
+        times = (0.1 + 0.2, 7.3e-05, 1234.5678901234567)
+        for n, seconds in enumerate(times):
+            await tallied(store, f"c{n}", tally(seconds=seconds), caller="one")
+        (figure,) = await store.figures("one")
+        names = (figure.caller, figure.tool, figure.outcome, figure.error, figure.bucket)
+        law.equal(names, ("one", "tool", "completed", "", 90), "what they have in common")
+        law.equal((figure.count, figure.least, figure.most), (3, min(times), max(times)), "count, least and most")
+        law(isclose(figure.seconds, sum(times)), f"the sum: {figure.seconds}, not {sum(times)}")
+        others: list[dict[str, Any]] = [{"bucket": bucket} for bucket in (91, None, -372, 0)]
+        others += [{"outcome": "x"}, {"error": "e"}, {"tool": ""}]
+        for n, other in enumerate(others):
+            await tallied(store, f"d{n}", tally(**other), caller="one")
+        await tallied(store, "other", tally(), caller="two")
+        await tallied(store, "elsewhere", tally(), caller="two", thread="u")
+        await tallied(store, "nobody", tally(), caller="")
+
+        def key(figure: Figure) -> tuple[object, ...]:
+            return (figure.tool, figure.outcome, figure.error, figure.bucket)
+
+        wanted = {
+            ("tool", "completed", "", 90): 3,
+            **dict.fromkeys((("tool", "completed", "", bucket) for bucket in (91, None, -372, 0)), 1),
+            ("tool", "x", "", 90): 1,
+            ("tool", "completed", "e", 90): 1,
+            ("", "completed", "", 90): 1,
+        }
+        law.equal({key(f): f.count for f in await store.figures("one")}, wanted, "what differs is counted apart")
+        law.equal(
+            [(key(f), f.count) for f in await store.figures("two")], [(("tool", "completed", "", 90), 2)], "by caller"
+        )
+        law.equal((await _counted(store, ""), await _counted(store, "nobody")), (1, 0), "no name is a caller, too")
+        law.equal(await _counted(store), 13, "of all callers")
+
+
+# Standings.
+
+
+async def standings_are_written_by_who_knows_the_version(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        mine = Standing(tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5)
+        law(not await store.put_standing("", "t", mine, 1), "there is none of version 1")
+        law.equal(await store.standings("", "t"), [], "a refused write leaves nothing")
+        law(await store.put_standing("", "t", mine, 0), "0 creates")
+        law(not await store.put_standing("", "t", Standing(tool="tool"), 0), "once")
+        (found,) = await store.standings("", "t")
+        law.equal((found.version, found.status, found.reason, found.by), (1, "maintenance", "r", "me"), "as it was put")
+        law.equal((found.announced, found.updated_at), ("maintenance", 5.5), "all of it")
+        await tallied(store, "a", tally("failed", cause="boom"))
+        (found,) = await store.standings("", "t")
+        law.equal((found.version, found.failures, found.status), (2, 1, "maintenance"), "a tally is a write, too")
+        law.equal((found.reason, found.by, found.announced), ("r", "me", "maintenance"), "and takes nothing away")
+        law(not await store.put_standing("", "t", mine, 1), "who missed a tally is refused")
+        whole = Standing(
+            tool="tool",
+            completions=7,
+            failures=8,
+            consecutive_failures=9,
+            first_success_at=_NOW,
+            last_success_at=None,
+            last_failure_at=_NOW + 1,
+            last_error="e",
+            updated_at=_NOW,
+            version=77,
+        )
+        law(await store.put_standing("", "t", whole, 2), "who knows it is not")
+        fields = [name for name in Standing.__struct_fields__ if name != "version"]
+        got = await standing(store)
+        law.equal([getattr(got, f) for f in fields], [getattr(whole, f) for f in fields], "a whole standing is written")
+        law.equal(got.version, 3, "as the next version, whatever it says itself")
+        law(await store.put_standing("", "t", Standing(tool="other"), 0), "another tool is another standing")
+        law.equal((await standing(store)).version, 3, "which is left alone")
+
+
+async def callers_and_threads_are_apart(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        places = [("", "a:b"), ("a", "b"), ("a:b", "c"), ("a", "b:c"), ("b", "a"), ("", "ab"), ("ab", "a")]
+        for n, (caller, thread) in enumerate(places):
+            for turn in range(n + 1):
+                await tallied(store, f"c{n}-{turn}", tally("failed"), caller=caller, thread=thread)
+        for n, (caller, thread) in enumerate(places):
+            found = await store.standings(caller, thread)
+            law.equal([each.failures for each in found], [n + 1], f"only what {caller!r} did in {thread!r}")
+        law.equal(await store.standings("a", "nowhere"), [], "a thread that nothing is known of")
+
+
+async def hostile_names_are_only_text(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n, text in enumerate(HOSTILE):
+            said = tally("failed", tool=text, error=text, outcome=text, cause=text * 20)
+            await tallied(store, f"c{n}", said, caller=text, thread=text)
+            status = Standing(tool=text + "!", status=text, reason=text, by=text, announced=text)
+            law(await store.put_standing(text, text, status, 0), "a name is a name")
+            law(await store.put_paper(text, text, text.encode() * 100, 0), "also of a paper")
+        for text in HOSTILE:
+            failed = await standing(store, text, caller=text, thread=text)
+            law.equal((failed.failures, failed.last_error), (1, text * 20), f"{text!r} came back")
+            put = await standing(store, text + "!", caller=text, thread=text)
+            law.equal((put.status, put.reason, put.by, put.announced), (text,) * 4, f"{text!r} came back")
+            (figure,) = await store.figures(text)
+            law.equal((figure.tool, figure.outcome, figure.error), (text,) * 3, f"{text!r} was counted")
+            law.equal([(p.key, p.body) for p in await store.papers(text)], [(text, text.encode() * 100)], "and kept")
+
+
+async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n in range(5):
+            await tallied(store, f"c{n}", tally(tool=f"tool{n}", at=200.0 + n), thread=f"t{n % 2}")
+        await store.put_standing("", "t0", Standing(tool="old", updated_at=200.5), 0)
+        await store.put_standing("", "t0", Standing(tool="new", updated_at=900.0), 0)
+        await store.put_paper("kind", "key", b"1", 0)
+        await store.audit([b"1"])
+        figures, keep = sorted(map(str, await store.figures())), Keep(standings_since=202.0)
+
+        async def names() -> list[str]:
+            found = [*await store.standings("", "t0"), *await store.standings("", "t1")]
+            return sorted(each.tool for each in found)
+
+        every = await names()
+        would = await store.sweep(keep, 100, dry=True)
+        law.equal((would.calls, would.bytes, await names()), (0, 0, every), "a dry step takes none, and counts none")
+        await store.sweep(Keep(), 100)
+        law.equal(await names(), every, "without a bound they stay")
+        step = await store.sweep(keep, 100)
+        law.equal((step.calls, step.bytes, step.more), (0, 0, False), "they are neither calls nor bytes")
+        law.equal(await names(), ["new", "tool2", "tool3", "tool4"], "those that nothing touched since go")
+        law.equal(await seqs(store, "c0"), [1, 2], "no call goes with them")
+        law(await store.put_standing("", "t0", Standing(tool="old"), 0), "what is gone may be created again")
+        while (await store.sweep(Keep(calls=0, standings_since=1e12), 3)).more:
+            pass
+        law.equal((await names(), await store.history(Query())), ([], []), "all of it may go, in steps")
+        law.equal(sorted(map(str, await store.figures())), figures, "but figures stay")
+        law.equal((len(await store.papers("kind")), len(await store.audited())), (1, 1), "and so do papers and the log")
+
+
+laws: Sequence[Check] = (
+    tallies_move_standings,
+    tallies_count_with_their_append_or_not_at_all,
+    an_ending_that_cannot_be_stored_counts_nothing,
+    tallies_of_a_group_are_each_counted_in_order,
+    figures_add_up,
+    standings_are_written_by_who_knows_the_version,
+    callers_and_threads_are_apart,
+    hostile_names_are_only_text,
+    idle_standings_go_and_nothing_else,
+)

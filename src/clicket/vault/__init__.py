@@ -1,0 +1,29 @@
+"""Secrets: recognised, hidden from everybody but their tool, and sealed where a call must outlive its process."""
+
+from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, look
+from clicket.vault.logs import guard_logs, hide_known, watch_for
+from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker
+from clicket.vault.vault import Identity, Vault, resembles, restored, still_masked
+from clicket.vault.window import Window
+
+__all__ = [
+    "MASK",
+    "MIN_TOKEN",
+    "Identity",
+    "Secrets",
+    "Vault",
+    "Window",
+    "guard_logs",
+    "has_marker",
+    "has_token",
+    "hide",
+    "hide_error",
+    "hide_known",
+    "hide_said",
+    "hide_text",
+    "look",
+    "resembles",
+    "restored",
+    "still_masked",
+    "watch_for",
+]

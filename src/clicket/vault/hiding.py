@@ -1,0 +1,215 @@
+"""What of a call nobody but its tool may see: declared fields, and tokens of well-known shapes. Both are written as `[secret]`.
+
+A value that stands in a declared field of the arguments is hidden wherever it comes back. What is not recognised: a value in
+another encoding than JSON's, Python's and a URL's, one that was taken apart, and one of fewer than four characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from clicket.model import ToolError
+from clicket.model.codec import encode
+from clicket.vault.shapes import MASK, MIN_TOKEN, MIN_VALUE, has_marker, open_from, spans
+
+__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "look"]
+
+_CUT = 2_000
+"""Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
+
+_LINE = 16
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """What an author declared: names, at any depth, and places."""
+
+    names: frozenset[str]
+    places: frozenset[tuple[str, ...]]
+
+
+class Secrets(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
+    """Of one call. `arguments` and `metadata` are what everybody else may see."""
+
+    fields: Fields
+    values: tuple[str, ...]
+    arguments: Any = None
+    metadata: Any = None
+    masked: bool = False
+    """Is something hidden in the arguments or the metadata? Then the call cannot be run from what is shown."""
+
+
+@lru_cache(maxsize=1_024)
+def _fields(sensitive: frozenset[str]) -> Fields:
+    places = frozenset(
+        tuple(part.replace("~1", "/").replace("~0", "~") for part in each[1:].split("/"))
+        for each in sensitive
+        if each.startswith("/")
+    )
+    return Fields(frozenset(each for each in sensitive if not each.startswith("/")), places)
+
+
+_NOTHING = _fields(frozenset())
+
+
+def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
+    """The secrets of a call; None for almost every one, which then costs next to nothing."""
+    if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
+        return None
+    fields = _fields(sensitive)
+    found: set[str] = set()
+    for given in (arguments, metadata):
+        _collect(given, fields, found, (), declared=False)
+    values = tuple(sorted(found, key=lambda value: (-len(value), value)))
+    shown = hide(arguments, Secrets(fields=fields, values=values))
+    beside = hide(metadata, Secrets(fields=fields, values=values)) if metadata else metadata
+    return Secrets(
+        fields=fields,
+        values=values,
+        arguments=shown,
+        metadata=beside,
+        masked=shown != arguments or beside != metadata,
+    )
+
+
+def has_token(value: Any) -> bool:
+    """May there be a token in a plain value? Never a wrong no."""
+    kind = type(value)
+    if kind is str:
+        return len(value) >= MIN_TOKEN and has_marker(value)
+    if kind is dict:
+        for key, item in value.items():
+            if type(item) is str:
+                if len(item) >= MIN_TOKEN and has_marker(item):
+                    return True
+            elif (type(item) is dict or type(item) is list) and item and has_marker(encode(item).decode()):
+                return True
+            if len(key) >= MIN_TOKEN and has_marker(key):
+                return True
+        return False
+    return kind is list and bool(value) and has_marker(encode(value).decode())
+
+
+# Finding values.
+
+
+def _collect(value: Any, fields: Fields, found: set[str], path: tuple[str, ...], *, declared: bool) -> None:
+    if type(value) is dict:
+        for key, item in value.items():
+            here = (*path, key)
+            _collect(item, fields, found, here, declared=declared or key in fields.names or here in fields.places)
+            found.update(key[start:end] for start, end in spans(key))
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            here = (*path, str(index))
+            _collect(item, fields, found, here, declared=declared or here in fields.places)
+    elif type(value) is str:
+        if declared:
+            found.update(_spellings(value))
+        found.update(value[start:end] for start, end in spans(value))
+    elif declared and type(value) in (int, float):
+        found.update(text for text in (json.dumps(value),) if len(text) >= MIN_VALUE)
+
+
+def _spellings(value: str) -> Iterator[str]:
+    """A value as it may come back: as it is, quoted by JSON, Python or a URL, stripped, or one line of many."""
+    yield from (text for text in _ways(value) if len(text) >= MIN_VALUE)
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (line for line in map(str.strip, lines) if len(line) >= _LINE)
+
+
+def _ways(value: str) -> Iterable[str]:
+    if value.isalnum() and value.isascii():
+        return (value,)
+    quoted = (json.dumps(value)[1:-1], encode(value)[1:-1].decode(), repr(value)[1:-1])
+    return {value, value.strip(), *quoted, quote(value), quote(value, safe=""), quote_plus(value)}
+
+
+# Hiding them.
+
+
+def hide(value: Any, secrets: Secrets | None = None, path: tuple[str, ...] = ()) -> Any:
+    """A plain value as everybody may see it. What nests too deeply to be looked at is hidden as a whole."""
+    fields, values = (_NOTHING, ()) if secrets is None else (secrets.fields, secrets.values)
+    try:
+        return _hide(value, fields, values, path)
+    except RecursionError:
+        return MASK
+
+
+def _hide(value: Any, fields: Fields, values: Sequence[str], path: tuple[str, ...]) -> Any:
+    kind = type(value)
+    if kind is str:
+        return _hide_text(value, values)
+    if kind is dict:
+        shown: dict[str, Any] = {}
+        for key, item in value.items():
+            here = (*path, key) if fields.places else path
+            name = _free(_hide_text(key, values), shown)
+            if item is not None and (key in fields.names or here in fields.places):
+                shown[name] = MASK
+            else:
+                shown[name] = _hide(item, fields, values, here)
+        return shown
+    if kind is list:
+        items = []
+        for index, item in enumerate(value):
+            here = (*path, str(index)) if fields.places else path
+            items.append(MASK if here in fields.places and fields.places else _hide(item, fields, values, here))
+        return items
+    if values and (kind is int or kind is float) and json.dumps(value) in values:
+        return MASK
+    return value
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Two keys that are hidden stay two keys."""
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name} {number}" in taken:
+        number += 1
+    return f"{name} {number}"
+
+
+def hide_said(value: Any, secrets: Secrets | None = None) -> Any:
+    """What we say about a call: its fields have our names, so that declared names mean nothing there."""
+    return hide(value, None if secrets is None else msgspec.structs.replace(secrets, fields=_NOTHING))
+
+
+def hide_text(text: str, secrets: Secrets | None = None) -> str:
+    """A text that people wrote or programs raised. One that was cut may end in the beginning of a secret."""
+    values = () if secrets is None else secrets.values
+    if len(text) >= _CUT:
+        cut = open_from(text, values)
+        if cut < len(text):
+            text = text[:cut] + MASK
+    return _hide_text(text, values)
+
+
+def _hide_text(text: str, values: Sequence[str]) -> str:
+    if not values and (len(text) < MIN_TOKEN or not has_marker(text)):
+        return text
+    found = spans(text, values)
+    if not found:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end in found:
+        parts += (text[at:start], MASK)
+        at = end
+    return "".join(parts) + text[at:]
+
+
+def hide_error(error: ToolError, secrets: Secrets | None = None) -> ToolError:
+    message, kind = hide_text(error.message, secrets), hide_text(error.type, secrets)
+    details = hide_said(error.details, secrets) if error.details else error.details
+    if message == error.message and kind == error.type and details == error.details:
+        return error
+    return msgspec.structs.replace(error, message=message, type=kind, details=details)

@@ -1,0 +1,286 @@
+"""A provider on loopback, for the real SDKs: it speaks both vendors' protocols and refuses what they refuse.
+
+Tests say what the model answers; the server turns that into bodies or server-sent events, and checks every request: names of
+tools, their schemas, and above all that each tool call of an assistant's turn is answered once, in the next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+
+
+class Refused(Exception):
+    """A request that the vendor would answer with a 400."""
+
+
+class Provider:
+    """`answers` are used in turn; `requests` are what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
+        self.pauses: dict[str, asyncio.Event] = {}
+        self.url = ""
+
+    def next(self) -> dict[str, Any]:
+        return self.answers.pop(0)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Provider]:
+    provider = Provider()
+    tasks: set[asyncio.Task[Any]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await _exchange(provider, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    provider.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield provider
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    path = head.split(" ", 2)[1]
+    length = int(re.search(r"content-length: (\d+)", head, re.IGNORECASE)[1])  # type: ignore[index]
+    body = json.loads(await reader.readexactly(length))
+    provider.requests.append(body)
+    kind = {"/v1/messages": Messages, "/v1/chat/completions": Chat, "/v1/responses": Responses}[path.split("?")[0]]
+    try:
+        kind.check(body)
+    except Refused as why:
+        text = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": str(why)}}).encode()
+        writer.write(_head(400, "application/json", len(text)) + text)
+        await writer.drain()
+        return
+    answer = kind.answer(provider.next())
+    if not body.get("stream"):
+        text = json.dumps(answer).encode()
+        writer.write(_head(200, "application/json", len(text)) + text)
+        await writer.drain()
+        return
+    writer.write(_head(200, "text/event-stream", None))
+    for name, event in kind.events(answer):
+        pause = provider.pauses.get(name)
+        if pause is not None:
+            await pause.wait()
+        lines = (f"event: {name}\n" if kind is not Chat else "") + f"data: {json.dumps(event)}\n\n"
+        writer.write(lines.encode())
+        await writer.drain()
+    if kind is Chat:
+        writer.write(b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+def _head(status: int, type: str, length: int | None) -> bytes:
+    size = f"content-length: {length}\r\n" if length is not None else ""
+    return f"HTTP/1.1 {status} X\r\ncontent-type: {type}\r\n{size}connection: close\r\n\r\n".encode()
+
+
+def pieces(text: str, size: int = 7) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def check_schema(schema: Any) -> None:
+    if schema.get("type") != "object" or {"anyOf", "oneOf", "allOf", "enum", "not"} & set(schema):
+        raise Refused("the schema must be a plain object at its top")
+
+
+def check_names(names: Iterable[str]) -> None:
+    listed = list(names)
+    if len(set(listed)) != len(listed):
+        raise Refused("tool names must be unique")
+    for name in listed:
+        if not NAME.match(name):
+            raise Refused(f"name {name!r} does not match")
+
+
+class Messages:
+    """An answer is `{"content": [blocks]}`; a tool_use block may have `raw`, the text of its input as it is streamed."""
+
+    @staticmethod
+    def check(body: dict[str, Any]) -> None:
+        check_names(tool["name"] for tool in body.get("tools", ()))
+        for tool in body.get("tools", ()):
+            check_schema(tool["input_schema"])
+        messages = body["messages"]
+        for place, message in enumerate(messages):
+            blocks = message["content"] if isinstance(message["content"], list) else []
+            used = [block["id"] for block in blocks if block["type"] == "tool_use"]
+            if not used:
+                continue
+            following = messages[place + 1] if place + 1 < len(messages) else {"role": "", "content": []}
+            answered = [b["tool_use_id"] for b in following["content"] if b["type"] == "tool_result"]
+            if following["role"] != "user" or answered != used:
+                raise Refused(f"tool_use ids were found without tool_result blocks immediately after: {used}")
+
+    @staticmethod
+    def answer(given: dict[str, Any]) -> dict[str, Any]:
+        uses_tools = any(block["type"] == "tool_use" for block in given["content"])
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "stop_reason": "tool_use" if uses_tools else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+            **given,
+        }
+
+    @staticmethod
+    def events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        def made(name: str, **data: Any) -> tuple[str, dict[str, Any]]:
+            return name, {"type": name, **data}
+
+        yield made("message_start", message={**answer, "content": [], "stop_reason": None})
+        for index, block in enumerate(answer["content"]):
+            if block["type"] == "text":
+                yield made("content_block_start", index=index, content_block={"type": "text", "text": ""})
+                delta = {"type": "text_delta", "text": block["text"]}
+                yield made("content_block_delta", index=index, delta=delta)
+            else:
+                raw = block.get("raw", json.dumps(block["input"], ensure_ascii=False) if block["input"] else "")
+                start = {"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}
+                yield made("content_block_start", index=index, content_block=start)
+                for piece in ["", *pieces(raw)]:
+                    delta = {"type": "input_json_delta", "partial_json": piece}
+                    yield made("content_block_delta", index=index, delta=delta)
+            yield made("content_block_stop", index=index)
+        delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+        yield made("message_delta", delta=delta, usage={"output_tokens": 1})
+        yield made("message_stop")
+
+
+class Chat:
+    """An answer is `{"tool_calls": [...], "content": ...}`: the assistant's message."""
+
+    @staticmethod
+    def check(body: dict[str, Any]) -> None:
+        functions = [tool["function"] for tool in body.get("tools", ())]
+        check_names(function["name"] for function in functions)
+        for function in functions:
+            check_schema(function["parameters"])
+            check_strict(function)
+        messages = body["messages"]
+        for place, message in enumerate(messages):
+            asked = [call["id"] for call in message.get("tool_calls") or ()]
+            following = messages[place + 1 : place + 1 + len(asked)]
+            if [m.get("tool_call_id") for m in following if m["role"] == "tool"] != asked:
+                raise Refused(f"'tool_calls' must be followed by tool messages responding to each: {asked}")
+
+    @staticmethod
+    def answer(given: dict[str, Any]) -> dict[str, Any]:
+        message = {"role": "assistant", "content": None, "refusal": None, **given}
+        reason = message.pop("finish_reason", "tool_calls" if given.get("tool_calls") else "stop")
+        id = message.pop("response_id", "chatcmpl-1")
+        choice = {"index": 0, "finish_reason": reason, "logprobs": None, "message": message}
+        return {"id": id, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+    @staticmethod
+    def events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        message = answer["choices"][0]["message"]
+        top = {**answer, "object": "chat.completion.chunk"}
+
+        def made(delta: dict[str, Any], reason: str | None = None) -> tuple[str, dict[str, Any]]:
+            choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
+            name = (
+                "finish" if reason else f"call_{delta['tool_calls'][0]['index']}" if "tool_calls" in delta else "text"
+            )
+            return name, {**top, "choices": [choice]}
+
+        yield made({"role": "assistant", "content": message["content"]})
+        for index, call in enumerate(message.get("tool_calls") or ()):
+            function = call["function"]
+            first = {"index": index, "id": call["id"], "type": "function"}
+            yield made({"tool_calls": [{**first, "function": {"name": function["name"], "arguments": ""}}]})
+            for piece in pieces(function["arguments"]):
+                yield made({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield made({}, answer["choices"][0]["finish_reason"])
+        yield "usage", {**top, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+
+
+class Responses:
+    """An answer is `{"output": [items]}`."""
+
+    @staticmethod
+    def check(body: dict[str, Any]) -> None:
+        check_names(tool["name"] for tool in body.get("tools", ()))
+        for tool in body.get("tools", ()):
+            check_schema(tool["parameters"])
+            check_strict(tool)
+        items = body["input"] if isinstance(body["input"], list) else []
+        asked = [item["call_id"] for item in items if item.get("type") in ("function_call", "custom_tool_call")]
+        done = [i["call_id"] for i in items if i.get("type") in ("function_call_output", "custom_tool_call_output")]
+        if asked != done:
+            raise Refused(f"No tool output found for function call: {asked} and {done}")
+
+    @staticmethod
+    def answer(given: dict[str, Any]) -> dict[str, Any]:
+        items = [{"status": "completed", **item} for item in given["output"]]
+        fixed = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
+        return {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", **fixed, **given, "output": items}
+
+    @staticmethod
+    def events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        number = 0
+
+        def made(name: str, **data: Any) -> tuple[str, dict[str, Any]]:
+            nonlocal number
+            number += 1
+            return name, {"type": name, "sequence_number": number, **data}
+
+        yield made("response.created", response={**answer, "output": [], "status": "in_progress"})
+        for index, item in enumerate(answer["output"]):
+            begun = {**item, "status": "in_progress", **({"arguments": ""} if "arguments" in item else {})}
+            yield made("response.output_item.added", output_index=index, item=begun)
+            for piece in pieces(item.get("arguments", "")):
+                kind = "response.function_call_arguments.delta"
+                yield made(kind, output_index=index, item_id=item["id"], delta=piece)
+            yield made("response.output_item.done", output_index=index, item=item)
+        yield made("response.completed", response=answer)
+
+
+def check_strict(function: dict[str, Any]) -> None:
+    """What OpenAI wants of strict schemas: closed objects, every field required."""
+
+    def walk(schema: Any) -> None:
+        if isinstance(schema, dict):
+            if schema.get("type") == "object":
+                if schema.get("additionalProperties") is not False:
+                    raise Refused("'additionalProperties' is required to be supplied and to be false")
+                if set(schema.get("required", ())) != set(schema.get("properties", ())):
+                    raise Refused("'required' must include every key in properties")
+            if "default" in schema and not isinstance(schema["default"], dict):
+                raise Refused("'default' is not permitted")
+            for value in schema.values():
+                walk(value)
+        elif isinstance(schema, list):
+            for value in schema:
+                walk(value)
+
+    if function.get("strict"):
+        walk(function["parameters"])

@@ -1,0 +1,256 @@
+"""Records in a SQLite file: old files migrate, the log refuses changes, and rows that somebody spoiled stop no call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from clicket.errors import StoreUnavailable
+from clicket.kernel import State
+from clicket.model import dump_events
+from clicket.ports import Keep, Query, Standing, Store
+from clicket.stores.sqlite import SqliteStore, schema
+from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened, seqs
+from clicket.testing.store_records import standing, tallied, tally
+
+Make = Callable[[], Store]
+_MOST = (1 << 63) - 1
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "calls.db"
+
+
+@pytest.fixture
+def make(path: Path) -> Make:
+    return partial(SqliteStore, path)
+
+
+def sql(path: Path, text: str, *values: Any) -> list[Any]:
+    """As anybody with the file can do it. (Not with Python's own SQLite: two libraries in one process undo each other's locks.)"""
+    with closing(apsw.Connection(str(path))) as connection:
+        return list(connection.execute(text, values))
+
+
+# Old files.
+
+
+def _old_file(path: Path, version: int) -> None:
+    """A file as the clicket of that version left it, with a call that ended and one that waits."""
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    for statements in schema._MIGRATIONS[:version]:
+        for statement in statements:
+            connection.execute(statement)
+    for key, id, waiting, ended_at in ((1, "ended", None, 200.0), (2, "waits", "approval", None)):
+        connection.execute(
+            "INSERT INTO calls (key, id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for, created_at, "
+            "ended_at) VALUES (?, ?, 't', '', 'tool', 'pending', 1, 1, 1, NULL, ?, 100.0, ?)",
+            (key, id, waiting, ended_at),
+        )
+        connection.execute(
+            "INSERT INTO events (row, body) VALUES (?, ?)",
+            (key << schema.EVENT_BITS | 1, dump_events(creation(id).events)),
+        )
+    connection.pragma("application_id", schema.APPLICATION_ID)
+    connection.pragma("user_version", version)
+    connection.close()
+
+
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+async def test_an_old_file_is_migrated_with_all_that_is_in_it(version: int, path: Path, make: Make) -> None:
+    _old_file(path, version)
+    async with opened(make) as store:
+        assert await seqs(store, "ended") == [1]
+        assert [stored.id for stored in await store.history(Query(waiting_for="approval"))] == ["waits"]
+        assert await store.figures() == []
+        (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
+        first = creation("waits")
+        first.key = claimed.key
+        end = news(first, state=State.FAILED, ended_at=300.0, fence=claimed.fence, tally=tally("failed"))
+        assert await append(store, end) == [None]
+        assert (await standing(store)).failures == 1
+        await store.audit([b"1"])
+        assert await store.put_paper("kind", "key", b"1", 0)
+    assert sql(path, "PRAGMA user_version") == [(schema.VERSION,)]
+    new = path.with_name("new.db")
+    async with opened(partial(SqliteStore, new)):
+        pass
+    tables = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    assert sql(path, tables) == sql(new, tables), "it is as a new file is"
+
+
+async def test_a_migration_that_fails_leaves_the_old_file(
+    path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _old_file(path, 2)
+    spoiled = (*schema._MIGRATIONS[:2], (*schema._MIGRATIONS[2], "CREATE TABLE standings (again)"))
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_MIGRATIONS", spoiled)
+        with pytest.raises(StoreUnavailable):
+            await make().open(ALIVE)
+    assert sql(path, "PRAGMA user_version") == [(2,)]
+    assert sql(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'standings'") == [(0,)]
+    async with opened(make) as store:
+        assert await seqs(store, "ended") == [1]
+
+
+# The log.
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit SET body = x'00'",
+        "UPDATE audit SET number = number + 10",
+        "DELETE FROM audit WHERE number = 1",
+        "DELETE FROM audit",
+        "INSERT OR REPLACE INTO audit (number, at, body) VALUES (1, 0.0, x'00')",
+        "REPLACE INTO audit (number, at, body) VALUES (2, 0.0, x'00')",
+    ],
+)
+async def test_the_log_refuses_every_change(statement: str, path: Path, make: Make) -> None:
+    async with opened(make) as store:
+        await store.audit([b"1", b"2"])
+        with pytest.raises(apsw.ConstraintError, match="only grows"):
+            sql(path, statement)
+        await store.audit([b"3"])
+        assert [(line.number, line.body) for line in await store.audited()] == [(3, b"3"), (2, b"2"), (1, b"1")]
+
+
+# Who waits.
+
+
+@pytest.mark.parametrize("wanted", [{}, {"caller": "me"}, {"before": 500}, {"active": True, "since": 1.0}])
+async def test_those_who_wait_are_found_without_looking_at_all_calls(
+    wanted: dict[str, Any], path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def note(connection: apsw.Connection, clause: str, values: Any) -> list[Any]:
+        asked.append((clause, values))
+        return []
+
+    monkeypatch.setattr("clicket.stores.sqlite.store.select", note)
+    async with opened(make) as store:
+        await store.history(Query(waiting_for="approval", **wanted))
+    ((clause, values),) = asked
+    plan = [row[3] for row in sql(path, f"EXPLAIN QUERY PLAN SELECT key FROM calls {clause}", *values)]
+    assert len(plan) == 1, "one index both finds and sorts"
+    assert "calls_asking" in plan[0]
+
+
+# Rows that somebody else wrote.
+
+
+async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> None:
+    async with opened(make) as store:
+        await tallied(store, "a", tally("failed"))
+        for number in (_MOST, -_MOST):
+            sql(
+                path,
+                "UPDATE standings SET completions = ?1, failures = ?1, consecutive_failures = ?1, version = ?1",
+                number,
+            )
+            sql(path, "UPDATE figures SET count = ?1, seconds = 1e308, least = -1e308, most = 1e308", number)
+            await tallied(store, f"failed{number}", tally("failed"))
+            await tallied(store, f"served{number}", tally("served"))
+            found = await standing(store)
+            assert 1 <= found.failures < _MOST
+            assert 1 <= found.completions < _MOST
+            assert 2 <= found.version < _MOST
+
+
+async def test_a_spoiled_row_is_reported_and_stops_no_call(path: Path, make: Make) -> None:
+    async with opened(make) as store:
+        await tallied(store, "a", tally("failed"))
+        sql(path, "UPDATE standings SET last_error = CAST(x'ff' AS TEXT)")
+        assert store.standings_now("", "t") is None
+        with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
+            await store.standings("", "t")
+        await tallied(store, "b", tally("failed"))
+        assert (await standing(store)).failures == 2, "the next failure wrote over it"
+
+
+async def test_a_tally_that_cannot_be_stored_harms_no_other(make: Make) -> None:
+    """Found only inside the transaction: the whole group is undone, and each is written alone."""
+    async with opened(make) as store:
+        changes = [creation(f"c{n}") for n in range(5)]
+        for n, change in enumerate(changes):
+            seconds = float("nan") if n == 2 else 1.0
+            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", seconds=seconds)
+        answers = await append(store, *changes)
+        assert [answer is None for answer in answers] == [True, True, False, True, True]
+        assert (await standing(store)).failures == 4
+        assert [figure.count for figure in await store.figures()] == [4]
+        assert await store.load("c2") == []
+
+
+async def test_text_in_a_tally_that_is_not_text_is_found_before_the_transaction(make: Make) -> None:
+    async with opened(make) as store:
+        bad, good = creation("bad"), creation("good")
+        for change, cause in ((bad, "\ud800"), (good, "fine")):
+            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause=cause)
+        refused, taken = await append(store, bad, good)
+        assert refused is not None
+        assert refused.code == "unstorable"
+        assert taken is None
+        assert (await standing(store)).last_error == "fine"
+
+
+async def test_a_write_that_failed_is_counted_when_it_is_made_again(path: Path) -> None:
+    async with opened(partial(SqliteStore, path, busy=0.05)) as store:
+        end = news(await created(store, "a"), state=State.FAILED, ended_at=200.0, tally=tally("failed"))
+        with closing(apsw.Connection(str(path))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            (error,) = await append(store, end)
+            assert isinstance(error, StoreUnavailable)
+            assert store.standings_now("", "t") == [], "who looks does not wait for who writes"
+            other.execute("ROLLBACK")
+        assert await append(store, end) == [None]
+        assert ((await standing(store)).failures, [f.count for f in await store.figures()]) == (1, [1])
+
+
+# Looking at once.
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path) -> None:
+    store = SqliteStore(path, durability=durability)
+    assert store.standings_now("", "t") is None, "it is not open yet"
+    async with opened(lambda: store):
+        assert store.standings_now("", "t") == []
+        for n in range(20):
+            await tallied(store, f"c{n}", tally("failed"))
+            found = store.standings_now("", "t")
+            assert found is not None
+            assert [each.failures for each in found] == [n + 1]
+        sql(path, "UPDATE standings SET status = 'maintenance'")
+        found = store.standings_now("", "t")
+        assert found is not None
+        assert found[0].status == "maintenance", "also what another process wrote"
+    assert store.standings_now("", "t") is None, "it is closed"
+
+
+# Retention.
+
+
+async def test_many_idle_standings_go_in_steps(path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.stores.sqlite.store._FORGET_STEP", 7)
+    async with opened(make) as store:
+        for n in range(20):
+            await store.put_standing("", f"t{n}", Standing(tool="tool", updated_at=100.0 + n), 0)
+        await ended(store, "a", at=50.0)
+        swept = await store.sweep(Keep(since=60.0, standings_since=118.0), 10)
+        assert (swept.calls, swept.more) == (1, False)
+        assert sql(path, "SELECT thread FROM standings ORDER BY thread") == [("t18",), ("t19",)]
+        sql(path, "UPDATE standings SET updated_at = 0.0 WHERE thread = 't18'")
+        await store.sweep(Keep(calls=10), 10)
+        assert sql(path, "SELECT count(*) FROM standings") == [(2,)], "without a bound nothing is looked for"

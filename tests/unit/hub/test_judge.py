@@ -1,0 +1,198 @@
+"""May a tool be called in a thread now? From what is on record, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clicket import tool
+from clicket.hub.judge import judge, judge_all
+from clicket.hub.prompt import prompt_of, summary_of
+from clicket.hub.snapshot import dump, load
+from clicket.kernel import ToolStatus
+from clicket.ports import Standing, Tally, moved
+from clicket.tools import Registry
+
+
+def named(name: str, **options: Any) -> Any:
+    @tool(name=name, **options)
+    async def body() -> None:
+        """Does it."""
+
+    return body
+
+
+def ran(name: str, *times: float) -> Standing:
+    return Standing(tool=name, completions=len(times), first_success_at=times[0], last_success_at=times[-1])
+
+
+def failed(name: str, count: int, at: float = 100.0) -> Standing:
+    return Standing(tool=name, failures=count, consecutive_failures=count, last_failure_at=at, last_error="boom")
+
+
+def view(tools: list[Any], name: str, *standings: Standing, now: float = 110.0) -> Any:
+    registry = Registry(tools)
+    found = registry.get(name)
+    assert found is not None
+    return judge(found, registry, {s.tool: s for s in standings}, now, 1.0)
+
+
+A, B, C = named("a"), named("b"), named("c")
+
+
+class TestDependencies:
+    def test_all(self) -> None:
+        tools = [A, B, named("x", depends_on=["a", "b"])]
+        assert view(tools, "x").missing == ["a", "b"]
+        assert view(tools, "x", ran("a", 1)).missing == ["b"]
+        assert view(tools, "x", ran("a", 1), ran("b", 0)).available
+
+    def test_a_failed_run_meets_nothing(self) -> None:
+        assert view([A, named("x", depends_on="a")], "x", failed("a", 1)).missing == ["a"]
+
+    def test_any(self) -> None:
+        tools = [A, B, named("x", depends_on={"any": ["a", "b"]})]
+        none = view(tools, "x")
+        assert none.missing == none.suggested == ["a", "b"]
+        assert view(tools, "x", ran("b", 1)).available
+
+    @pytest.mark.parametrize(
+        ("standings", "missing"),
+        [
+            ([], ["a", "b", "c"]),
+            ([ran("b", 1)], ["a", "b", "c"]),
+            ([ran("a", 1)], ["b", "c"]),
+            ([ran("b", 1), ran("a", 2)], ["b", "c"]),
+            ([ran("b", 1, 3), ran("a", 2)], ["c"]),
+            ([ran("a", 1), ran("b", 2), ran("c", 3)], []),
+            ([ran("c", 1), ran("a", 2), ran("b", 3)], ["c"]),
+            ([ran("a", 1, 9), ran("b", 2), ran("c", 3)], []),
+        ],
+    )
+    def test_a_sequence_is_in_order(self, standings: list[Standing], missing: list[str]) -> None:
+        tools = [A, B, C, named("x", depends_on={"sequence": ["a", "b", "c"]})]
+        assert view(tools, "x", *standings).missing == missing
+
+    def test_several_groups_must_all_be_met(self) -> None:
+        tools = [A, B, C, named("x", depends_on={"all": ["a"], "any": ["b", "c"]})]
+        assert view(tools, "x", ran("a", 1)).missing == ["b", "c"]
+        assert view(tools, "x", ran("a", 1), ran("c", 1)).available
+
+    def test_the_way_begins_with_what_can_be_called(self) -> None:
+        tools = [named("z", depends_on="y"), named("y", depends_on="a"), A]
+        seen = view(tools, "z")
+        assert seen.missing == ["y"]
+        assert seen.suggested == ["a"]
+        assert "'a' first" in seen.why
+        assert view(tools, "z", ran("a", 1)).suggested == ["y"]
+
+    def test_what_is_switched_off_is_not_suggested(self) -> None:
+        assert view([A, named("x", depends_on="a")], "x", failed("a", 3)).suggested == []
+
+    def test_a_dependency_that_nobody_registered(self) -> None:
+        seen = view([named("x", depends_on="ghost")], "x")
+        assert not seen.available
+        assert "ghost" in seen.why
+
+
+class TestFailures:
+    def test_the_threshold(self) -> None:
+        x = named("x", failure_threshold=2)
+        assert view([x], "x", failed("x", 1)).available
+        off = view([x], "x", failed("x", 2))
+        assert off.status is ToolStatus.FAILED
+        assert not off.available
+        assert "boom" in off.reason
+        assert "290 s" in off.why
+
+    def test_after_the_cool_down_one_may_try(self) -> None:
+        x = named("x", cooldown=50)
+        rested = view([x], "x", failed("x", 3), now=150.0)
+        assert rested.available
+        assert rested.status is ToolStatus.FAILED
+        assert rested.state.should_rebind
+        assert not view([x], "x", failed("x", 3), now=149.0).available
+
+    def test_what_a_person_declared_failed_is_not_tried(self) -> None:
+        by_hand = Standing(tool="x", status="failed", reason="looks odd")
+        assert not view([named("x", cooldown=1)], "x", by_hand, now=1e9).available
+
+    @pytest.mark.parametrize("status", ["maintenance", "unavailable"])
+    def test_a_persons_hand_wins(self, status: str) -> None:
+        seen = view([A], "a", Standing(tool="a", status=status, reason="moving house", completions=4))
+        assert (seen.available, seen.status, seen.reason) == (False, ToolStatus(status), "moving house")
+
+
+def test_success_keeps_the_last_failure_and_the_other_way_round() -> None:
+    good = Tally("x", "completed", "", 1, 0.1, "completed", 5.0)
+    bad = Tally("x", "failed", "tool_error", 1, 0.1, "failed", 7.0, "boom")
+    after = moved(moved(None, good), bad)
+    assert (after.last_success_at, after.last_failure_at, after.consecutive_failures) == (5.0, 7.0, 1)
+    again = moved(after, Tally("x", "completed", "", 1, 0.1, "completed", 9.0))
+    assert (again.last_success_at, again.last_failure_at, again.consecutive_failures) == (9.0, 7.0, 0)
+    assert (again.first_success_at, again.completions, again.failures) == (5.0, 2, 1)
+
+
+def test_a_cached_result_is_no_sign_of_health() -> None:
+    bad = Tally("x", "failed", "tool_error", 1, 0.1, "failed", 7.0)
+    served = Tally("x", "completed", "", None, 0.0, "served", 8.0)
+    after = moved(moved(None, bad), served)
+    assert (after.completions, after.consecutive_failures) == (1, 1)
+
+
+def test_one_line_and_a_few_for_a_model() -> None:
+    registry = Registry([A, named("bad"), named("later", depends_on="a"), named("off")])
+    standings = {s.tool: s for s in (failed("bad", 3), Standing(tool="off", status="maintenance", reason="moving"))}
+    views = judge_all(registry, standings, 110.0, 1.0)
+    line = summary_of(views)
+    assert line == (
+        "tools (4) (available: 1, failed: 1, root: 3): [a] [failed: bad] [waiting: later for a] [held: off: maintenance]"
+    )
+    descriptions = {each.name: each.description for each in registry}
+    text = prompt_of(views, descriptions)
+    now, _, closed = text.partition("cannot call now")
+    assert "- a: Does it." in now
+    assert "later" not in now
+    assert "First call a." in closed
+    assert "moving" in closed
+    assert "none" in prompt_of([], descriptions)
+
+
+tallies = st.builds(
+    Tally,
+    st.sampled_from(["a", "bad", "later"]),
+    st.just("completed"),
+    st.just(""),
+    st.none(),
+    st.just(0.0),
+    st.sampled_from(["completed", "served", "failed"]),
+    st.floats(1e9, 2e9),
+    st.text(max_size=20),
+)
+
+
+@given(
+    st.lists(tallies, max_size=20), st.sampled_from([None, "maintenance", "unavailable", "failed"]), st.text(max_size=9)
+)
+def test_a_snapshot_that_is_restored_changes_nothing(said: list[Tally], by_hand: str | None, reason: str) -> None:
+    registry = Registry([A, named("bad"), named("later", depends_on={"sequence": ["a", "bad"]})])
+    standings: dict[str, Standing] = {}
+    for tally in sorted(said, key=lambda t: t.at):
+        standings[tally.tool] = moved(standings.get(tally.tool), tally)
+    if by_hand is not None:
+        standings["a"] = Standing(tool="a", status=by_hand, reason=reason, updated_at=1.5e9)
+    now = 2e9
+    before = judge_all(registry, standings, now, 1e9)
+    text = dump(before, standings, registry, now)
+    restored = {s.tool: s for s in load(text, now)}
+    after = judge_all(registry, restored, now, 1e9)
+    told = [
+        (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in before
+    ]
+    assert [
+        (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in after
+    ] == told
+    assert dump(after, restored, registry, now) == text or any(v.state.completions == 0 for v in before)

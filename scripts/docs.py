@@ -65,7 +65,10 @@ OPTIONS = {
         "Bytes of the text that the model reads; what is larger is cut and kept whole as an artifact.",
         True,
     ),
-    "sensitive": ("Names of fields to be redacted. Nothing is redacted yet, and a warning says so.", False),
+    "sensitive": (
+        "Fields of the arguments and the result that nobody but the tool may see: names, at any depth, or JSON pointers.",
+        True,
+    ),
     "tags": ("Labels; a policy matches them as `tag:NAME`.", True),
 }
 
@@ -96,6 +99,7 @@ SETTINGS = {
     "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
+    "secret_key": "Keys for arguments with secrets at rest, with commas between them: the first seals, all open. Never shown.",
 }
 
 CALL_OPTIONS = {

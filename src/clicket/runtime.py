@@ -154,6 +154,10 @@ class Runtime:
             self._engine.processes.keep_warm()
         return added
 
+    def remove(self, name: str) -> bool:
+        """Take a tool out: calls that run go on, new ones find it no more. False: there was none."""
+        return self._registry.remove(name)
+
     # Calling.
 
     def call(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -220,6 +220,14 @@ class Runtime:
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
         return self._runtime.add(tool)
+
+    def remove(self, name: str) -> bool:
+        """Take a tool out: calls that run go on, new ones find it no more. False: there was none."""
+        return self._runtime.remove(name)
+
+    def on_open(self, observe: Callable[[Any], None]) -> None:
+        """Show what runs inside to somebody who watches it: now, and whenever the runtime is opened again."""
+        self._runtime.on_open(observe)
 
     def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult:
         """Run a tool and wait for its outcome; `options` are the keywords of `ToolCall`."""

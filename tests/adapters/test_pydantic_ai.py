@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -126,8 +127,8 @@ def test_the_blocking_runtime() -> None:
     rt = clicket.sync.Runtime(tools=[nothing], store="memory://")
     agent = Agent(model, toolsets=[ClicketToolset(rt, "t1")])
     with pytest.raises(UsageError, match="not open"):
-        agent.run_sync("go")
+        asyncio.run(agent.run("go"))  # run_sync leaves its loop open
     with rt:
-        result = agent.run_sync("go")
+        result = asyncio.run(agent.run("go"))
         assert [part.content for part in returns(result)] == ["null"]
         assert len(rt.history(thread="t1").items) == 1

@@ -80,6 +80,22 @@ async def test_ids_twice_in_one_response() -> None:
     assert sorted(RUNS) == [("add", (1, 1)), ("add", (2, 1)), ("add", (3, 1)), ("add", (3, 1))]
 
 
+async def test_the_same_call_twice_in_a_response_without_an_id() -> None:
+    async with runtime() as rt:
+        asked = response(("u1", "add", {"a": 1}), ("u1", "add", {"a": 1}), id=None)
+        results = await anthropic.run(rt, asked, "t1")
+    assert [(r["tool_use_id"], r["content"]) for r in results] == [("u1", "2"), ("u1", "2")]
+    assert len(RUNS) == 1
+
+
+async def test_only_what_may_be_left_out_is() -> None:
+    """A null for a required field is the model's mistake, and told as that."""
+    async with runtime() as rt:
+        (result,) = await anthropic.run(rt, response(("u1", "add", {"a": None, "b": None})), "t1")
+    assert "/a: null is not of type" in str(result["content"])
+    assert "/b" not in str(result["content"])
+
+
 class Broken:
     """A door whose calls fail in its own ways."""
 
@@ -88,6 +104,18 @@ class Broken:
 
     async def call(self, tool: str, arguments: Any = None, **options: Any) -> Any:
         raise self.errors.pop(0)
+
+
+async def test_messages_name_tools_as_the_model_knows_them() -> None:
+    async with runtime() as rt:
+        wire = next(p["name"] for p in await anthropic.tool_params(rt, "t1") if p["name"].startswith("files"))
+        asked = response(("u1", wire, {}), ("u2", "files.reed", {}), ("u3", wire, {"path": "files.read"}))
+        results = await anthropic.run(rt, asked, "t1")
+    for result in results[:2]:
+        assert result["is_error"]
+        assert wire in str(result["content"])
+        assert "files.read" not in str(result["content"])
+    assert "files.read" in str(results[2]["content"]), "what a tool says is left alone"
 
 
 async def test_refusals_of_the_runtime_are_results() -> None:
@@ -102,6 +130,16 @@ async def test_refusals_of_the_runtime_are_results() -> None:
         assert result["is_error"]
         assert refused(str(result["content"]), code)
         str(result["content"]).encode()
+
+
+async def test_wrong_use_for_what_the_model_wrote_is_a_result() -> None:
+    """A door that cannot send what is no object says so in its own way; a mistake of the program is raised."""
+    door: Any = Broken([UsageError("the body is not valid JSON")])
+    (result,) = await anthropic.run(door, response(("u1", "add", "{")), "t1")
+    assert result["content"] == "invalid_input: the body is not valid JSON"
+    door = Broken([UsageError("not open")])
+    with pytest.raises(UsageError, match="not open"):
+        await anthropic.run(door, response(("u1", "add", {})), "t1")
 
 
 async def test_a_runtime_that_cannot_list_its_tools_still_answers() -> None:

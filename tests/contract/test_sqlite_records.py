@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -237,6 +239,44 @@ async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path
         assert found is not None
         assert found[0].status == "maintenance", "also what another process wrote"
     assert store.standings_now("", "t") is None, "it is closed"
+
+
+# Processes.
+
+_ENDLESS = """
+import asyncio, sys
+from clicket.kernel import State
+from clicket.stores.sqlite import SqliteStore
+from clicket.testing.store_kit import ALIVE, append, creation
+from clicket.testing.store_records import tally
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open(ALIVE)
+    for turn in range(1_000_000):
+        changes = [creation(f"{sys.argv[2]}-{turn}-{n}") for n in range(turn % 5 + 1)]
+        for n, change in enumerate(changes):
+            change.state, change.ended_at, change.tally = State.COMPLETED, 200.0, tally("failed" if n % 2 else "completed")
+        assert await append(store, *changes) == [None] * len(changes)
+        print(turn, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_killed_processes_counted_is_what_they_wrote(path: Path, make: Make) -> None:
+    for name in ("first", "second"):
+        with subprocess.Popen([sys.executable, "-c", _ENDLESS, str(path), name], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            for _ in range(40):
+                assert child.stdout.readline()
+            child.kill()
+    ((ends,),) = sql(path, "SELECT count(*) FROM calls WHERE ended_at IS NOT NULL")
+    assert ends >= 200
+    async with opened(make) as store:
+        assert sum(figure.count for figure in await store.figures()) == ends
+        found = await standing(store)
+        assert (found.completions + found.failures, found.version) == (ends, ends)
 
 
 # Retention.

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fixture
+from tests.mcp import fixture
 
 from clicket import Runtime, tool
 from clicket.mcp import McpEndpoint

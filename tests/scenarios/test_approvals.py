@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.scenarios.kit import assert_sound, make, states, types
 
-from clicket import Policy, State, tool
+from clicket import Condition, Policy, Rule, State, tool
 
 
 @pytest.fixture
@@ -205,3 +205,45 @@ async def test_a_rule_sees_arguments_as_they_came_and_cannot_change_them(store: 
         assert not (await rt.call("pay", {"amount": float("nan")})).success
     assert seen[0] == '{"amount": 5}'
     assert paid == [5]
+
+
+async def test_a_default_is_judged_like_what_was_sent(store: str) -> None:
+    ran: list[int] = []
+
+    @tool
+    async def order(amount: int = 500, note: str | None = None) -> int:
+        ran.append(amount)
+        return amount
+
+    big = Condition(path="/amount", op=">", value=100)
+    noted = Condition(path="/note", op="!=", value=None)
+    policy = Policy(rules=[Rule(verdict="deny", when=[big]), Rule(verdict="deny", when=[noted])])
+    async with make([order], store, policy=policy) as rt:
+        assert not (await rt.call("order", {})).success
+        assert not (await rt.call("order")).success
+        assert not (await rt.call("order", {"amount": 1, "note": "x"})).success
+        assert (await rt.call("order", {"amount": 1})).success
+    assert ran == [1]
+
+
+async def test_rules_about_scopes_and_callers(store: str, pay: Any, paid: list[int]) -> None:
+    policy = Policy(
+        rules=[
+            Rule(verdict="allow", scopes=["admin"]),
+            Rule(verdict="deny", callers=["blocked-*"], reason="this key is blocked"),
+            Rule(verdict="allow", callers=["k*"], threads=["till-*"]),
+        ],
+        default="deny",
+    )
+    async with make([pay], store, policy=policy) as rt:
+        for caller, scopes, thread, wanted in (
+            ("blocked-1", ["admin"], "t", True),
+            ("blocked-1", ["call"], "till-1", False),
+            ("k1", ["call"], "till-1", True),
+            ("k1", ["call"], "t", False),
+            ("other", [], "till-1", False),
+        ):
+            result = await rt.acting_for(caller, scopes).call("pay", {"amount": 1}, thread=thread)
+            assert result.success is wanted, (caller, scopes, thread)
+        assert (await rt.call("pay", {"amount": 1})).success is False
+    assert len(paid) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -332,39 +333,29 @@ async def test_the_deadline_is_the_rules_own(pay: Any) -> None:
         assert (await handle.result()).state is State.TIMEOUT
 
 
-class Shifty(dict[str, Any]):
-    """Small when the policy reads it, and big when the tool's arguments are read."""
+class Shifty(Mapping[str, Any]):
+    """Small for so many reads, and big from then on."""
 
-    def __init__(self) -> None:
-        super().__init__(amount=1)
-        self.reads = 0
-
-    def _now(self) -> dict[str, Any]:
-        self.reads += 1
-        return {"amount": 1 if self.reads <= 3 else 1_000_000}
-
-    def items(self) -> Any:
-        return self._now().items()
-
-    def values(self) -> Any:
-        return self._now().values()
+    def __init__(self, small: int) -> None:
+        self._left = small
 
     def __getitem__(self, key: str) -> Any:
-        return self._now()[key]
+        self._left -= 1
+        return 1 if self._left >= 0 else 1_000_000
 
-    def __eq__(self, other: object) -> bool:
-        return False
+    def __iter__(self) -> Iterator[str]:
+        return iter(("amount",))
 
-    __hash__ = None  # type: ignore[assignment]
+    def __len__(self) -> int:
+        return 1
 
 
 async def test_what_was_judged_is_what_runs(store: str, pay: Any, paid: list[Any]) -> None:
     policy = Policy(rules=[Rule(verdict="deny", when=[Condition(path="/amount", op=">", value=100)])])
     async with make([pay], store, policy=policy) as rt:
-        for start in range(6):
-            given = Shifty()
-            given.reads = start
-            await rt.call("pay", given)
-        await rt.call("pay", {"amount": 1_000_000})
-        await rt.call("pay", '{"amount": 1000000}')
+        for small in range(12):
+            await rt.call("pay", Shifty(small))
+        for plain in ({"amount": 1_000_000}, '{"amount": 1000000}'):
+            assert not (await rt.call("pay", plain)).success
+    assert paid
     assert all(amount == 1 for amount, _ in paid)

@@ -115,6 +115,26 @@ async def test_a_log_that_cannot_be_written_harms_no_decision(store: str, caplog
         assert "call.approved by 'Ada'" in caplog.text
 
 
+async def test_a_decision_is_kept_although_who_made_it_went_away(store: str) -> None:
+    async with make([pay], store, policy=POLICY) as rt:
+        await rt.submit("pay", {"amount": 1}, id="p")
+        write, asked, go = rt.engine.store.audit, asyncio.Event(), asyncio.Event()
+
+        async def slow(bodies: Any) -> None:
+            asked.set()
+            await go.wait()
+            await write(bodies)
+
+        rt.engine.store.audit = slow
+        deciding = asyncio.create_task(rt.deny("p", by="Ada"))
+        await asyncio.wait_for(asked.wait(), 10)
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        go.set()
+        [entry] = await logged(rt, 1)
+    assert (entry.who, entry.what) == ("Ada", "call.denied")
+
+
 async def test_foreign_lines_are_shown_as_such(store: str) -> None:
     async with make([pay], store) as rt:
         await rt.engine.store.audit([b"not json", b"[]", b'{"at": "x", "who": 1, "what": 2}'])

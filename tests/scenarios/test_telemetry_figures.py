@@ -7,8 +7,10 @@ import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS
@@ -146,6 +148,14 @@ async def test_a_report_of_a_while_is_the_journals(store: str) -> None:
             await rt.report(since=float("nan"))
 
 
+@pytest.mark.parametrize("count", [100, 250])
+async def test_every_page_of_the_journal_is_read(count: int) -> None:
+    async with make(TOOLBOX) as rt:
+        await rt.call_many([("works", {"x": x}) for x in range(count)], max_concurrency=10)
+        assert (await rt.report(since=0.0)).totals.success == count
+        await agree(rt)
+
+
 async def test_a_caller_sees_its_own_figures(store: str) -> None:
     async with make(TOOLBOX, store) as rt:
         a, b = rt.acting_for("a"), rt.acting_for("b")
@@ -212,10 +222,11 @@ async def test_the_same_after_a_restart_and_after_retention(sqlite: str) -> None
         assert (await rt.report()).totals.total == before.totals.total + 1
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
 async def test_over_many_processes_crashes_and_handovers(kind: str, sqlite: str, tmp_path: Path) -> None:
-    with redis_server(tmp_path) if kind == "redis" else nullcontext() as place:
-        url = sqlite if place is None else place.url
+    servers: dict[str, Any] = {"redis": lambda: redis_server(tmp_path), "postgres": postgres_server}
+    with servers.get(kind, nullcontext)() as place:
+        url = sqlite if place is None else place.url() if kind == "postgres" else place.url
         folder = {"folder": str(tmp_path)}
         async with make(TOOLS, url, policy=POLICY, engine="workers", lease=LEASE) as front:
             async with member(url, lease=LEASE) as doomed, member(url, lease=LEASE) as other:

@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable
-from hashlib import sha256
+from hashlib import sha3_256, sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,14 +48,16 @@ class Canary:
 
 
 def found_in(canary: Canary, data: bytes) -> list[str]:
-    return [trace for trace in canary.traces() if trace.encode() in data]
+    """Each trace with what stands around it."""
+    found = [(trace, data.find(trace.encode())) for trace in canary.traces()]
+    return [f"{trace} in {data[max(at - 120, 0) : at + 120]!r}" for trace, at in found if at >= 0]
 
 
 def assert_clean(canary: Canary, *seen: Any) -> None:
     """Nothing of the secrets is in what people see: results, records, log lines."""
     for each in seen:
         data = each.encode() if isinstance(each, str) else msgspec.json.encode(each)
-        assert not found_in(canary, data), each
+        assert found_in(canary, data) == []
 
 
 def assert_folder_clean(canary: Canary, *folders: Path) -> None:
@@ -64,10 +66,12 @@ def assert_folder_clean(canary: Canary, *folders: Path) -> None:
     contents = {path: path.read_bytes() for path in files}
     assert any(canary.name.encode() in content for content in contents.values()), "the look is blind"
     for path, content in contents.items():
-        assert not found_in(canary, content), path
+        assert found_in(canary, content) == [], path
 
 
-async def careless(how: str, name: str, password: str, header: str, card: dict[str, int], ctx: ToolContext) -> Any:
+async def careless(  # noqa: C901  # one line for each way
+    how: str, name: str, password: str, header: str, card: dict[str, int], ctx: ToolContext
+) -> Any:
     both = f"{password} and {header}"
     if how == "stream":
         for piece in (both[:7], both[7:30], *both[30:90], both[90:]):
@@ -158,10 +162,15 @@ async def gives(name: str, token: str) -> str:
     return f"{name}: {token[::-1]}"
 
 
+@tool(cache=300)
+async def measure(text: str) -> int:
+    return len(text)
+
+
 @tool(sensitive="password")
 async def pay(name: str, password: str, amount: int, folder: str, header: str = "") -> int:
     """Leaves on disk what it got, by its hash."""
-    Path(folder, f"{name}.got").write_text(f"{sha256(password.encode()).hexdigest()} {amount}\n")
+    Path(folder, f"{name}.got").write_text(f"{sha3_256(password.encode()).hexdigest()} {amount}\n")
     return amount
 
 
@@ -171,8 +180,8 @@ def got(folder: Path, name: str) -> str | None:
 
 
 def hash_of(canary: Canary, amount: int) -> str:
-    return f"{sha256(canary.password.encode()).hexdigest()} {amount}"
+    return f"{sha3_256(canary.password.encode()).hexdigest()} {amount}"
 
 
-TOOLS: Iterable[Any] = (echo, threaded, apart, Session, plain, gives, pay)
+TOOLS: Iterable[Any] = (echo, threaded, apart, Session, plain, gives, measure, pay)
 WAYS = ("return", "stream", "spool", "report", "big", "raise", "long", "retry", "group")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.kit import make
 from tests.security.secrets_kit import TOOLS, WAYS, Canary, assert_clean, assert_folder_clean
 
 from clicket import Conflict, Policy, Runtime, State
+from clicket.telemetry import instrument
 from clicket.vault import MASK
 
 KEY = "a key of more than sixteen characters"
@@ -45,19 +49,16 @@ def lines() -> Iterator[Lines]:
 
 
 @contextmanager
-def a_store(kind: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """A store's URL, and the folder that it writes to."""
+def a_store(kind: str, folder: Path) -> Iterator[tuple[str, Path, Callable[[], object]]]:
+    """A store's URL, the folder that it writes to, and what makes it write all that it has."""
     if kind == "redis":
         with redis_server(folder / "redis", "--appendonly", "yes", "--rdbcompression", "no") as server:
-            yield server.url, server.folder
-            server.ask("SAVE")
-            server.stop()
+            yield server.url, server.folder, lambda: (server.ask("SAVE"), server.stop())
     elif kind == "postgres":
         with postgres_server(wal_compression="off") as server:
-            yield server.url(), server.folder
-            server.stop()
+            yield server.url(), server.folder, server.stop
     else:
-        yield f"sqlite:///{folder / 'calls.db'}", folder
+        yield f"sqlite:///{folder / 'calls.db'}", folder, lambda: None
 
 
 async def all_that_is_seen(rt: Runtime) -> AsyncIterator[Any]:
@@ -106,8 +107,7 @@ async def be_refused(rt: Runtime, canary: Canary) -> list[Any]:
     seen = [await rt.call("echo", each, metadata={"password": canary.password}) for each in refused]
     assert {result.error.code for result in seen if result.error} == {"invalid_input"}
     seen.append(await rt.call("unknown", {"x": canary.token}, metadata={"m": canary.token}))
-    seen.append(await rt.call(canary.token, {}))
-    return [result for result in seen if result.tool != canary.token] + [seen[-1].error]
+    return seen
 
 
 async def _running(handle: Any) -> None:
@@ -120,9 +120,14 @@ async def _running(handle: Any) -> None:
 @pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
 async def test_a_canary_is_nowhere(kind: str, key: str | None, tmp_path: Path, lines: Lines) -> None:
     canary = Canary()
-    with a_store(kind, tmp_path) as (url, folder):
+    with a_store(kind, tmp_path) as (url, folder, settle):
         policy = Policy(deny=["nobody"])
-        async with make(TOOLS, url, policy=policy, secret_key=key) as rt:
+        spans = InMemorySpanExporter()
+        tracers = TracerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(spans))
+        runtime = make(TOOLS, url, policy=policy, secret_key=key)
+        instrument(runtime, tracers, content=True)
+        async with runtime as rt:
             seen = await be_careless(rt, canary)
             seen += await be_refused(rt, canary)
             for _ in range(2):
@@ -131,8 +136,12 @@ async def test_a_canary_is_nowhere(kind: str, key: str | None, tmp_path: Path, l
             seen += [each async for each in all_that_is_seen(rt)]
             if kind == "sqlite":  # while it is open the log beside the database is the interesting one
                 assert_folder_clean(canary, folder)
-    assert_folder_clean(canary, folder)
+        settle()
+        assert_folder_clean(canary, folder)
     assert_clean(canary, *seen, "\n".join(lines.said))
+    traced = [span.to_json(indent=None) for span in spans.get_finished_spans()]
+    assert any(canary.name in span for span in traced)
+    assert_clean(canary, *traced)
 
 
 async def test_the_tool_gets_the_real_thing_and_everybody_else_the_mask(tmp_path: Path) -> None:
@@ -163,6 +172,17 @@ async def test_a_result_that_was_hidden_is_not_cached_and_an_ordinary_one_is() -
         assert (await rt.cache.stats()).items == 0
         await rt.call("gives", {"name": "n", "token": "harmless"})
         assert (await rt.call("gives", {"name": "n", "token": "harmless"})).cached
+
+
+async def test_no_cache_key_is_made_of_a_secret() -> None:
+    canary = Canary()
+    async with make(TOOLS) as rt:
+        for _ in range(2):
+            assert not (await rt.call("measure", {"text": canary.token})).cached
+        stats = await rt.cache.stats()
+        assert (stats.items, stats.hits, stats.misses) == (0, 0, 0)
+        await rt.call("measure", {"text": "no secret"})
+        assert (await rt.call("measure", {"text": "no secret"})).cached
 
 
 async def test_complaints_say_what_is_wrong_and_not_with_what() -> None:

@@ -11,8 +11,11 @@ from typing import Any, assert_type
 import clicket.sync
 from clicket import (
     ClicketError,
+    Condition,
     Event,
+    Policy,
     Record,
+    Rule,
     Runtime,
     State,
     ToolCall,
@@ -78,6 +81,8 @@ async def asynchronous() -> None:
         assert_type(page.items, list[Record])
         assert_type(page.cursor, str | None)
         assert_type(await rt.artifact("name", start=0, end=10), bytes)
+        assert_type(await rt.approve("a", by="ann", reason="fine", arguments={"url": "y"}), bool)
+        assert_type((await rt.audit(limit=5))[0].who, str)
 
         await rt.call(add)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         await rt.history(limit="10")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -94,6 +99,15 @@ def blocking() -> None:
         assert_type(rt.get("a"), Record)
         assert_type(rt.state("a"), State)
         assert_type(rt.cancel("a"), bool)
+        assert_type(rt.approve("a", arguments='{"a": 1}'), bool)
+        assert_type(rt.deny("a", by="ann"), bool)
+
+
+def policies() -> Policy:
+    big = Condition(path="/amount", op=">", value=100)
+    rules = [Rule(verdict="ask", tools=["pay*"], scopes=("call",), when=[big], timeout=60), Rule(verdict="deny")]
+    Rule(verdict="perhaps")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return Policy(rules=rules, deny=["rm_*"], default="allow")
 
 
 def wrong(result: ToolResult, call: ToolCall) -> None:

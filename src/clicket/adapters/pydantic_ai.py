@@ -12,9 +12,9 @@ import asyncio
 from typing import Any
 
 from clicket.adapters.asked import Asked, local_key
-from clicket.adapters.door import Book, offers
+from clicket.adapters.door import Book, Offer, offers
 from clicket.adapters.schema import shown
-from clicket.adapters.turn import Answer, answer
+from clicket.adapters.turn import answer
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime
@@ -55,6 +55,7 @@ class ClicketToolset(AbstractToolset[Any]):
         self._sync = rt if isinstance(rt, SyncRuntime) else None
         self._thread = thread
         self._id = id
+        self._book = Book([])
 
     @property
     def id(self) -> str | None:
@@ -69,7 +70,11 @@ class ClicketToolset(AbstractToolset[Any]):
         return self._sync._thread.loop
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        listed = await on_loop(self._loop(), lambda: offers(self._caller, self._thread))
+        async def look() -> tuple[Book, list[Offer]]:
+            book = await Book.of(self._caller)
+            return book, await offers(self._caller, self._thread, book)
+
+        self._book, listed = await on_loop(self._loop(), look)
         return {
             offer.wire: ToolsetTool(
                 toolset=self,
@@ -92,11 +97,10 @@ class ClicketToolset(AbstractToolset[Any]):
         # A model's ids may come again; a run's steps do not.
         turn = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and asked.id else None
 
-        async def make() -> Answer:
-            book = await Book.of(self._caller)
-            return await answer(self._caller, book, asked, thread=self._thread, turn=turn, key=local_key(asked, 0))
-
-        made = await on_loop(self._loop(), make)
+        book, key = self._book, local_key(asked, 0)
+        made = await on_loop(
+            self._loop(), lambda: answer(self._caller, book, asked, thread=self._thread, turn=turn, key=key)
+        )
         if made.failed:
             raise ToolFailed(made.text)
         return made.text

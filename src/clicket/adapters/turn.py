@@ -21,8 +21,8 @@ from clicket.ports import Caller
 __all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of"]
 
 R = TypeVar("R")
-_NAMING = ("tool_not_found", "tool_unavailable")
-"""Errors whose text names other tools."""
+_NAMING = ("tool_not_found", "tool_unavailable", "invalid_input", "permission_denied")
+"""Errors whose text names tools."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -48,17 +48,21 @@ async def answer(
     if turn:
         made["id"] = call_id(thread, turn, key)
         made["request_id"] = clean(turn, 512)
+    arguments = tidy(asked.arguments, schema)
     try:
-        result = await rt.call(name, tidy(asked.arguments, schema), **made)
-    except UsageError:
-        raise
+        result = await rt.call(name, arguments, **made)
+    except UsageError as error:
+        if isinstance(arguments, Mapping):
+            raise
+        # What is no object is the model's doing; a door that cannot even send it may call that wrong use.
+        return Answer(asked, clean(f"invalid_input: {error.message}"), True)
     except Exception as error:
         return Answer(asked, _why(error), True)
     if result.success:
         return Answer(asked, clean(result.content), False, result)
-    error = result.error
-    text = clean(f"the call ended as {result.state}." if error is None else error)
-    if error is not None and error.code in _NAMING:
+    refusal = result.error
+    text = clean(f"the call ended as {result.state}." if refusal is None else refusal)
+    if refusal is not None and refusal.code in _NAMING:
         text = book.in_wire_names(text)
     return Answer(asked, text, True, result)
 

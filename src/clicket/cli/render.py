@@ -234,8 +234,9 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 def _arguments(record: Record) -> RenderableType:
     if record.refused is not None:
         kept = record.refused
+        digest = f"keyed hash {kept['keyed']}" if kept.get("keyed") else f"sha256 {kept.get('sha256')}"
         return Text(
-            f"refused ({kept.get('reason')}): {kept.get('size')} bytes, sha256 {kept.get('sha256')}",
+            f"refused ({kept.get('reason')}): {kept.get('size')} bytes, {digest}",
             style="bright_black",
         )
     return _value(record.arguments)

@@ -5,7 +5,8 @@ A command that only watches opens the store without tools: such a runtime takes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from clicket.ports import Query
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 
-__all__ = ["Session", "find_call", "summary_of"]
+__all__ = ["Session", "find_call", "join_declared", "summary_of"]
 
 _MOST_NAMED = 100
 
@@ -47,7 +48,7 @@ class Session:
     @property
     def needed_tools(self) -> list[Any]:
         """The tools, for a command that is of no use without any."""
-        if not self.tools:
+        if not self.tools and not self.settings.mcp:
             raise UsageError(
                 "no tools were found. Name some with --tools module:name, list them in clicket.toml "
                 '(tools = ["module"]), or install a package that offers them.'
@@ -77,6 +78,13 @@ class Session:
         """For commands that make calls."""
         return Runtime(self.tools, settings=self.settings)
 
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[Runtime]:
+        """An open runtime that has, beside its own tools, those of the MCP servers that `clicket.toml` declares."""
+        async with self.runtime() as runtime:
+            await join_declared(runtime)
+            yield runtime
+
     def host(self, **settings: Any) -> Runtime:
         """For commands that run other people's calls: it takes nothing before it is given tools."""
         if self.settings.store.startswith("memory:"):
@@ -94,6 +102,18 @@ class Session:
         if self.store_path is None:
             return "A store in memory is seen by its own process alone; pass --store sqlite:///path to share one."
         return "It is made by the first call; `--store` or CLICKET_STORE name another."
+
+
+async def join_declared(runtime: Runtime) -> None:
+    """Add the tools of declared MCP servers, if there are any. Only then is the extra needed."""
+    if runtime.settings.mcp:
+        try:
+            from clicket.mcp import join_declared as join
+        except ModuleNotFoundError as missing:
+            raise UsageError(
+                f"[mcp.servers] needs the package {missing.name!r}. Install it with: pip install 'clicket[mcp]'."
+            ) from None
+        await join(runtime)
 
 
 async def find_call(runtime: Runtime, id: str | None, thread: str | None) -> Record:

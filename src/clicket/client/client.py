@@ -6,6 +6,7 @@ Every call has an id before it is sent, so a request whose answer was lost is se
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
@@ -18,9 +19,10 @@ from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
+from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
 from clicket.model.request import checked
 from clicket.ports import CacheStats
@@ -34,6 +36,8 @@ _WAIT = 20.0
 _TRIES = 6
 _AGAIN_FIRST = 0.05
 _PAGE = 100
+_MAX_ARGUMENTS = 64 * 1024 * 1024
+"""The server has a bound of its own, and it is the one that counts."""
 
 
 class _Accepted(msgspec.Struct):
@@ -300,8 +304,7 @@ def _body(request: ToolCall, wait: float | None) -> bytes:
     given = request.arguments
     arguments = msgspec.Raw(b"null")
     if given is not None:
-        # Text goes as it is, so that the server judges what was written: duplicate keys, odd numbers and all.
-        arguments = msgspec.Raw(_bytes(given) if isinstance(given, str | bytes) else msgspec.json.encode(given))
+        arguments = msgspec.Raw(_text(given) if isinstance(given, str | bytes) else _mapping(given))
     fields: dict[str, Any] = {"tool": request.tool, "arguments": arguments, "thread": request.thread, "id": request.id}
     for name in ("timeout", "deadline", "request_id", "metadata"):
         value = getattr(request, name)
@@ -312,6 +315,24 @@ def _body(request: ToolCall, wait: float | None) -> bytes:
     if wait is not None:
         fields["wait"] = wait
     return msgspec.json.encode(fields)
+
+
+def _mapping(given: Mapping[str, Any]) -> bytes:
+    """What JSON cannot say (NaN, a lone surrogate, an object of ours) must not turn into something that it can."""
+    try:
+        return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS))
+    except InvalidInput:
+        return msgspec.json.encode(json.dumps(given, default=repr).encode("ascii", "replace").decode())
+
+
+def _text(given: str | bytes) -> bytes:
+    """JSON goes as it was written, so that the server judges it: duplicate keys and all. What is none goes as text."""
+    written = _bytes(given).strip() or b"{}"
+    try:
+        msgspec.json.decode(written)  # exactly one value: nothing behind it becomes a field of the request
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.encode(written.decode("utf-8", "replace"))
+    return written
 
 
 def _bytes(text: str | bytes) -> bytes:

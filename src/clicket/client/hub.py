@@ -78,7 +78,7 @@ class ThreadHub:
     async def restore(self, text: str | bytes, *, by: str = "") -> bool:
         raw = text.encode() if isinstance(text, str) else text
         headers = {"content-type": "application/json"}
-        answer = await self._wire.read("PUT", f"{self._path}/snapshot", _Restored, raw=raw, headers=headers)
+        answer = await self._wire.read("POST", f"{self._path}/restore", _Restored, raw=raw, headers=headers)
         return answer.restored
 
     async def watch(self) -> AsyncIterator[Change]:

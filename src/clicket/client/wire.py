@@ -29,6 +29,7 @@ __all__ = ["Problem", "ServerUnavailable", "Wire", "part"]
 
 T = TypeVar("T")
 _CONNECT = 5.0
+_LOOKS = 3
 _PATIENCE = 60.0
 """Seconds without a byte after which an answer is given up; streams have heartbeats well within."""
 
@@ -125,13 +126,18 @@ class Wire:
             content = body if isinstance(body, bytes) else msgspec.json.encode(body)
             given["content-type"] = "application/json"
         params = {name: _plain(value) for name, value in (query or {}).items() if value is not None}
-        try:
-            answer = await self._http.request(method, path, content=content, params=params, headers=given)
-        except httpx2.HTTPError as error:
-            raise self.lost(error) from error
-        if answer.status_code >= 400:
-            raise Failed(_problem(answer.status_code, answer.content))
-        return answer
+        left = _LOOKS if method == "GET" else 1
+        while True:
+            left -= 1
+            try:
+                answer = await self._http.request(method, path, content=content, params=params, headers=given)
+            except httpx2.HTTPError as error:  # to look again does no harm; a server that is not there stays so
+                if not left or isinstance(error, httpx2.ConnectError):
+                    raise self.lost(error) from error
+                continue
+            if answer.status_code >= 400:
+                raise Failed(_problem(answer.status_code, answer.content))
+            return answer
 
     async def get(self, path: str, kind: type[T], **options: Any) -> T:
         return await self.read("GET", path, kind, **options)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clicket.engine.outside import request
-from clicket.engine.unsealing import LOST, edited_in, identity_of, unmasked, word_with
+from clicket.engine.unsealing import LOST, edited_in, identity_of, secrets_of, unmasked, word_with
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
 from clicket.execution import describe
 from clicket.journal import Fenced, LiveCall
@@ -35,7 +35,11 @@ def ask(engine: LocalEngine, call: LiveCall, purpose: str = "run") -> None:
     """Stage the question, and wait for its answer."""
     call.waiting_for = "approval"
     timeout, at = call.approval_timeout, engine.journal.stamp(call)
-    data: dict[str, Any] = {"timeout": timeout, "purpose": purpose, "reason": clean(call.asked_because)}
+    data: dict[str, Any] = {
+        "timeout": timeout,
+        "purpose": purpose,
+        "reason": hide_text(clean(call.asked_because), call.secrets),
+    }
     if timeout is not None:
         data["deadline"] = at + timeout
         call.queue_timer = engine.clock.call_later(timeout, engine.expire, call, "approval")
@@ -57,7 +61,7 @@ async def decide(
     """
     first = stored.events[0].data
     call = engine.find_live(stored.id, first["thread"], first.get("caller", ""))
-    known = None if call is None else call.secrets
+    known = secrets_of(engine, stored.id, stored.events, call)
     word: dict[str, Any] = {
         "approved": approved,
         "by": hide_text(clean(by), known),

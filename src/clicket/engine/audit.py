@@ -6,12 +6,14 @@ reset, cleared, made or revoked what, and what the policy refused.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
+from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
 from clicket.journal import LiveCall
 from clicket.model.codec import clean, decode, encode
@@ -66,11 +68,20 @@ class AuditLog:
         await note(self._store, self._clock, who=who, what=what, **details)
 
     async def kept(self, who: str, what: str, **details: Any) -> None:
-        """Like `note`, for what has happened already: whoever did it must not be told that it failed."""
-        try:
-            await self.note(who, what, **details)
-        except ClicketError as error:
-            logger.warning("the audit log could not be written: %s by %r: %s", what, who, error)
+        """Like `note`, for what has happened already: whoever did it is not told that it failed, and if they go away before
+        the line is kept, it is kept all the same."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def write() -> None:
+            try:
+                await self.note(who, what, **details)
+            except ClicketError as error:
+                logger.warning("the audit log could not be written: %s by %r: %s", what, who, error)
+            finally:
+                fulfil(written)
+
+        self._spawn(write())
+        await written
 
     def jot(self, who: str, what: str, **details: Any) -> None:
         """Write one line soon. Lines that come together are written together."""

@@ -9,13 +9,13 @@ from clicket.errors import InvalidInput
 from clicket.model import Event, Record, ToolError
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import canonical
-from clicket.vault import Identity, Vault, look, restored, still_masked
+from clicket.vault import Identity, Secrets, Vault, look, restored, still_masked
 
 if TYPE_CHECKING:
     from clicket.engine.local import LocalEngine
     from clicket.journal import LiveCall
 
-__all__ = ["LOST", "edited_in", "identity_of", "in_force", "unmasked", "word_with"]
+__all__ = ["LOST", "edited_in", "identity_of", "in_force", "secrets_of", "unmasked", "word_with"]
 
 LOST = ToolError(
     code="arguments_lost",
@@ -55,6 +55,20 @@ def _known(vault: Vault, identity: Identity, data: dict[str, Any], known: LiveCa
     return {"arguments": known.arguments, "metadata": known.request.metadata} if same else None
 
 
+def secrets_of(engine: LocalEngine, id: str, events: Sequence[Event], call: LiveCall | None) -> Secrets | None:
+    """What is to be hidden of a call, wherever it is, as far as it can be known here."""
+    first = events[0].data
+    if call is not None or "arguments_hash" not in first:
+        return None if call is None else call.secrets
+    arguments, metadata, lost = in_force(engine.vault, id, events)
+    return None if lost else look(arguments, metadata, _sensitive(engine, first["tool"], first))
+
+
+def _sensitive(engine: LocalEngine, tool: str, first: dict[str, Any]) -> frozenset[str]:
+    known = engine.registry.get(tool)
+    return frozenset(first.get("sensitive") or ()) | (known.options.sensitive if known is not None else frozenset())
+
+
 # Arguments that came with an approval.
 
 
@@ -79,8 +93,7 @@ def unmasked(engine: LocalEngine, record: Record, call: LiveCall | None, given: 
 
 def word_with(engine: LocalEngine, record: Record, call: LiveCall | None, edited: dict[str, Any]) -> dict[str, Any]:
     """What the word says of the arguments it came with."""
-    tool = engine.registry.get(record.tool)
-    secrets = look(edited, None, tool.options.sensitive if tool is not None else frozenset())
+    secrets = look(edited, None, _sensitive(engine, record.tool, record.events[0].data))
     if secrets is None or not secrets.masked:
         return {"arguments": edited}
     kept = engine.vault.keep(identity_of(record.id, record.events[0].data), "approval_given", edited, None)

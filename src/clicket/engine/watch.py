@@ -9,6 +9,7 @@ from contextlib import suppress
 from clicket.engine.handover import Closed, take
 from clicket.engine.local import LocalEngine
 from clicket.engine.outside import request
+from clicket.engine.unsealing import secrets_of
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.journal import Fenced, LiveCall
 from clicket.model import Event, Record, ToolResult, read, result_of
@@ -182,7 +183,8 @@ async def cancel(engine: LocalEngine, id: str, thread: str | None, caller: str |
     call = await find_live(engine, id, thread, caller)
     if call is None:
         stored = await find_stored(engine, id, thread, caller)
-        if not await request(engine, stored, "cancel_requested", {"reason": hide_text(clean(reason))}):
+        shown = hide_text(clean(reason), secrets_of(engine, stored.id, stored.events, None))
+        if not await request(engine, stored, "cancel_requested", {"reason": shown}):
             return False
         await take(engine, stored.key)  # if it is nobody's, nobody else would end it
         return True

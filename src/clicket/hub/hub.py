@@ -215,8 +215,7 @@ class Hub:
 
     async def _read(self, caller: str, thread: str) -> dict[str, Standing]:
         epoch = self._epoch
-        now = getattr(self.store, "standings_now", lambda *_: [])  # TEMPORARY until every store has it
-        found = now(caller, thread)
+        found = self.store.standings_now(caller, thread)
         if found is None:
             found = await self.store.standings(caller, thread)
         known = _Known({standing.tool: standing for standing in found}, self.clock.monotonic(), epoch)

@@ -20,7 +20,7 @@ from clicket.mcp.listing import find_tool, task_mode
 from clicket.mcp.logs import Levels
 from clicket.mcp.questions import Round, ask_now, input_required, read_round
 from clicket.mcp.results import protocol_error, questions_of, refusal, tool_result
-from clicket.mcp.tasks import Tasks, created
+from clicket.mcp.tasks import created
 from clicket.mcp.visit import TASKS, Access, Context, Visit, missing_capability, visit
 from clicket.model import Event, ToolResult
 from clicket.ports.caller import Handle
@@ -38,9 +38,8 @@ Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 class Calling:
     """The handler of `tools/call`. A call that takes longer than `task_after` seconds becomes a task, if the client knows tasks."""
 
-    def __init__(self, access: Access, tasks: Tasks, levels: Levels, *, task_after: float) -> None:
+    def __init__(self, access: Access, levels: Levels, *, task_after: float) -> None:
         self._access = access
-        self._tasks = tasks
         self._levels = levels
         self._task_after = task_after
         self.closing = False
@@ -99,7 +98,7 @@ class Calling:
             return None
         except BaseException as error:
             # Cancelled: the client took its request back, or is gone. Whoever hears of it later finds the call ended.
-            if isinstance(error, anyio.get_cancelled_exc_class()) and not self.closing:
+            if isinstance(error, anyio.get_cancelled_exc_class()) and self.closing:
                 with anyio.move_on_after(_GOODBYE, shield=True):
                     await _end(handle)
             raise

@@ -72,7 +72,7 @@ class Serving:
         self._bus = InMemorySubscriptionBus()
         self._listen = Listen(access, self._bus)
         levels, tasks = Levels(), Tasks(access)
-        self._calling = Calling(access, tasks, levels, task_after=task_after)
+        self._calling = Calling(access, levels, task_after=task_after)
         # The SDK offers no public way from its high-level server to the handlers that it registered.
         base = extras._lowlevel_server if isinstance(extras, MCPServer) else extras
         self.server: Server[Any] = Server(

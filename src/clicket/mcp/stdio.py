@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 from mcp.server import MCPServer
@@ -33,4 +35,6 @@ async def serve_stdio(
     )
     server = serving.server
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        # The SDK has its own hold of stdout by now; what a tool prints must not come out between messages, nor after them.
+        with redirect_stdout(sys.stderr):
+            await server.run(incoming, outgoing, server.create_initialization_options())

@@ -16,6 +16,8 @@ __all__ = ["BASE", "PER_DOUBLING", "Figure", "bucket_of", "bucket_top", "quantil
 BASE = 0.01
 PER_DOUBLING = 16
 _LEAST = 1e-9
+_SLACK = 1e-9
+"""A bound itself must not fall into the next bucket because a logarithm was rounded up."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 def bucket_of(seconds: float) -> int:
     """The number of the bucket whose upper bound is the first that is not below."""
-    return ceil(round(log2(max(seconds, _LEAST) / BASE) * PER_DOUBLING, 9))
+    return ceil(log2((seconds if seconds > _LEAST else _LEAST) / BASE) * PER_DOUBLING - _SLACK)
 
 
 def bucket_top(bucket: int) -> float:

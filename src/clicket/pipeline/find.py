@@ -18,8 +18,8 @@ class Find:
         self._check = check
 
     def __call__(self, call: LiveCall) -> None:
-        self.registered(call)
-        self._check(call, call.required_tool())
+        call.tool, call.check = tool, _ = self._find(call.request.tool)
+        self._check(call, tool)
 
     def registered(self, call: LiveCall) -> None:
         """For a call that was let in before: what has changed since does not shut it out."""

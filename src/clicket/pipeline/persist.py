@@ -60,9 +60,10 @@ def tally_of(call: LiveCall, at: float) -> Tally:
     error = call.error
     seconds = None
     if not call.cached:
-        for name, stage in call.stages:
+        for name, stage in call.work:
             if name == "execute":
                 seconds = stage.duration
+                break
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
     cause = error.message[:_CAUSE] if error is not None and code else ""
     bucket = None if seconds is None else bucket_of(seconds)

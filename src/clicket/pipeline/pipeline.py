@@ -22,7 +22,7 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.output import plain_output
 from clicket.pipeline.stage import Stage
 from clicket.ports import Clock, mark
-from clicket.vault import Secrets, Vault, hide, hide_error, hide_said, look
+from clicket.vault import Secrets, Vault, hide, hide_error, hide_said, look, watch_for
 
 __all__ = ["Pipeline"]
 
@@ -55,7 +55,7 @@ class Pipeline:
             except Exception as error:
                 if call.secrets is None:
                     call.secrets = _secrets(call)
-                call.error = hide_error(refusal(error), call.secrets)
+                call.error = refusal(error)
                 call.outcome = State.FAILED
                 ended.append((stage.name, StageRecord(call.error.code, clock() - mark)))
                 break
@@ -190,6 +190,8 @@ def _created(call: LiveCall, clock: Clock, vault: Vault) -> dict[str, Any]:
             data.update(vault.keep(identity, "created", call.arguments, request.metadata))
     if call.tool is not None:
         data["tool_version"] = call.tool.options.version
+        if call.tool.options.sensitive:  # for those who have not the tool, and are to hide the same
+            data["sensitive"] = sorted(call.tool.options.sensitive)
     if call.caller:
         data["caller"] = call.caller
     if call.scopes:
@@ -215,7 +217,10 @@ def _secrets(call: LiveCall) -> Secrets | None:
     except ClicketError:
         arguments = {}
     sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
-    return look(arguments, call.request.metadata, sensitive)
+    found = look(arguments, call.request.metadata, sensitive)
+    if found is not None:
+        watch_for(found)
+    return found
 
 
 def refusal(error: Exception) -> ToolError:

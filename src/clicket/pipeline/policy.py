@@ -6,7 +6,7 @@ the lists `deny`, `ask` and `allow`, then the default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any, NamedTuple, get_args
@@ -57,12 +57,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     verdict: Verdict
-    tools: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    threads: tuple[str, ...] = ()
-    callers: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    when: tuple[Condition, ...] = ()
+    tools: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    threads: Sequence[str] = ()
+    callers: Sequence[str] = ()
+    scopes: Sequence[str] = ()
+    when: Sequence[Condition] = ()
     reason: str = ""
     timeout: float | None = None
 

@@ -235,7 +235,12 @@ class _File(Sequence[bytes]):
         return list(self)[index]
 
 
-_RANGE = Parameter(name="Range", about="One range of bytes: `bytes=0-99`.", place="header", max_length=64)
+_RANGE = Parameter(
+    name="Range",
+    about="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
+    place="header",
+    schema={"type": "string"},
+)
 _PARTS = {
     206: Answer(
         about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}

@@ -16,6 +16,7 @@ from clicket.server.problems import Refused
 __all__ = ["Gone", "no_tricks", "optional_json", "pieces", "read", "shaped"]
 
 T = TypeVar("T")
+_SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
 class Gone(Refused):
@@ -45,11 +46,11 @@ async def _whole(asked: Asked) -> bytes:
             if message.get("more_body"):
                 parts, size = [body], len(body)
                 while message.get("more_body"):
+                    if size > limit:
+                        raise _too_large(limit)
                     message = await receive()
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > limit:
-                        raise _too_large(limit)
                 body = b"".join(parts)
     except TimeoutError:
         raise _too_slow(options.body_timeout) from None
@@ -121,7 +122,12 @@ def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         message, _, path = str(error).partition(" - at `$")
         raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}]) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused("invalid_json", f"the body is not valid JSON: {error}. Send one JSON object in UTF-8.") from None
+        no_tricks(body, len(body) + 1)
+        raise _not_json(error) from None
+
+
+def _not_json(why: object) -> Refused:
+    return Refused("invalid_json", f"the body is not valid JSON: {why}. Send one JSON object in UTF-8.")
 
 
 def _pointer(path: str) -> str:
@@ -134,4 +140,6 @@ def no_tricks(body: bytes, max_size: int) -> dict[str, Any]:
     try:
         return parse_arguments(body, max_size=max_size)
     except InvalidInput as error:
-        raise Refused("invalid_json", f"the body is refused: {error.message}") from None
+        if error.message.startswith(_SYNTAX):
+            raise _not_json(error.message.partition(": ")[2]) from None
+        raise

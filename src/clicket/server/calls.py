@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ _request_decoder = msgspec.json.Decoder(CallRequest)
 _stop_decoder = msgspec.json.Decoder(Stop)
 _ABSENT = Stop()
 _MOST_WHOLE = 100
+_KEY = re.compile("[!-~]{1,512}")
 
 THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(name="caller", about="Only for admin: whose (a key's id) to look at.", max_length=100, min_length=0)
@@ -64,7 +66,7 @@ async def create(asked: Asked) -> Reply:
         "thread": request.thread,
         "timeout": request.timeout,
         "deadline": request.deadline,
-        "priority": request.priority,
+        "priority": int(request.priority),
         "request_id": request.request_id,
         "metadata": request.metadata,
     }
@@ -95,8 +97,8 @@ def _checked(body: bytes, asked: Asked) -> CallRequest:
     if key is not None:
         if request.id is not None and request.id != key:
             raise Refused("conflict", "the body's id and the header Idempotency-Key differ. Send one of them.")
-        if not 1 <= len(key) <= 512 or not key.isascii() or not key.isprintable():
-            raise Refused("usage", "Idempotency-Key must be 1 to 512 printable ASCII characters.")
+        if not _KEY.fullmatch(key):
+            raise Refused("usage", "Idempotency-Key must be 1 to 512 printable ASCII characters without spaces.")
         request = msgspec.structs.replace(request, id=key)
     return request
 
@@ -196,10 +198,7 @@ async def listing(asked: Asked) -> Reply:
         )
     if waiting == "approval" and who.may("approve") and asked.query("caller") is None:
         view = asked.context.runtime
-    whole, limit = asked.query("full", False), asked.query("limit")
-    most = _MOST_WHOLE if whole else 1_000
-    if limit is not None and limit > most:
-        raise Refused("invalid_query", f"limit goes up to {_MOST_WHOLE} with full=true, and up to 1000 without.")
+    whole, limit = asked.query("full", False), asked.query("limit", 100)
     page = await view.history(
         thread=asked.query("thread"),
         tool=asked.query("tool"),
@@ -207,7 +206,7 @@ async def listing(asked: Asked) -> Reply:
         since=asked.query("since"),
         active=asked.query("active", False),
         waiting_for=waiting,
-        limit=limit or 100,
+        limit=min(limit, _MOST_WHOLE) if whole else limit,
         cursor=asked.query("cursor"),
     )
     return _page(page, whole=whole)
@@ -250,14 +249,17 @@ OPERATIONS = (
         handler=create,
         scopes=("call",),
         parameters=(
-            Parameter(name="Idempotency-Key", about="The same as `id` in the body.", place="header"),
+            Parameter(name="Idempotency-Key", about="The same as `id` in the body.", place="header",
+                schema={"type": "string", "pattern": f"^{_KEY.pattern}$"},
+            ),
         ),
         body=Body(model=CallRequest),
         answers={
-            200: Answer(about="The outcome, whatever it is, but for refusals.", model=ToolResult),
+            200: Answer(about="The outcome, whatever it is, but for refusals.", model=ToolResult, id_at="call_id"),
             202: Answer(
                 about="Accepted: durable, and waiting or running.",
                 model=Accepted,
+                id_at="id",
                 headers={"Location": "Where the call is looked at."},
             ),
         },
@@ -280,7 +282,7 @@ OPERATIONS = (
                 least=0, most=1e11,
             ),
             Parameter(name="limit", about="Calls on a page; 100 if left out.", kind="integer", least=1, most=1_000),
-            Parameter(name="cursor", about="What the page before gave.", max_length=32),
+            Parameter(name="cursor", about="What the page before gave.", schema={"type": "string", "pattern": "^[0-9]{1,18}$"}),
             Parameter(name="full", about="Whole records, at most 100 on a page.", kind="boolean"),
             CALLER,
         ),

@@ -15,9 +15,11 @@ from clicket.server.replies import Reply, Sent
 __all__ = ["Streams", "operations"]
 
 _STREAM = "text/event-stream"
-_LAST_ID = Parameter(
-    name="Last-Event-ID", about="The last id that was read; the stream goes on after it.", place="header", max_length=64
+_LAST = "The last id that was read; the stream goes on after it."
+_LAST_NUMBER = Parameter(
+    name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string", "pattern": "^[0-9]{1,12}$"}
 )
+_LAST_ID = Parameter(name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string"})
 
 
 class Streams:
@@ -83,8 +85,10 @@ def operations(streams: Streams) -> tuple[Operation, ...]:
             scopes=("read", "approve"),
             parameters=(
                 THREAD,
-                Parameter(name="after", about="The same as Last-Event-ID.", kind="integer", least=0, most=1e9),
-                _LAST_ID,
+                Parameter(
+                    name="after", about="The same as Last-Event-ID.", kind="integer", least=0, most=1_000_000_000
+                ),
+                _LAST_NUMBER,
                 CALLER,
             ),
             answers={

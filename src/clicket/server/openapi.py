@@ -31,6 +31,19 @@ _ABOUT = {
     429: "The waiting line is full.",
     503: "The store is not reachable, or the server is shutting down.",
 }
+_NO_NUL = "^[^\\u0000]*$"
+_ANY = {"$ref": "#/components/schemas/Json"}
+_JSON_OBJECT = {"type": "object", "propertyNames": {"pattern": _NO_NUL}, "additionalProperties": _ANY}
+_JSON_VALUE = {
+    "description": "Any JSON; text without NUL, which not every store can keep.",
+    "anyOf": [
+        {"type": ["number", "boolean", "null"]},
+        {"type": "string", "pattern": _NO_NUL},
+        {"type": "array", "items": _ANY},
+        _JSON_OBJECT,
+    ],
+}
+_OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
 
@@ -89,6 +102,12 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
             "default": None,
             "anyOf": [{"type": "object"}, {"type": "null"}],
         }
+        schemas["Json"] = _JSON_VALUE
+        schemas["CallRequest"]["properties"]["metadata"] = {
+            "description": "Kept with the call.",
+            "default": None,
+            "anyOf": [{"type": "null"}, _JSON_OBJECT],
+        }
     if Listing in models:
         items = schemas["Listing"]["properties"]["items"]
         whole = {"$ref": "#/components/schemas/Record"}
@@ -120,14 +139,14 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _path(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": 512}
+    schema = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": _NO_NUL}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": _KINDS[parameter.kind]}
     if parameter.kind == "text":
-        schema |= {"maxLength": parameter.max_length, "minLength": parameter.min_length}
+        schema |= {"maxLength": parameter.max_length, "minLength": parameter.min_length, "pattern": _NO_NUL}
         if parameter.choices:
             schema = {"type": "string", "enum": list(parameter.choices)}
     if parameter.least is not None:
@@ -135,7 +154,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.most is not None:
         schema["maximum"] = parameter.most
     if parameter.schema is not None:
-        schema = {**schema, **parameter.schema}
+        schema = parameter.schema
     return {"name": parameter.name, "in": parameter.place, "description": parameter.about, "schema": schema}
 
 
@@ -165,6 +184,10 @@ def _answer(answer: Answer) -> dict[str, Any]:
         made["content"] = {answer.kind: {"schema": schema}}
     elif answer.kind:
         made["content"] = {answer.kind: {"schema": {}}}
+    if answer.id_at:
+        made["links"] = {
+            name: {"operationId": name, "parameters": {"id": f"$response.body#/{answer.id_at}"}} for name in _OF_A_CALL
+        }
     if answer.headers:
         made["headers"] = {
             name: {"description": about, "schema": {"type": "string"}} for name, about in answer.headers.items()

@@ -39,7 +39,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int = 512
     min_length: int = 1
     schema: dict[str, Any] | None = None
-    """What the document says of it beyond that."""
+    """What the document says of it instead."""
 
     def parse(self, text: str) -> Any:
         """The value, or `ValueError` with what it must be."""
@@ -85,6 +85,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     model: Any = None
     kind: str = "application/json"
     headers: Mapping[str, str] = {}
+    id_at: str = ""
+    """The field that holds the id of a call, which other operations take."""
 
 
 Handler = Callable[["Asked"], Awaitable[Any]]

@@ -31,7 +31,7 @@ class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     thread: Name = "default"
     timeout: Seconds | None = None
     deadline: Seconds | None = None
-    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    priority: Annotated[float, Meta(ge=-1_000_000, le=1_000_000, multiple_of=1)] = 0
     request_id: Name | None = None
     metadata: dict[str, Any] | None = None
     wait: bool | Wait = False

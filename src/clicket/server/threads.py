@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -100,6 +100,21 @@ async def put(asked: Asked) -> Reply:
     return await _states(hub)
 
 
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """`restored` is false when the snapshot does not load: then nothing was changed."""
+
+    restored: bool
+
+
+async def snapshot(asked: Asked) -> Reply:
+    return Reply(200, (await _hub(asked).snapshot()).encode())
+
+
+async def restore(asked: Asked) -> Reply:
+    text = await bodies.read(asked)
+    return json_reply(Restored(restored=await _hub(asked).restore(text, by=asked.who.name)))
+
+
 _ANSWERS = {200: Answer(about="Every registered tool, as it stands in this thread.", model=ToolStates)}
 
 OPERATIONS = (
@@ -135,6 +150,28 @@ OPERATIONS = (
         body=Body(model=Setting),
         answers=_ANSWERS,
         problems=(404, 409, 422),
+        tag="threads",
+    ),
+    Operation(
+        method="GET",
+        path="/agents/{threadId}/tool-states/snapshot",
+        about="All of it as JSON, to be kept outside or restored elsewhere.",
+        handler=snapshot,
+        scopes=("read",),
+        parameters=(CALLER,),
+        answers={200: Answer(about="The snapshot.", model=dict[str, Any])},
+        tag="threads",
+    ),
+    Operation(
+        method="POST",
+        path="/agents/{threadId}/tool-states/restore",
+        about="Put a snapshot in place of what is on record. One that does not load changes nothing.",
+        handler=restore,
+        scopes=("call",),
+        parameters=(CALLER,),
+        body=Body(model=dict[str, Any]),
+        answers={200: Answer(about="Whether it was restored.", model=Restored)},
+        problems=(409, 422),
         tag="threads",
     ),
 )

@@ -6,6 +6,7 @@ client nor OpenTelemetry; whoever turns them on does.
 
 from __future__ import annotations
 
+from clicket.telemetry.incoming import within_trace
 from clicket.telemetry.install import instrument, tracing_for
 from clicket.telemetry.rebuild import figures_in, from_journal
 from clicket.telemetry.report import UNKNOWN, Anomaly, Report, ToolReport, anomalies_in, named, report_of
@@ -22,4 +23,5 @@ __all__ = [
     "named",
     "report_of",
     "tracing_for",
+    "within_trace",
 ]

@@ -63,7 +63,6 @@ def instrument(
     Without providers the program's global ones are used. `content`: write arguments and results into the spans, too, as the
     record has them (None: as the setting `telemetry_content` says). Once more with other providers takes the place of before.
     """
-    runtime = getattr(runtime, "_runtime", runtime)
     shows = runtime.settings.telemetry_content if content is None else content
     _needed()  # a program that asks for it hears at once what is missing
 

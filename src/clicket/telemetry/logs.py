@@ -99,7 +99,7 @@ def follow(runtime: Any) -> None:
             engine.pipeline.around.append(_enter)
             engine.journal.listeners.append(_ended)
 
-    getattr(runtime, "_runtime", runtime).on_open(install)
+    runtime.on_open(install)
 
 
 def _enter(call: LiveCall) -> Callable[[], object]:

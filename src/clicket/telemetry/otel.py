@@ -8,7 +8,7 @@ arguments and results are left out unless asked for, and are then those of the r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,10 +18,11 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from opentelemetry.trace.span import TraceState
 
 from clicket.journal import LiveCall
+from clicket.kernel import State
 from clicket.model import Event, fold
 from clicket.tools.rest import RestTool
 
-__all__ = ["Tracing"]
+__all__ = ["Tracing", "parent_in"]
 
 _SCOPE = "clicket"
 _DURATION = "gen_ai.execute_tool.duration"
@@ -29,8 +30,10 @@ _BOUNDS = tuple(0.01 * 2**n for n in range(14))
 _LONGEST = 1_024
 _LARGEST = 64 * 1024
 _PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_TOLD = frozenset({"attempt_started", "state_changed", "approval_requested", "approval_given", "cancel_requested"})
-"""The events of a call that its span shows; stages are attributes, and output is content."""
+_TOLD = frozenset({"attempt_started", "approval_requested", "approval_given", "cancel_requested"})
+_CHANGES = frozenset({State.STREAMING, State.RETRYING})
+"""What a span shows of a call's life, beside its beginning and its end. An event costs as much as the rest of a fast call, so
+states that every call goes through are left out; stages are attributes, and output is content."""
 _OVER = trace.INVALID_SPAN
 """What a call that was given to another process has for a span: the other one makes it."""
 
@@ -75,7 +78,7 @@ class Tracing:
             span = call.span = self._begin(call, events)
         if span.is_recording():
             for event in events:
-                if event.type in _TOLD:
+                if event.type in _TOLD or (event.type == "state_changed" and event.state in _CHANGES):
                     span.add_event(event.type, _facts(event), _ns(event.at))
         end = next((event for event in events if event.is_terminal), None)
         if end is not None:
@@ -90,7 +93,7 @@ class Tracing:
             return _OVER
         ours = events[0] is first
         again = any(event.type == "note" and "claims" in event.data for event in call.events)
-        parent = _parent(first.data, remote=not ours)
+        parent = parent_in(first.data, remote=not ours)
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.tool_name,
@@ -168,8 +171,8 @@ def _facts(event: Event) -> dict[str, Any]:
     return facts
 
 
-def _parent(data: dict[str, Any], *, remote: bool) -> SpanContext | None:
-    """The span that the call was made in, as its first event has it. Somebody else may have written that."""
+def parent_in(data: Mapping[str, Any], *, remote: bool) -> SpanContext | None:
+    """The span that a call's first event or a request's headers name. Somebody else may have written that."""
     match = _PARENT.fullmatch(str(data.get("traceparent") or ""))
     if match is None:
         return None

@@ -7,7 +7,10 @@ Tools' counters are of all processes over the store together, so one of them is 
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import UsageError
@@ -110,14 +113,18 @@ def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
     return [*buckets, ("+Inf", sum(figure.count for figure in timed))]
 
 
-def _build(live: Live | None) -> Metric:
-    import platform
+@cache
+def _version() -> str:
+    try:
+        return version("clicket")
+    except PackageNotFoundError:  # a copy of the source that was never installed
+        return "unknown"
 
+
+def _build(live: Live | None) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
-    from clicket import __version__
-
-    labels = {"version": __version__, "python": platform.python_version()}
+    labels = {"version": _version(), "python": platform.python_version()}
     if live is not None:
         labels |= {"store": live.store_kind, "durability": live.durability}
     info = GaugeMetricFamily("clicket_build_info", "What runs here; always 1.", labels=tuple(labels))

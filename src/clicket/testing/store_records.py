@@ -94,6 +94,7 @@ async def tallies_move_standings(make: Callable[[], Store]) -> None:
         await tallied(store, "four", tally("served", tool="two", at=_NOW + 3))
         two = await standing(store, "two")
         law.equal((two.consecutive_failures, two.completions), (2, 1), "a served result says nothing about the tool")
+        law.equal(two.last_error, f"at {_NOW + 2}", "the last error stays on record")
         law.equal(two.first_success_at, _NOW + 3, "the first success may come after failures")
         await tallied(store, "refused", tally("none", tool="three"))
         await tallied(store, "unknown", tally("failed", tool=""))
@@ -123,7 +124,8 @@ async def tallies_count_with_their_append_or_not_at_all(make: Callable[[], Store
         law.equal((await _counted(store), await standing(store)), (1, moved(None, said)), "they count nothing")
         late = news(end, state=State.FAILED, fence=-1, tally=said)
         law.equal(await append(store, late), [None], "an outsider's late result is kept")
-        await append(store, news(late, state=State.FAILED, ended_at=201.0, tally=said))
+        for fence in (1, -1):
+            await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, tally=said))
         law.equal((await _counted(store), (await standing(store)).version), (1, 1), "after its end a call adds nothing")
         await append(store, news(await created(store, "c"), tally=said))
         law.equal((await _counted(store), (await standing(store)).version), (1, 1), "nor before it")

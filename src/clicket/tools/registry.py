@@ -33,6 +33,10 @@ class Registry:
         self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
 
+    def remove(self, name: str) -> bool:
+        """Calls that run go on; new ones find no such tool."""
+        return self._tools.pop(name, None) is not None
+
     def _refuse_cycle(self, added: Tool) -> None:
         """Judged with every tool, so that it does not matter which one is registered first."""
         edges = {tool.name: names_of(tool.options.depends_on) for tool in (*self, added)}

@@ -65,6 +65,8 @@ def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset())
     found: set[str] = set()
     for given in (arguments, metadata):
         _collect(given, fields, found, (), declared=False)
+    if not sensitive and not found:
+        return None
     values = tuple(sorted(found, key=lambda value: (-len(value), value)))
     shown = hide(arguments, Secrets(fields=fields, values=values))
     beside = hide(metadata, Secrets(fields=fields, values=values)) if metadata else metadata

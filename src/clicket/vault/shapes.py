@@ -7,6 +7,7 @@ place, so the cost of a big text does not depend on how much of it there is betw
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -25,37 +26,51 @@ _HELD_FROM = 3
 
 # Not in the middle of a word, but after an escape: `%3Dsk-…` in a query, `\nsk-…` in the repr of a text.
 _APART = r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
-_WORD = "[A-Za-z0-9_-]"
-_MIXED = rf"(?={_WORD}*[A-Z0-9])"  # `sk-learn-compatible-estimators` is no key
+_ALNUM = string.ascii_letters + string.digits
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """`whole` and `rest` are tried where `marker` stands; the last group of `whole`, or all of it, is what is hidden.
+    """`whole` is tried where `marker` stands; its last group, or all of it, is what is hidden.
 
-    `rest` matches what goes on to the end of the text: the token may be longer than what is there.
+    `tail` are the characters that may stand between the marker and the end of a text that was cut in the token, `start` what
+    must hold at the marker then. Nothing here tries one place of a text for each marker in it: texts may be hostile.
     """
 
     marker: str
     whole: re.Pattern[str]
-    rest: re.Pattern[str]
+    tail: str
+    start: re.Pattern[str]
 
 
-def _token(marker: str, *, head: str = "", body: str = _WORD, least: int = 16, apart: bool = False) -> Shape:
-    start = (_APART if apart else "") + (head or re.escape(marker))
-    mixed = _MIXED if apart else ""
-    return Shape(marker, re.compile(f"{start}{mixed}{body}{{{least},}}"), re.compile(rf"{start}{body}*\Z"))
+def _shape(marker: str, whole: str, tail: str, start: str = "") -> Shape:
+    return Shape(marker, re.compile(whole), tail, re.compile(start or re.escape(marker)))
+
+
+def _token(marker: str, *, more: str = "_-", least: int = 16) -> Shape:
+    return _shape(marker, f"{re.escape(marker)}[A-Za-z0-9{more}]{{{least},}}", _ALNUM + more)
+
+
+def _word(marker: str, *, more: str = "_-", least: int = 16) -> Shape:
+    """A marker so short that words end with it: it must stand apart, and what follows must not be words."""
+    body = f"[A-Za-z0-9{more}]"
+    start = _APART + re.escape(marker)
+    return _shape(marker, f"{start}(?=[a-z{more}]{{0,64}}+[A-Z0-9]){body}{{{least},}}", _ALNUM + more, start)
 
 
 _PEM = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _NAME = r"[^\s/@:?#\"'<>\\]"
 _AFTER_NAME = r"[^\s/@?#\"'<>\\]"
+_URL_OPEN = re.compile(rf"://{_NAME}*:{_AFTER_NAME}*\Z")
+_PEM_OPEN = re.compile(rf"{_PEM}|-----BEGIN [A-Z0-9 ]{{0,60}}-{{0,4}}\Z")
+_PEM_ENDS = re.compile(_PEM_END)
+_JWT_RUN = re.compile(r"[A-Za-z0-9_-]*")
 
 _SHAPES = (
-    _token("sk-", apart=True),  # OpenAI, Anthropic (sk-ant-), and many who follow them
-    _token("ck_", apart=True),  # clicket's own
-    _token("hf_", apart=True, body="[A-Za-z0-9]", least=20),
-    _token("npm_", apart=True, body="[A-Za-z0-9]", least=20),
+    _word("sk-"),  # OpenAI, Anthropic (sk-ant-), and many who follow them
+    _word("ck_"),  # clicket's own
+    _word("hf_", more="", least=20),
+    _word("npm_", more="", least=20),
     _token("sk_live_"),
     _token("rk_live_"),
     _token("sk_test_"),
@@ -68,40 +83,26 @@ _SHAPES = (
     _token("github_pat_"),
     _token("glpat-"),
     _token("pypi-AgE"),
-    Shape("xox", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}"), re.compile(r"xox(?:[abeoprs](?:-[A-Za-z0-9-]*)?)?\Z")),
-    _token("AKIA", body="[A-Z0-9]"),
-    _token("ASIA", body="[A-Z0-9]"),
+    _shape("xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,}", _ALNUM + "-"),
+    _shape("AKIA", "AKIA[A-Z0-9]{16,}", _ALNUM),
+    _shape("ASIA", "ASIA[A-Z0-9]{16,}", _ALNUM),
     _token("AIza", least=30),
-    Shape(
-        "eyJ",
-        re.compile(r"eyJ[A-Za-z0-9_-]{4,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
-        re.compile(r"eyJ[A-Za-z0-9_-]*(?:\.(?:e(?:y(?:J[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]*)?)?)?)?)?\Z"),
-    ),
-    Shape(
-        "-----BEGIN ",
-        re.compile(rf"{_PEM}(?:[\s\S]*?{_PEM_END}|[\s\S]*)"),
-        re.compile(rf"-----BEGIN (?:[A-Z0-9 ]{{0,60}}-{{0,4}}\Z|{_PEM[11:]}(?![\s\S]*?{_PEM_END}))"),
-    ),
-    Shape(
+    _shape("eyJ", r"eyJ[A-Za-z0-9_-]{4,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", _ALNUM + "_-."),
+    _shape("-----BEGIN ", rf"{_PEM}(?:[\s\S]*?{_PEM_END}|[\s\S]*)", ""),
+    _shape(
         "earer ",
-        re.compile(r"(?<=[Bb])earer +(?=[A-Za-z0-9._~+/=-]*[A-Z0-9])([A-Za-z0-9._~+/=-]{16,})"),
-        re.compile(r"(?<=[Bb])earer +[A-Za-z0-9._~+/=-]*\Z"),
+        r"(?<=[Bb])earer +(?=[A-Za-z0-9._~+/=-]*[A-Z0-9])([A-Za-z0-9._~+/=-]{16,})",
+        _ALNUM + "._~+/=- ",
+        r"(?<=[Bb])earer +[^ ]*\Z",
     ),
-    Shape(
+    _shape(
         "uthorization",
-        re.compile(r"uthorization[\"'\\]*\s*[:=]\s*[\"'\\]*Basic +([A-Za-z0-9+/_=-]{8,})"),
-        re.compile(r"uthorization[\"'\\]*\s*[:=]\s*[\"'\\]*(?:B(?:a(?:s(?:i(?:c(?: +[A-Za-z0-9+/_=-]*)?)?)?)?)?)?\Z"),
+        r"uthorization[\"'\\]*\s*[:=]\s*[\"'\\]*Basic +([A-Za-z0-9+/_=-]{8,})",
+        _ALNUM + "\"'\\:= +/_-",
+        r"uthorization[\"'\\]*\s*[:=]\s*[\"'\\]*(?:B(?:a(?:s(?:i(?:c(?: +[^ ]*)?)?)?)?)?)?\Z",
     ),
-    Shape(
-        "://",
-        re.compile(rf"://{_NAME}*:({_AFTER_NAME}+)@"),
-        re.compile(rf"://{_NAME}*:{_AFTER_NAME}*\Z"),
-    ),
-    Shape(
-        "hooks.slack.com/",
-        re.compile(r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/_-]{16,})"),
-        re.compile(r"hooks\.slack\.com/[a-z]*(?:/[A-Za-z0-9/_-]*)?\Z"),
-    ),
+    _shape("://", rf"://{_NAME}*:({_AFTER_NAME}+)@", ""),
+    _shape("hooks.slack.com/", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/_-]{16,})", _ALNUM + "/_-"),
 )
 
 _MARKERS = tuple(shape.marker for shape in _SHAPES)
@@ -153,9 +154,14 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
         at = text.find(shape.marker)
         while at >= 0:
             match = shape.whole.match(text, at)
+            after = at + 1
             if match is not None:
                 yield match.span(shape.whole.groups)
-            at = text.find(shape.marker, at + 1 if match is None else max(match.end(), at + 1))
+                after = max(match.end(), after)
+            elif shape.marker == "eyJ":  # where this one fails, the others of its run fail
+                run = _JWT_RUN.match(text, at)
+                after = max(run.end() if run is not None else 0, after)
+            at = text.find(shape.marker, after)
 
 
 def open_from(text: str, values: Sequence[str] = ()) -> int:
@@ -164,12 +170,7 @@ def open_from(text: str, values: Sequence[str] = ()) -> int:
     if text.endswith(_BEGINNINGS):
         first = min(first - len(begun) for begun in _BEGINNINGS if text.endswith(begun))
     if has_marker(text) or "://" in text:
-        for shape in _SHAPES:
-            at = text.find(shape.marker)
-            while 0 <= at < first:
-                if shape.rest.match(text, at) is not None:
-                    first = at
-                at = text.find(shape.marker, at + 1)
+        first = min(first, *(_open_token(shape, text) for shape in _SHAPES))
     for value in values:
         at = text.find(value[0], max(len(text) - len(value) + 1, 0))
         while 0 <= at < first:
@@ -177,3 +178,22 @@ def open_from(text: str, values: Sequence[str] = ()) -> int:
                 first = at
             at = text.find(value[0], at + 1)
     return first
+
+
+def _open_token(shape: Shape, text: str) -> int:
+    marker = shape.marker
+    if marker not in text:
+        return len(text)
+    if marker == "://":  # no user and no password holds a slash, so only the last one can be open
+        at = text.rfind(marker)
+        return at if _URL_OPEN.match(text, at) else len(text)
+    if marker == "-----BEGIN ":
+        ended = max((end.end() for end in _PEM_ENDS.finditer(text)), default=0)
+        at = text.find(marker, ended)
+        while at >= 0 and not _PEM_OPEN.match(text, at):
+            at = text.find(marker, at + 1)
+        return at if at >= 0 else len(text)
+    at = text.find(marker, max(len(text.rstrip(shape.tail)) - len(marker), 0))
+    while at >= 0 and not shape.start.match(text, at):
+        at = text.find(marker, at + 1)
+    return at if at >= 0 else len(text)

@@ -11,7 +11,7 @@ from clicket.vault.shapes import MASK, open_from, spans
 __all__ = ["Window"]
 
 _LOOK_BACK = 128
-_MAX_HELD = 64 * 1024
+_MAX_HELD = 16 * 1024
 """What looks like a secret and does not end is let go, hidden, at this size: no token is that long."""
 
 

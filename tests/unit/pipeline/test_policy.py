@@ -111,6 +111,15 @@ def test_what_was_judged_is_handed_on() -> None:
     assert policy.decide(request(arguments="{")).verdict == "deny"
 
 
+@pytest.mark.parametrize("arguments", [{"amount": "5"}, {"amount": None}, {}, "{", b"\xff", 5, Unreadable])
+def test_a_rule_in_doubt_denies_asks_and_does_not_allow(arguments: Any) -> None:
+    arguments = arguments() if arguments is Unreadable else arguments
+    small, big = Condition(path="/amount", op="<", value=10), Condition(path="/amount", op="!=", value=1)
+    assert verdict(Policy(rules=[Rule(verdict="allow", when=[small])], default="deny"), arguments=arguments) == "deny"
+    assert verdict(Policy(rules=[Rule(verdict="deny", when=[big])]), arguments=arguments) == "deny"
+    assert verdict(Policy(rules=[Rule(verdict="ask", when=[big])]), arguments=arguments) == "ask"
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [

@@ -66,18 +66,21 @@ async def breaks() -> None:
     raise ValueError("no")
 
 
+WORDS = {"on_the_loop": ["loop", "loop again"], "in_a_thread": ["thread"], "inline": ["inline"]}
+
+
 async def test_lines_of_a_tool_carry_its_call(stream: io.StringIO) -> None:
     rt = make([on_the_loop, in_a_thread, inline])
     follow(rt)
     async with rt:
         results = await rt.call_many(
-            [{"tool": name, "arguments": {"x": x}, "thread": f"t{x}"} for x in range(3) for name in ("on_the_loop", "in_a_thread", "inline")]
+            [{"tool": name, "arguments": {"x": x}, "thread": f"t{x}"} for x in range(3) for name in WORDS]
         )  # fmt: skip
         log.info("nobody's")
     said = lines(stream)
     for result in results:
         x = result.output
-        words = {"on_the_loop": ["loop", "loop again"], "in_a_thread": ["thread"], "inline": ["inline"]}[result.tool]
+        words = WORDS[result.tool]
         for word in words:
             line = said.of(f"{word} {x}")
             assert (line["call_id"], line["thread"], line["tool"]) == (result.call_id, f"t{x}", result.tool)

@@ -50,7 +50,7 @@ async def call(
     for_attempt = None if timeout is None else parse_duration(timeout)
     for_all = None if deadline is None else parse_duration(deadline)
     terminal = session.terminal
-    async with session.runtime() as runtime:
+    async with session.joined() as runtime:
         handle = await runtime.submit(
             tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority
         )

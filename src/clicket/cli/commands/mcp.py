@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 from clicket.cli.words import short
-from clicket.errors import UsageError
+from clicket.errors import RetryableError, UsageError
 
 __all__ = ["mcp"]
 
@@ -48,7 +50,9 @@ async def _serve(session: Session) -> None:
     if session.terminal.json:
         raise UsageError("clicket mcp speaks MCP on stdout; leave --json out.")
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    async with session.runtime() as runtime:
+    with redirect_stdout(sys.stderr):  # modules that print when they are imported
+        opened = session.runtime()
+    async with opened as runtime:
         await join_declared(runtime)
         tools = await runtime.tools()
         store = runtime.engine.store
@@ -63,8 +67,15 @@ async def _list(session: Session, server: list[str]) -> None:
     if is_url and len(server) > 1:
         raise UsageError("one URL, please; what follows it would be lost.")
     there = McpServer("server", url=server[0]) if is_url else McpServer("server", command=server)
-    async with there:
-        tools = await there.tools()
+    try:
+        async with there:
+            tools = await there.tools()
+    except RetryableError as error:
+        if session.terminal.json:
+            session.terminal.print_json({"error": {"code": "unreachable", "message": error.message}})
+        else:
+            session.terminal.complain("unreachable", error.message)
+        raise CallFailed(UNREACHABLE) from None
     if session.terminal.json:
         session.terminal.print_json([_facts(tool) for tool in tools])
         return

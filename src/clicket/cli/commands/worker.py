@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from clicket.cli.serving import Leaving, Teller
-from clicket.cli.session import Session
+from clicket.cli.session import Session, join_declared
 from clicket.runtime import Runtime
 
 __all__ = ["worker"]
@@ -45,6 +45,7 @@ async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Le
     try:
         for tool in tools:  # only now, so that nothing is claimed before it can be told
             runtime.add(tool)
+        await join_declared(runtime)
         report = await leaving.unless_asked(runtime.recover())
         if report is not None:
             teller.recovered(report)

@@ -151,10 +151,12 @@ def put_standing(connection: apsw.Connection, caller: str, thread: str, new: Sta
     return connection.changes() > 0
 
 
-def idle(connection: apsw.Connection, since: float, limit: int) -> list[_Place]:
-    """Standings that nothing touched. There is no index to find them: it would cost each ending call, and this is a reader."""
-    sql = "SELECT caller, thread, tool FROM standings WHERE updated_at < ? LIMIT ?"
-    return [(caller, thread, tool) for caller, thread, tool in connection.execute(sql, (since, limit))]
+def idle(connection: apsw.Connection, since: float, after: _Place, limit: int) -> list[_Place]:
+    """Standings that nothing touched, in the order of their names. There is no index to find them: every ending call would
+    pay for it, and who looks through all of them here is a reader, for whom nobody waits."""
+    sql = """SELECT caller, thread, tool FROM standings WHERE updated_at < ? AND (caller, thread, tool) > (?, ?, ?)
+        ORDER BY caller, thread, tool LIMIT ?"""
+    return [(caller, thread, tool) for caller, thread, tool in connection.execute(sql, (since, *after, limit))]
 
 
 def forget(connection: apsw.Connection, since: float, places: Sequence[_Place]) -> None:

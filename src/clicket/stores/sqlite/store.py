@@ -285,7 +285,8 @@ class SqliteStore:
         return swept
 
     async def _forget_standings(self, since: float) -> None:
-        while places := await self._read(lambda c: records.idle(c, since, _FORGET_STEP)):
+        places = [("", "", "")]
+        while places := await self._read(lambda c, after=places[-1]: records.idle(c, since, after, _FORGET_STEP)):  # type: ignore[misc]
             await self._write(lambda c, places=places: records.forget(c, since, places))  # type: ignore[misc]
 
     # What is kept beside calls.

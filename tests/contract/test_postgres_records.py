@@ -1,0 +1,364 @@
+"""What PostgreSQL keeps beside calls: counted once whatever breaks, locked in one order, and a log that only grows."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from tests.postgres_line import Line, a_line
+from tests.postgres_server import PostgresServer, postgres_server
+
+from clicket.errors import StoreUnavailable
+from clicket.kernel import State
+from clicket.ports import Append, Keep, Stale, Standing, Unstorable
+from clicket.stores.postgres import PostgresStore
+from clicket.stores.postgres import schema as schemas
+from clicket.testing.store_kit import ALIVE, DEAD, append, created, creation, news, opened
+from clicket.testing.store_records import standing, tallied, tally
+
+_numbers = itertools.count(1)
+Make = Callable[..., PostgresStore]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"r{next(_numbers)}"
+
+
+@pytest.fixture
+def make(server: PostgresServer, schema: str) -> Make:
+    return lambda **options: PostgresStore(f"{server.url()}?schema={schema}", **{"timeout": 30.0, **options})
+
+
+@pytest.fixture
+def sql(server: PostgresServer, schema: str) -> Iterator[Callable[..., list[Any]]]:
+    with psycopg.connect(server.url(), autocommit=True, options=f"-c search_path={schema}") as connection:
+
+        def run(text: str, *params: Any) -> list[Any]:
+            cursor = connection.execute(text, params or None)
+            return cursor.fetchall() if cursor.description else []
+
+        yield run
+
+
+def _through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
+    return PostgresStore(f"postgresql://postgres@127.0.0.1:{line.port}/postgres?schema={schema}", timeout=timeout)
+
+
+def _ending(change: Append, **given: Any) -> Append:
+    return news(change, state=State.FAILED, ended_at=200.0, tally=tally("failed", **given))
+
+
+def _ended_at_once(id: str, *, weight: Any = "failed") -> Append:
+    change = creation(id)
+    change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally(weight, seconds=0.25)
+    return change
+
+
+async def _counted(store: PostgresStore) -> int:
+    return sum(figure.count for figure in await store.figures())
+
+
+# Tallies.
+
+
+async def test_an_outcome_and_what_it_adds_are_one_transaction(make: Make, sql: Any) -> None:
+    async with opened(make) as store:
+        changes = [await created(store, f"c{n}") for n in range(20)]
+        assert await append(store, *map(_ending, changes)) == [None] * 20
+        marks = " UNION ".join(f"SELECT xmin::text FROM {table}" for table in ("calls", "standings", "figures"))
+        assert len(sql(marks)) == 1
+        assert (await standing(store)).consecutive_failures == 20
+
+
+async def test_endings_of_a_group_that_are_refused_count_nothing(make: Make) -> None:
+    async with opened(make) as store:
+        changes = [await created(store, f"c{n}") for n in range(6)]
+        ends = [_ending(change, at=300.0 + n) for n, change in enumerate(changes)]
+        ends[1].fence = 7
+        ends[4].expect = 3
+        ends[5].tally = tally(at=400.0)
+        answers = await append(store, *ends)
+        assert [type(answer) for answer in answers] == [type(None), Stale, *[type(None)] * 2, Stale, type(None)]
+        found = await standing(store)
+        assert (found.failures, found.consecutive_failures, found.completions, found.version) == (3, 0, 1, 4)
+        assert (found.last_failure_at, found.last_success_at) == (303.0, 400.0)
+        assert await _counted(store) == 4
+
+
+async def test_a_group_whose_answer_was_lost_is_counted_once(server: PostgresServer, schema: str) -> None:
+    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+        changes = [await created(store, f"c{n}") for n in range(5)]
+        line.cut_next_answer(b"append(")
+        group = [*map(_ending, changes[:4]), _ended_at_once("new"), _ended_at_once("new")]
+        answers = await append(store, *group)
+        assert line.cuts == 1
+        assert [type(answer).__name__ for answer in answers] == [*["NoneType"] * 5, "NoneType"], "the same, twice"
+        found = await standing(store)
+        assert (found.failures, found.version, await _counted(store)) == (5, 5, 5)
+        line.cut_next_answer(b"append(")
+        assert await append(store, _ending(changes[4])) == [None]
+        assert line.cuts == 2
+        assert ((await standing(store)).failures, await _counted(store)) == (6, 6)
+
+
+@pytest.mark.parametrize("touched", [False, True])
+@pytest.mark.parametrize("weight", ["failed", "served", "none"])
+async def test_what_an_erased_call_added_is_taken_back(
+    server: PostgresServer, schema: str, make: Make, touched: bool, weight: str
+) -> None:
+    async with (
+        a_line(server) as line,
+        opened(make) as other,
+        opened(lambda: _through(line, schema, timeout=2.0)) as store,
+    ):
+        if touched:
+            await tallied(store, "before", tally("failed"))
+        else:
+            await created(store, "before")
+        kept = (await other.standings("", "t"), await _counted(other))
+        line.cut_next_answer(b"append(")
+        line.down = True
+        (error,) = await append(store, _ended_at_once("doubtful", weight=weight))
+        assert isinstance(error, StoreUnavailable)
+        assert await _counted(other) == kept[1] + 1, "it was written, and nobody could know"
+        line.down = False
+        await store.renew()
+        assert await other.load("doubtful") == []
+        assert await _counted(other) == kept[1]
+        found = await other.standings("", "t")
+        assert [(s.failures, s.consecutive_failures, s.completions) for s in found] == [
+            (s.failures, s.consecutive_failures, s.completions) for s in kept[0]
+        ]
+        if weight != "none" and touched:
+            assert found[0].version > kept[0][0].version, "a version is never used twice"
+
+
+async def test_groups_that_share_tools_never_wait_for_each_other_for_ever(
+    make: Make, sql: Any, server: PostgresServer
+) -> None:
+    """Four processes end calls of the same tools in the same threads, in any order, while a fifth puts standings."""
+    tools, threads, turns = [f"tool{n}" for n in range(8)], ["t", "u"], 12
+    stores = [make() for _ in range(4)]
+    await asyncio.gather(*(store.open(ALIVE) for store in stores))
+
+    async def end(store: PostgresStore, name: int) -> None:
+        dice = random.Random(name)
+        for turn in range(turns):
+            changes = []
+            for thread, tool in itertools.product(threads, tools):
+                change = creation(f"{name}-{turn}-{tool}", thread=thread, tool=tool)
+                change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", tool=tool)
+                changes.append(change)
+            dice.shuffle(changes)
+            assert await append(store, *changes) == [None] * len(changes)
+
+    async def put(store: PostgresStore) -> int:
+        written = 0
+        for _ in range(turns):
+            for known in await store.standings("", "t"):
+                written += await store.put_standing("", "t", known, known.version)
+        return written
+
+    before = sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    async with opened(make) as fifth:
+        *_, written = await asyncio.gather(*(end(store, n) for n, store in enumerate(stores)), put(fifth))
+        for thread in threads:
+            found = {each.tool: each for each in await fifth.standings("", thread)}
+            assert sorted(found) == tools
+            assert {each.failures for each in found.values()} == {4 * turns}
+            extra = sum(each.version for each in found.values()) - len(tools) * 4 * turns
+            assert extra == (written if thread == "t" else 0)
+        assert await _counted(fifth) == len(tools) * len(threads) * 4 * turns
+    await asyncio.gather(*(store.close() for store in stores))
+    sql("SELECT pg_stat_clear_snapshot()")
+    assert sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == before
+
+
+async def test_what_is_counted_equals_what_ended_whatever_breaks(make: Make, sql: Any) -> None:
+    """Two processes end calls, some of them in the moment of their creation, while their connections are cut again and again."""
+    stop = asyncio.Event()
+
+    async def end(store: PostgresStore, name: str) -> int:
+        for number in itertools.count():
+            if stop.is_set():
+                return number
+            change = creation(f"{name}-{number}")
+            if number % 3:
+                assert await append(store, change) == [None]
+                change = news(change)
+            change.state, change.ended_at = State.FAILED, 200.0
+            change.tally = tally("completed" if number % 5 else "failed", tool=f"tool{number % 2}")
+            assert await append(store, change) == [None]
+        raise AssertionError
+
+    cut = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND query LIKE '%append(%'"""
+    async with opened(make) as one, opened(make) as two:
+        tasks = [asyncio.create_task(end(store, f"{n}")) for n, store in enumerate((one, two) * 4)]
+        cuts, seen = 0, 0
+        async with asyncio.timeout(60):
+            while cuts < 12:
+                ((ended,),) = sql("SELECT count(*) FROM calls WHERE ended_at IS NOT NULL")
+                if ended >= seen + 40:
+                    cuts, seen = cuts + sql(cut)[0][0], ended
+                await asyncio.sleep(0.01)
+            stop.set()
+            total = sum(await asyncio.gather(*tasks))
+        assert sql("SELECT count(*) FROM calls WHERE ended_at IS NOT NULL") == [(total,)]
+        assert await _counted(one) == total
+        found = await two.standings("", "t")
+        assert sum(each.completions + each.failures for each in found) == total
+        assert sum(each.version for each in found) == total
+
+
+async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
+    async with opened(make) as one:
+        async with opened(make) as two, opened(make, DEAD) as dead:
+            for n, store in enumerate((one, two, dead)):
+                await tallied(store, f"c{n}", tally(seconds=float(n)))
+            await one.claim_orphans(frozenset({"tool"}), 10)
+            (figure,) = await one.figures()
+            assert (figure.count, figure.seconds, figure.least, figure.most) == (3, 3.0, 0.0, 2.0)
+            assert sql("SELECT count(*) FROM figures") == [(3,)], "a row each, and those of the dead"
+        assert await one.figures() == [figure]
+    assert sql("SELECT owner, count, seconds FROM figures") == [(0, 3, 3.0)]
+
+
+# Written under a ticket.
+
+
+async def test_what_is_written_beside_calls_is_written_once(server: PostgresServer, schema: str) -> None:
+    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+        line.cut_next_answer(b"put_paper(")
+        assert await store.put_paper("kind", "key", b"1", 0)
+        line.cut_next_answer(b"put_paper(")
+        assert await store.put_paper("kind", "key", b"2", 1)
+        line.cut_next_answer(b"put_paper(")
+        assert await store.put_paper("kind", "key", b"3", None)
+        assert line.cuts == 3
+        paper = await store.paper("kind", "key")
+        assert paper is not None
+        assert (paper.body, paper.version) == (b"3", 3)
+        line.cut_next_answer(b"delete_paper(")
+        assert await store.delete_paper("kind", "key")
+        assert line.cuts == 4
+        assert not await store.delete_paper("kind", "key")
+        for version in range(2):
+            line.cut_next_answer(b"put_standing(")
+            assert await store.put_standing("", "t", Standing(tool="tool"), version)
+        assert (line.cuts, (await standing(store)).version) == (6, 2)
+        for number in range(1, 3):
+            line.cut_next_answer(b"add_to_audit(")
+            await store.audit([b"%d" % number, b"more"])
+        assert line.cuts == 8
+        assert [line.body for line in await store.audited()] == [b"more", b"2", b"more", b"1"]
+
+
+async def test_a_write_that_arrives_late_does_nothing(server: PostgresServer, schema: str) -> None:
+    async with a_line(server) as line, opened(lambda: _through(line, schema, timeout=2.0)) as store:
+        await store.audit([b"before"])
+        line.hold_next_statement(b"add_to_audit(")
+        with pytest.raises(StoreUnavailable):
+            await store.audit([b"late"])
+        await store.audit([b"after"])
+        line.release()
+        async with asyncio.timeout(60):
+            while line.late_answers == 0:
+                await asyncio.sleep(0.01)
+        assert [each.body for each in await store.audited()] == [b"after", b"before"]
+
+
+# The log, names, and what is old.
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE audit SET body = ''", "DELETE FROM audit", "DELETE FROM audit WHERE false", "TRUNCATE audit"]
+)
+async def test_the_server_refuses_to_change_the_log(make: Make, sql: Any, change: str) -> None:
+    async with opened(make) as store:
+        await store.audit([b"1"])
+        with pytest.raises(psycopg.Error, match="only ever added to"):
+            sql(change)
+        assert [line.body for line in await store.audited()] == [b"1"]
+
+
+async def test_names_that_cannot_be_stored_are_nobodys(make: Make) -> None:
+    async with opened(make) as store:
+        for bad in ("a\0b", "\ud800"):
+            assert await store.standings(bad, bad) == []
+            assert await store.figures(bad) == []
+            assert await store.paper(bad, bad) is None
+            assert await store.papers("kind", after=bad) == []
+            assert not await store.delete_paper("kind", bad)
+            with pytest.raises(Unstorable):
+                await store.put_paper("kind", bad, b"1", 0)
+            with pytest.raises(Unstorable):
+                await store.put_standing("", bad, Standing(tool="tool"), 0)
+            assert await store.put_standing("", "t", Standing(tool=f"{bad!a}", reason=bad, last_error=bad), 0)
+        assert [each.reason for each in await store.standings("", "t")] == ["?", "a\ufffdb"]
+
+
+async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> None:
+    long = "".join(random.Random(1).choices("abcdefghij\U0001f600", k=5_000))  # it cannot be compressed much
+    keys = sorted([long, long + "a", long[:200], long[:201], long[:199] + "z", "a", "z"])
+    async with opened(make) as store:
+        for key in keys:
+            assert await store.put_paper("kind", key, b"", 0)
+        assert [paper.key for paper in await store.papers("kind")] == keys
+        found: list[str] = []
+        while page := await store.papers("kind", after=found[-1] if found else "", limit=2):
+            found += [paper.key for paper in page]
+        assert found == keys
+
+
+async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServer, schema: str) -> None:
+    async with opened(make) as store:
+        for n in range(3):
+            await store.put_standing("", "t", Standing(tool=f"tool{n}", updated_at=float(n)), 0)
+        options = f"-c search_path={schema}"
+        with psycopg.connect(server.url(), options=options) as connection:
+            connection.execute("SELECT FROM standings WHERE tool = 'tool0' FOR UPDATE")
+            async with asyncio.timeout(20):
+                await store.sweep(Keep(standings_since=2.0), 10)
+            assert [each.tool for each in await store.standings("", "t")] == ["tool0", "tool2"]
+        await store.sweep(Keep(standings_since=2.0), 10)
+        assert [each.tool for each in await store.standings("", "t")] == ["tool2"]
+
+
+# Processes of the version before.
+
+
+async def test_a_process_that_knows_no_tallies_goes_on(make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
+        patch.setattr(schemas, "VERSION", 2)
+        old = make()
+        await old.open(ALIVE)
+    desk = old._open
+    unit = """[{"id": "a", "place": "00", "thread": "t", "caller": "", "tool": "tool", "expect": 0, "last": 1, "fence": 1,
+        "state": "pending", "created_at": 1, "request": false, "key": 0, "owned": true, "priority": 0, "size": 2}]"""
+    ask = "SELECT outcomes FROM append($1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea)"
+    erase = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea)"
+    for turn in range(2):
+        ((keys,),) = await desk.membership.run(desk.pool.run, ask, False, unit, None, b"[]")
+        assert keys[0] > 0
+        assert await desk.membership.run(desk.pool.run, erase, unit, b"[]") == [(1,)]
+        if turn == 0:
+            async with opened(make) as store:
+                await tallied(store, "b", tally())
+                assert sql("SELECT max(number) FROM clicket_migrations") == [(3,)]
+    await old.close()
+    async with opened(make) as store:
+        assert await _counted(store) == 1

@@ -1,0 +1,96 @@
+"""The protocol's own conformance suite and inspector, against our server with the tools that the suite expects."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.mcp.npm_tools import ROOT, run_node
+from tests.redis_server import free_port
+
+INSPECTOR = "inspector/clients/launcher/build/index.js"
+TASKS = (
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-status-notifications",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The fixture's server on SQLite, as a process of its own."""
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
+    command = [sys.executable, "-m", "tests.mcp.serve", str(port), f"sqlite:///{folder}/calls.db"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        give_up_at = time.monotonic() + 60
+        while True:
+            try:
+                httpx2.get(f"http://127.0.0.1:{port}/mcp")
+                break
+            except httpx2.TransportError:
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < give_up_at
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def checks_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every check that was made, by scenario."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in folder.rglob("checks.json"):
+        scenario = file.parent.name.removeprefix("server-").rsplit("-20", 1)[0]
+        found[scenario] = json.loads(file.read_text())
+    return found
+
+
+@pytest.mark.parametrize(("version", "scenarios", "least"), [("2026-07-28", 50, 190), ("2025-11-25", 33, 75)])
+def test_every_scenario_passes(version: str, scenarios: int, least: int, url: str, tmp_path: Path) -> None:
+    """The scored ones, and those that are only shown: among them the ten of the tasks extension."""
+    arguments = ("server", "--url", url, "--requirements", version, "-o", str(tmp_path))
+    done = run_node("conformance/dist/index.js", *arguments, cwd=tmp_path, timeout=110)
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
+    found = checks_in(tmp_path)
+    failed = [
+        f"{scenario}: {check['id']}: {check.get('errorMessage')}"
+        for scenario, checks in found.items()
+        for check in checks
+        if check["status"] == "FAILURE"
+    ]
+    assert failed == []
+    assert len(found) >= scenarios, sorted(found)
+    assert sum(check["status"] == "SUCCESS" for checks in found.values() for check in checks) >= least
+    if version == "2026-07-28":
+        assert set(TASKS) <= set(found)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_has_nothing_to_say_about_our_schemas(era: str, url: str, tmp_path: Path) -> None:
+    shared = ("--cli", "--server-url", url, "--transport", "http", "--protocol-era", era)
+    listed = run_node(INSPECTOR, *shared, "--strict", "--method", "tools/list", cwd=tmp_path, timeout=60)
+    assert listed.returncode == 0, listed.stdout[-2_000:] + listed.stderr[-2_000:]
+    assert "greet" in [each["name"] for each in json.loads(listed.stdout)["tools"]]
+    called = run_node(
+        INSPECTOR, *shared, "--method", "tools/call", "--tool-name", "greet", "--tool-arg", "name=Ada",
+        cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert called.returncode == 0, called.stdout[-2_000:] + called.stderr[-2_000:]
+    assert json.loads(called.stdout)["content"][0]["text"] == "Hello, Ada!"

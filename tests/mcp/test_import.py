@@ -1,0 +1,241 @@
+"""Tools of other MCP servers: clicket's own, over stdio and over HTTP, used by another runtime as its own tools."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mcp import toolbox
+from tests.mcp.kit import connected, serving, until
+
+from clicket import Runtime, State, tool
+from clicket.errors import UsageError
+from clicket.mcp import McpServer, declared_servers, join_declared, mcp_tools
+from clicket.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://"]
+ENV = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{ROOT}"}
+
+
+def over_stdio(**more: Any) -> McpServer:
+    return McpServer("box", command=COMMAND, env={**ENV, **more.pop("env", {})}, cwd=str(ROOT), **more)
+
+
+@asynccontextmanager
+async def far_end() -> AsyncIterator[tuple[Runtime, str]]:
+    box = [
+        toolbox.add,
+        toolbox.facts,
+        toolbox.steps,
+        toolbox.fails,
+        toolbox.picture,
+        toolbox.hang,
+        toolbox.hang_reading,
+    ]
+    async with Runtime(box, store="memory://") as far, serving(far) as url:
+        yield far, url
+
+
+@asynccontextmanager
+async def joined(kind: str, **more: Any) -> AsyncIterator[Runtime]:
+    """A runtime that has the toolbox's tools, from a process or over HTTP."""
+    async with Runtime(store="memory://") as rt:
+        if kind == "stdio":
+            await over_stdio(**more).join(rt)
+            yield rt
+        else:
+            async with far_end() as (_, url):
+                server = McpServer("box", url=url, **more)
+                await server.join(rt)
+                yield rt
+                await server.close()
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_each_use_of_an_imported_tool_is_a_call(kind: str) -> None:
+    async with joined(kind, prefix="box_") as rt:
+        infos = {info.name: info for info in await rt.tools()}
+        assert infos["box_add"].read_only
+        assert infos["box_facts"].idempotent
+        assert not infos["box_hang"].read_only
+        assert infos["box_add"].input_schema["required"] == ["a", "b"]
+        assert infos["box_add"].description == "Adds two numbers."
+
+        result = await rt.call("box_add", {"a": 1, "b": 2}, thread="t")
+        assert (result.output, result.success) == (3, True)
+        assert (await rt.history(thread="t")).items[0].tool == "box_add"
+        refused = await rt.call("box_add", {"a": "x"})  # judged here: the server is not bothered
+        assert refused.error is not None
+        assert refused.error.code == "invalid_input"
+
+        assert isinstance((await rt.call("box_facts")).output["pid"], int)
+        failed = await rt.call("box_fails")
+        assert failed.error is not None
+        assert (failed.error.code, "out of order" in failed.error.message) == ("tool_error", True)
+        shown = await rt.call("box_picture")
+        assert [block["type"] for block in shown.output["content"]] == ["text", "image"]
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_progress_of_the_far_end_is_progress_here(kind: str) -> None:
+    async with joined(kind) as rt:
+        handle = await rt.submit("steps", {"count": 3})
+        await handle.result()
+        record = await rt.get(handle.id)
+        assert record.progress is not None
+        assert record.progress["total_steps"] == 3
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_cancelling_here_ends_the_work_there(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    async with joined(kind) as rt:
+        handle = await rt.submit("hang", {"file": str(file)})
+        await until(lambda: file.exists() and "started" in file.read_text())
+        assert await handle.cancel()
+        assert (await handle.result()).state is State.CANCELLED
+        await until(lambda: "ended" in file.read_text())
+        timed_out = await rt.call("hang", {"file": str(file)}, timeout=0.5)
+        assert timed_out.state is State.TIMEOUT
+        await until(lambda: file.read_text().count("ended") == 2)
+        assert (await rt.call("add", {"a": 2, "b": 2})).output == 4  # the connection is as good as before
+
+
+async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
+    async with joined("stdio", options={"retry_delay": 0.05}) as rt:
+        first = (await rt.call("facts")).output["pid"]
+        os.kill(first, signal.SIGKILL)
+        again = await rt.call("facts")
+        assert again.success, again.error
+        assert again.output["pid"] != first
+
+
+async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) -> None:
+    """Made again if it only reads; else nobody knows what it did, and nobody repeats it."""
+    reading, doing = tmp_path / "reading", tmp_path / "doing"
+    async with joined("stdio", options={"retry_delay": 0.05}) as rt:
+        pid = (await rt.call("facts")).output["pid"]
+        reads = await rt.submit("hang_reading", {"file": str(reading)})
+        does = await rt.submit("hang", {"file": str(doing)})
+        await until(lambda: reading.exists() and doing.exists())
+        os.kill(pid, signal.SIGKILL)
+        assert (await reads.result()).output == "read"
+        lost = await does.result()
+        assert lost.error is not None
+        assert (lost.error.code, lost.attempts) == ("outcome_unknown", 1)
+
+
+async def test_a_server_over_http_that_comes_back_is_found_again() -> None:
+    async with Runtime(store="memory://") as rt:
+        async with far_end() as (_, url):
+            port = int(url.rsplit(":", 1)[1].split("/")[0])
+            server = McpServer("box", url=url, options={"retry_delay": 0.05, "max_retries": 1})
+            await server.join(rt)
+            assert (await rt.call("add", {"a": 1, "b": 1})).output == 2
+        gone = await rt.call("add", {"a": 1, "b": 2})
+        assert gone.error is not None
+        assert gone.error.retryable
+        async with Runtime([toolbox.add], store="memory://") as far, serving(far, port=port):
+
+            async def back() -> bool:
+                return (await rt.call("add", {"a": 1, "b": 3})).success
+
+            await until(back)
+
+
+async def test_tools_that_appear_later_are_registered() -> None:
+    @tool
+    async def late() -> str:
+        """Came later."""
+        return "here"
+
+    async with Runtime([toolbox.add], store="memory://") as far, serving(far) as url, Runtime(store="memory://") as rt:
+        server = McpServer("box", url=url)
+        await server.join(rt)
+        far.add(late)
+        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # something happens, and the list is looked at
+
+        async def known() -> bool:
+            return "late" in [info.name for info in await rt.tools()]
+
+        await until(known)
+        assert (await rt.call("late")).output == "here"
+        await server.close()
+
+
+async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
+    """clicket -> clicket -> client: content and schemas survive the second door."""
+    async with far_end() as (_, url):
+        one, two = McpServer("one", url=url, prefix="one_"), McpServer("two", url=url, prefix="two_")
+        async with (
+            Runtime(await mcp_tools(one, two), store="memory://") as rt,
+            serving(rt) as middle,
+            connected(middle) as client,
+        ):
+            listed = {each.name for each in (await client.list_tools()).tools}
+            assert {"one_add", "two_add"} <= listed
+            result = await client.call_tool("two_picture")
+            assert [block.type for block in result.content] == ["text", "image"]
+        await one.close()
+        await two.close()
+
+
+async def test_a_server_that_is_not_there_costs_its_tools_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    declared = {
+        "servers": {"gone": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer hush-hush"}}}
+    }
+    settings = Settings.load(store="memory://", mcp=declared)
+    with caplog.at_level(logging.DEBUG):
+        async with Runtime([toolbox.add], settings=settings) as rt:
+            (server,) = await join_declared(rt)
+            assert (await rt.call("add", {"a": 1, "b": 1})).output == 2
+            await server.close()
+    assert "'gone' cannot be reached" in caplog.text
+    assert "hush-hush" not in caplog.text + repr(server) + repr(settings)
+
+
+async def test_servers_of_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOX_SECRET", "hush-hush")
+    command = ", ".join(f'"{word}"' for word in COMMAND)
+    (tmp_path / "clicket.toml").write_text(
+        f'store = "memory://"\n[mcp.servers.box]\ncommand = [{command}]\ncwd = "{ROOT}"\nprefix = "box."\n'
+        f'[mcp.servers.box.env]\nPYTHONPATH = "{ENV["PYTHONPATH"]}"\nTOOLBOX_SECRET = "${{BOX_SECRET}}"\n'
+    )
+    settings = Settings.load(file=tmp_path / "clicket.toml")
+    async with Runtime(settings=settings) as rt:
+        await join_declared(rt)
+        assert (await rt.call("box.facts")).output["secret"] == "hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({}, "url or a command"),
+        ({"url": "http://x", "command": ["x"]}, "not both"),
+        ({"url": "ftp://x"}, "http://"),
+        ({"command": "ls -l"}, "is a list"),
+        ({"comand": ["x"]}, "Did you mean 'command'"),
+        ({"url": "http://x", "headers": {"A": "${NO_SUCH_VARIABLE}"}}, "NO_SUCH_VARIABLE is not set"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        declared_servers({"servers": {"x": values}})
+
+
+async def test_the_process_of_a_server_ends_with_the_runtime() -> None:
+    async with joined("stdio") as rt:
+        pid = (await rt.call("facts")).output["pid"]
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,268 @@
+"""The tasks extension: a task is a call, durable before the client hears of it, and it outlives the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mcp.kit import TASKS, Hand, accept, serving, until
+from tests.redis_server import free_port
+
+from clicket import Policy, Runtime, State, ToolContext, tool
+from clicket.mcp import ProtocolError, answers, elicit, need
+
+ROOT = Path(__file__).resolve().parents[2]
+WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+
+@tool(tags={"mcp:task"})
+async def work(seconds: float = 0.0, ctx: ToolContext | None = None) -> dict[str, float]:
+    """Takes its time."""
+    assert ctx is not None
+    ctx.progress(1, 2, "half way")
+    await ctx.drain()
+    await asyncio.sleep(seconds)
+    return {"seconds": seconds}
+
+
+@tool(timeout=60)
+async def quick_or_slow(seconds: float) -> str:
+    """Nobody said whether it is a task."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@tool(tags={"mcp:no-task"})
+async def never(seconds: float) -> str:
+    """Never a task."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@tool(tags={"mcp:task-required"}, failure_threshold=1_000)
+async def fails() -> None:
+    """Fails."""
+    raise ValueError("out of paper")
+
+
+@tool(tags={"mcp:task"}, failure_threshold=1_000)
+async def breaks() -> None:
+    """Breaks."""
+    raise ProtocolError("the printer is gone", number=-32000)
+
+
+@tool(tags={"mcp:task"})
+async def two_words(ctx: ToolContext) -> Any:
+    """Asks for two words, then for a third."""
+    given = answers(ctx)
+    missing = {key: elicit(f"The {key} word?", WORD) for key in ("first", "second") if key not in given}
+    if missing:
+        return need(**missing)
+    if "third" not in given:
+        return need(third=elicit("The third word?", WORD))
+    return " ".join(given[key]["content"]["word"] for key in ("first", "second", "third"))
+
+
+TOOLS = (work, quick_or_slow, never, fails, breaks, two_words)
+
+
+async def test_a_task_goes_from_working_to_completed() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        made = await hand.call("work", seconds=0.3)
+        assert made["resultType"] == "task"
+        assert made["status"] == "working"
+        assert made["ttlMs"] == 24 * 3600 * 1000
+        assert (await rt.get(made["taskId"])).tool == "work"
+        while_working = await hand.task(made["taskId"], "working")
+        assert "result" not in while_working
+        done = await hand.task(made["taskId"], "completed")
+        assert done["resultType"] == "complete"
+        assert done["result"]["structuredContent"] == {"seconds": 0.3}
+        assert done["createdAt"] <= done["lastUpdatedAt"]
+
+
+async def test_a_call_that_takes_long_becomes_a_task_and_a_quick_one_does_not() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt, task_after=0.2) as url, Hand(url) as hand:
+        assert (await hand.call("quick_or_slow", seconds=0))["resultType"] == "complete"
+        slow = await hand.call("quick_or_slow", seconds=0.6)
+        assert slow["resultType"] == "task"
+        assert (await hand.task(slow["taskId"], "completed"))["result"]["content"][0]["text"] == "done"
+        assert (await hand.call("never", seconds=0.4))["resultType"] == "complete"
+        async with Hand(url, capabilities={}) as old:  # who does not know tasks waits
+            assert (await old.call("quick_or_slow", seconds=0.4))["resultType"] == "complete"
+            assert (await old.error("tools/call", name="fails", arguments={}))["code"] == -32021
+
+
+async def test_a_failure_of_the_tool_is_a_result_and_one_of_the_protocol_is_not() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        failed = await hand.task((await hand.call("fails"))["taskId"], "completed", "failed")
+        assert (failed["status"], failed["result"]["isError"]) == ("completed", True)
+        assert "out of paper" in failed["result"]["content"][0]["text"]
+        broken = await hand.task((await hand.call("breaks"))["taskId"], "completed", "failed")
+        assert broken["status"] == "failed"
+        assert broken["error"] == {"code": -32000, "message": "the printer is gone"}
+        assert "result" not in broken
+
+
+async def test_cancelling_a_task_cancels_its_call() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("work", seconds=25))["taskId"]
+        for _ in range(2):  # the second time it has ended, which is no error
+            acknowledged = await hand.result("tasks/cancel", taskId=id)
+            assert set(acknowledged) <= {"resultType", "_meta"}
+            await hand.task(id, "cancelled")
+        assert (await rt.get(id)).state is State.CANCELLED
+
+
+async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("two_words"))["taskId"]
+        task = await hand.task(id, "input_required")
+        assert set(task["inputRequests"]) == {"first", "second"}
+        await hand.answer(id, second=accept(word="b"), unknown=accept(word="?"))
+        assert set((await hand.task(id))["inputRequests"]) == {"first"}
+        await hand.answer(id, first=accept(word=7))  # no word
+        assert set((await hand.task(id))["inputRequests"]) == {"first"}
+        await hand.answer(id, first=accept(word="a"), second=accept(word="too late"))
+
+        async def third() -> bool:
+            return set((await hand.task(id)).get("inputRequests", {})) == {"third"}
+
+        await until(third)
+        await hand.answer(id, third=accept(word="c"))
+        done = await hand.task(id, "completed")
+        assert done["result"]["content"][0]["text"] == "a b c"
+        assert await rt.engine.store.papers("mcp-task") == []
+
+
+async def test_a_task_with_an_open_question_can_be_cancelled() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("two_words"))["taskId"]
+        await hand.task(id, "input_required")
+        await hand.result("tasks/cancel", taskId=id)
+        await hand.task(id, "cancelled")
+        await hand.answer(id, first=accept(word="a"), second=accept(word="b"))
+        assert (await hand.task(id))["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(("answer", "status"), [(True, "done"), (False, "denied")])
+async def test_waiting_for_approval_is_a_question(answer: bool, status: str) -> None:
+    policy = Policy(ask=["work"])
+    async with Runtime(TOOLS, store="memory://", policy=policy) as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("work"))["taskId"]
+        task = await hand.task(id, "input_required")
+        (key,) = task["inputRequests"]
+        question = task["inputRequests"][key]
+        assert question["method"] == "elicitation/create"
+        assert "'work'" in question["params"]["message"]
+        await hand.answer(id, **{key: {"action": "cancel"}})  # closed without a choice: it goes on waiting
+        assert (await hand.task(id))["status"] == "input_required"
+        await hand.answer(id, **{key: accept(approve=answer, reason="because")})
+        task = await hand.task(id, "completed")
+        assert task["result"].get("isError", False) is (status == "denied")
+        given = [e for e in (await rt.get(id)).events if e.type in ("approval_given", "state_changed")]
+        assert given
+
+
+async def test_a_key_that_may_not_approve_is_not_asked() -> None:
+    async with (
+        Runtime(TOOLS, store="memory://", policy=Policy(ask=["work"])) as rt,
+        serving(rt, may_approve=lambda scope: False) as url,
+        Hand(url) as hand,
+    ):
+        id = (await hand.call("work"))["taskId"]
+
+        async def waiting() -> bool:
+            return "approval" in (await hand.task(id)).get("statusMessage", "")
+
+        await until(waiting)
+        assert (await hand.task(id))["status"] == "working"
+        error = await hand.error("tasks/update", taskId=id, inputResponses={"approval": accept(approve=True)})
+        assert "may not approve" in error["message"]
+        assert (await rt.get(id)).waiting_for == "approval"
+
+
+async def test_task_methods_need_the_extension_and_the_right_name() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("work"))["taskId"]
+        async with Hand(url, capabilities={}) as old:
+            for method in ("tasks/get", "tasks/cancel"):
+                error = await old.error(method, taskId=id)
+                assert error["code"] == -32021
+                assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        assert (await hand.error("tasks/get", taskId=id, headers={"mcp-name": "other"}))["code"] == -32020
+        assert (await hand.error("tasks/get", taskId="nobody"))["code"] == -32602
+
+
+# Across servers.
+
+
+@contextmanager
+def server(store: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The fixture's server as a process of its own."""
+    command = [sys.executable, "-m", "tests.mcp.serve", str(port), store]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def answers_at(url: str) -> Hand:
+    hand = Hand(url)
+
+    async def up() -> bool:
+        try:
+            return bool(await hand.result("tools/list"))
+        except Exception:
+            return False
+
+    await until(up, 60)
+    return hand
+
+
+async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
+    store, port = f"sqlite:///{tmp_path}/calls.db", free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with server(store, port) as first:
+        async with await answers_at(url) as hand:
+            done = (await hand.call("slow_compute", seconds=0, label="before"))["taskId"]
+            await hand.task(done, "completed")
+            asking = (await hand.call("multi_input"))["taskId"]
+            await hand.task(asking, "input_required")
+            await hand.answer(asking, first=accept(name="Ada"))
+            lost = (await hand.call("slow_compute", seconds=30, label="lost"))["taskId"]
+
+            async def running() -> bool:
+                return "running" in (await hand.task(lost)).get("statusMessage", "")
+
+            await until(running)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    with server(store, port):
+        async with await answers_at(url) as hand:
+            assert "before" in (await hand.task(done, "completed"))["result"]["content"][0]["text"]
+            assert set((await hand.task(asking, "input_required"))["inputRequests"]) == {"second"}
+            await hand.answer(asking, second=accept(name="Bo"))
+            assert (await hand.task(asking, "completed"))["result"]["content"][0]["text"] == "Ada and Bo"
+            ended = await hand.task(lost, "completed")  # it may have had effects: nobody runs it again unasked
+            assert ended["result"]["isError"]
+            assert ended["result"]["_meta"]["io.clicket/error"]["code"] == "outcome_unknown"
+
+
+def test_the_clock_of_a_task_is_the_store_s() -> None:
+    """Times are told in UTC, to the millisecond."""
+    from clicket.mcp.tasks import _instant
+
+    assert _instant(0.5) == "1970-01-01T00:00:00.500Z"
+    assert _instant(time.time()).endswith("Z")

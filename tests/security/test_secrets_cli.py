@@ -1,0 +1,58 @@
+"""Commands show settings and records, and no secret."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean
+
+from clicket.cli import main
+
+KEY = "the key that nobody may read"
+HOOK = "the webhook's own secret"
+
+
+def said(*arguments: str) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        main(list(arguments))
+    return out.getvalue() + err.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLICKET_SECRET_KEY", KEY)
+    monkeypatch.setenv("CLICKET_HUB_WEBHOOK_SECRET", HOOK)
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...]) -> None:
+    shown = said("config", *how)
+    assert "secret_key" in shown
+    assert "CLICKET_SECRET_KEY" in shown  # where it comes from
+    assert KEY not in shown
+    assert HOOK not in shown
+    assert "(hidden)" in shown
+
+
+def test_a_wrong_key_is_complained_about_without_being_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKET_SECRET_KEY", "tooshort")
+    shown = said("call", "plain", "{}", "--tools", "tests.security.secrets_kit:TOOLS")
+    assert "16 characters" in shown
+    assert "tooshort" not in shown
+
+
+def test_what_a_call_is_shown_as(folder: Path) -> None:
+    canary = Canary()
+    given = f'{{"name": "{canary.name}", "header": "{canary.token}"}}'
+    shown = said("call", "plain", given, "--tools", "tests.security.secrets_kit:TOOLS", "--json")
+    assert canary.name in shown
+    for command in (("ps", "--all"), ("ps", "--all", "--json")):
+        shown += said(*command)
+    assert_clean(canary, shown)
+    assert_folder_clean(canary, folder)

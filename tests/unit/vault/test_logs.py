@@ -1,0 +1,54 @@
+"""Our loggers say no secret, also not in a traceback."""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+
+from clicket.vault import MASK, guard_logs, look, watch_for
+
+TOKEN = "ghp_" + "aB3" * 12
+
+
+def said(name: str = "clicket.tests.logs") -> tuple[logging.Logger, io.StringIO]:
+    logger, out = logging.getLogger(name), io.StringIO()
+    logger.handlers = [logging.StreamHandler(out)]
+    logger.propagate = False
+    guard_logs()
+    guard_logs()
+    return logger, out
+
+
+def test_tokens_are_hidden_in_lines_and_tracebacks() -> None:
+    logger, out = said()
+    try:
+        raise ValueError(f"no good: {TOKEN}")
+    except ValueError:
+        logger.exception("it was %s, %d", TOKEN, 5)
+    assert TOKEN not in out.getvalue()
+    assert f"it was {MASK}, 5" in out.getvalue()
+    assert f"ValueError: no good: {MASK}" in out.getvalue()
+    assert len(logger.filters) == 1
+
+
+def test_declared_values_are_hidden_while_somebody_holds_the_call() -> None:
+    logger, out = said()
+    secrets = look({"password": "hunter2"}, None, frozenset({"password"}))
+    assert secrets is not None
+    watch_for(secrets)
+    logger.warning("it was hunter2")
+    assert out.getvalue() == f"it was {MASK}\n"
+    del secrets
+    gc.collect()
+    logger.warning("it was hunter2")
+    assert out.getvalue().endswith("it was hunter2\n")
+
+
+def test_an_ordinary_line_and_a_wrong_one_are_left_alone() -> None:
+    logger, out = said()
+    logger.warning("%s of %s", "a", "b")
+    assert out.getvalue() == "a of b\n"
+    record = logger.makeRecord(logger.name, logging.WARNING, "f", 1, "%d", ("x",), None)
+    assert logger.filter(record)
+    assert record.args == ("x",)

@@ -154,34 +154,34 @@ async def test_a_reader_that_vanishes_is_let_go_of() -> None:
 
 
 async def test_a_reader_that_stops_reading_is_dropped_and_others_are_not() -> None:
-    go = asyncio.Event()
-
-    @tool(max_result_size=64 * 1024 * 1024)  # more than the kernel takes off our hands
-    async def flood(ctx: ToolContext) -> None:
-        await go.wait()
-        for _ in range(800):
-            ctx.emit("x" * 20_000)
-            await asyncio.sleep(0)
-
-    async with served([flood], options={"stall_timeout": 1.0, "heartbeat": 0.5}) as it:
+    options = {"stall_timeout": 0.5, "heartbeat": 0.5, "ring_bytes": 4_000_000}
+    async with served(options=options) as it:
         stack = ExitStack()
-        id = (await it.post("/calls", json={"tool": "flood"})).json()["id"]
         for _ in range(3):
             raw = stack.enter_context(socket.socket())
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             raw.setblocking(False)
             with suppress(BlockingIOError):
                 raw.connect((it.served.host, it.served.port))
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(raw, f"GET /calls/{id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            await asyncio.get_running_loop().sock_sendall(raw, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await eventually(lambda: len(it.context.readers.open) == 3)
-        good = asyncio.create_task(all_events(it, f"/calls/{id}/events"))
+        seen: list[str] = []
+
+        async def read() -> None:
+            async with it.stream("GET", "/events") as response:
+                async for event in read_sse(response, until=lambda e: e["data"].get("call_id") == "last"):
+                    seen.append(event["data"]["call_id"])
+
+        good = asyncio.create_task(read())
         await eventually(lambda: len(it.context.readers.open) == 4)
-        go.set()
-        events = await good
-        assert [int(event["id"]) for event in events] == list(range(1, len(events) + 1))
+        for number in range(30):  # more than the kernel takes off our hands
+            await it.runtime.call("echo", {"value": "x" * 400_000}, id=str(number))
+            await eventually(lambda number=number: str(number) in seen)
+        assert it.context.ring._bytes <= 4_000_000
         await eventually(lambda: it.context.readers.dropped == 3)
-        await eventually(lambda: not it.context.readers.open)
+        await eventually(lambda: len(it.context.readers.open) == 1)
+        await it.call("add", {"a": 1, "b": 1}, id="last")
+        await good
         stack.close()
 
 

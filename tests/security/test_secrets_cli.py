@@ -16,10 +16,11 @@ HOOK = "the webhook's own secret"
 
 
 def said(*arguments: str) -> str:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding="utf-8") as out, redirect_stdout(out), redirect_stderr(out):
         main(list(arguments))
-    return out.getvalue() + err.getvalue()
+        out.flush()
+        return raw.getvalue().decode()
 
 
 @pytest.fixture

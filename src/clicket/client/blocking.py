@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from clicket import sync
 from clicket.client.client import Client
+from clicket.sync import Runtime
 
 __all__ = ["SyncClient"]
 
 
-class SyncClient(sync.Runtime):
+class SyncClient(Runtime):
     """`with SyncClient("http://127.0.0.1:8000") as rt: result = rt.call("add", {"a": 1, "b": 2})`."""
 
     def __init__(self, url: str, *, key: str | None = None) -> None:

@@ -98,7 +98,7 @@ class Calling:
             return None
         except BaseException as error:
             # Cancelled: the client took its request back, or is gone. Whoever hears of it later finds the call ended.
-            if isinstance(error, anyio.get_cancelled_exc_class()) and self.closing:
+            if isinstance(error, anyio.get_cancelled_exc_class()) and not self.closing:
                 with anyio.move_on_after(_GOODBYE, shield=True):
                     await _end(handle)
             raise

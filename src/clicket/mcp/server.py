@@ -25,13 +25,13 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from clicket import __version__
 from clicket.mcp.calling import Calling
 from clicket.mcp.listen import Listen
 from clicket.mcp.listing import list_tools
 from clicket.mcp.logs import Levels
 from clicket.mcp.tasks import TaskParams, Tasks, UpdateParams
 from clicket.mcp.visit import TASKS, Access, Context, caller_of, visit
+from clicket.views import version
 
 __all__ = ["TASK_AFTER", "Serving"]
 
@@ -77,7 +77,7 @@ class Serving:
         base = extras._lowlevel_server if isinstance(extras, MCPServer) else extras
         self.server: Server[Any] = Server(
             name,
-            version=__version__,
+            version=version(),
             instructions=instructions,
             cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
             lifespan=base.lifespan if base is not None else _nothing,

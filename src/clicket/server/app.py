@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from clicket import __version__
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
@@ -24,6 +23,7 @@ from clicket.server.options import Options
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.readers import Readers
 from clicket.server.ring import Ring
+from clicket.views import version
 
 __all__ = ["create_app"]
 
@@ -44,12 +44,12 @@ def create_app(runtime: Runtime, options: Options | None = None, *, mcp: bool | 
             yield
 
     app = FastAPI(
-        title="clicket", version=__version__, openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
+        title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
         redirect_slashes=False,
     )  # fmt: skip
     whole: list[dict[str, Any]] = []
     table = _table(whole)
-    whole.append(openapi.document(table, __version__))
+    whole.append(openapi.document(table, version()))
     app.openapi = lambda: whole[0]  # type: ignore[method-assign]  # how FastAPI is told
     app.state.clicket = context
     context.operations = table

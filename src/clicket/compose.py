@@ -20,7 +20,7 @@ from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
 from clicket.telemetry import tracing_for
 from clicket.tools import Registry
-from clicket.vault import Vault, guard_logs
+from clicket.vault import Vault, guard_logs, hide_always
 
 __all__ = ["compose", "open_store"]
 
@@ -86,6 +86,7 @@ async def compose(
     registry = tools if isinstance(tools, Registry) else Registry(tools)
     vault = Vault.of(settings.secret_key)
     guard_logs()
+    hide_always(settings.secrets())
     store = store or open_store(settings)
     tracing = tracing_for(settings.telemetry, content=settings.telemetry_content)
     await store.open(this_process(settings.lease))

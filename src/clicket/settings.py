@@ -152,6 +152,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         origins = {**self.origins, **dict.fromkeys(values, "argument")}
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
 
+    def secrets(self) -> list[str]:
+        """Our own keys, each by itself."""
+        own = [key.strip() for key in (self.secret_key or "").split(",")]
+        return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
+
     def caching(self) -> CacheOptions:
         return CacheOptions(
             enabled=self.cache, scope=self.cache_scope, max_bytes=self.cache_max_bytes, ttl=self.cache_ttl

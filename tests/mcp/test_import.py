@@ -9,12 +9,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.client import Client
 from tests.mcp import toolbox
-from tests.mcp.kit import connected, serving, until
+from tests.mcp.kit import BOTH, connected, serving, until
 
 from clicket import Runtime, State, tool
 from clicket.errors import UsageError
@@ -134,7 +136,10 @@ async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) ->
         assert (lost.error.code, lost.attempts) == ("outcome_unknown", 1)
 
 
-async def test_a_server_over_http_that_comes_back_is_found_again() -> None:
+@pytest.mark.parametrize("mode", BOTH)
+async def test_a_server_over_http_that_comes_back_is_found_again(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under 2025-11-25 it has forgotten our session, and we open another."""
+    monkeypatch.setattr("clicket.mcp.link.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
             port = int(url.rsplit(":", 1)[1].split("/")[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.redis_server import redis_server
 from tests.scenarios.kit import make
 from tests.security.secrets_kit import TOOLS, WAYS, Canary, assert_clean, assert_folder_clean
 
-from clicket import Conflict, Policy, Runtime, State
+from clicket import Conflict, Policy, Runtime, State, ToolContext, tool
 from clicket.telemetry import instrument
 from clicket.vault import MASK
 
@@ -222,6 +223,26 @@ async def test_the_same_call_is_the_same_and_another_secret_is_a_conflict(tmp_pa
         assert (await rt.call("echo", bad, id="bad")).error is not None
 
 
+async def test_our_own_keys_are_hidden_from_whoever_prints_the_environment(tmp_path: Path) -> None:
+    key, old = f"our own key {secrets.token_hex(8)}", f"an older key {secrets.token_hex(8)}"
+
+    @tool
+    async def env(ctx: ToolContext) -> dict[str, str]:
+        setting = f"{key},{old}"
+        for letter in setting:
+            ctx.emit(letter)
+        return {"CLICKET_SECRET_KEY": setting}
+
+    async with make([env], f"sqlite:///{tmp_path / 'calls.db'}", secret_key=f"{key}, {old}") as rt:
+        result = await rt.call("env")
+        record = await rt.get(result.call_id)
+    assert result.output == {"CLICKET_SECRET_KEY": f"{MASK},{MASK}"}
+    streamed = "".join(event.data["content"] for event in record.events if event.type == "output")
+    assert streamed.count(MASK) == 2
+    assert key[2:6] not in streamed
+    assert old[-4:] not in streamed
+
+
 async def test_what_is_no_secret_is_left_alone() -> None:
     async with make(TOOLS) as rt:
         header = (
@@ -248,7 +269,6 @@ async def test_a_stream_shows_all_that_is_no_secret_in_its_order() -> None:
 
 async def test_what_was_held_back_is_shown_when_the_call_is_stopped() -> None:
     canary = Canary()
-    from clicket import ToolContext, tool
 
     @tool
     async def stuck(ctx: ToolContext) -> None:

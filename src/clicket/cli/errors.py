@@ -8,7 +8,15 @@ from typing import Any
 
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import shown_url
-from clicket.errors import ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
+from clicket.errors import (
+    ClicketError,
+    Conflict,
+    InvalidTransition,
+    NotFound,
+    StoreUnavailable,
+    ToolNotFound,
+    UsageError,
+)
 
 __all__ = [
     "DONE",
@@ -42,7 +50,7 @@ def exit_code_of(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE
-    if isinstance(error, UsageError | NotFound | Conflict):
+    if isinstance(error, UsageError | NotFound | Conflict | ToolNotFound | InvalidTransition):
         return WRONG_USE
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED

@@ -137,9 +137,8 @@ class ThreadHub:
                     hub.changed(self._caller, self.thread, tool.name, told, current, standing.last_error)
                 if current is not wanted:
                     hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
-                await self._note(
-                    "tool_status", tool=tool.name, before=str(current), after=str(wanted), reason=reason, by=by
-                )
+                facts = {"tool": tool.name, "before": str(current), "after": str(wanted), "reason": reason}
+                await self._note("hub.status_set", by, **facts)
                 return True
         raise Conflict(f"{tool.name!r} is changed by others all the time in thread {self.thread!r}. Try again.")
 

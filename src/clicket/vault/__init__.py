@@ -2,7 +2,7 @@
 
 from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, look
 from clicket.vault.logs import guard_logs, hide_known, watch_for
-from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker
+from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, hide_always
 from clicket.vault.vault import Identity, Vault, resembles, restored, still_masked
 from clicket.vault.window import Window
 
@@ -17,6 +17,7 @@ __all__ = [
     "has_marker",
     "has_token",
     "hide",
+    "hide_always",
     "hide_error",
     "hide_known",
     "hide_said",

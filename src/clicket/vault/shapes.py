@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-__all__ = ["MASK", "has_marker", "open_from", "spans"]
+__all__ = ["MASK", "has_marker", "hide_always", "open_from", "spans"]
 
 MASK = "[secret]"
 MIN_TOKEN = 16
@@ -112,6 +112,14 @@ _PLAIN = tuple(marker for marker in _MARKERS if "_" not in marker and "-" not in
 _BEGINNINGS = tuple(dict.fromkeys(marker[:size] for marker in _MARKERS for size in range(_HELD_FROM, len(marker))))
 
 
+_always: list[str] = []
+
+
+def hide_always(values: Iterable[str]) -> None:
+    """Hide these, too, from now on in this process: our own keys, which a tool may find in its environment."""
+    _always.extend(value for value in values if len(value) >= MIN_TOKEN and value not in _always)
+
+
 def has_marker(text: str) -> bool:
     """May there be a token in the text? Most often not, and then this is all that is asked."""
     for marker in _PLAIN:
@@ -125,6 +133,9 @@ def has_marker(text: str) -> bool:
         for marker in _WITH_UNDERSCORE:
             if marker in text:
                 return True
+    for value in _always:
+        if value in text:
+            return True
     return "://" in text and "@" in text
 
 
@@ -132,10 +143,7 @@ def spans(text: str, values: Sequence[str] = ()) -> list[tuple[int, int]]:
     """Where secrets stand in a text, in order, none touching another."""
     found = list(_tokens(text)) if len(text) >= MIN_TOKEN and has_marker(text) else []
     for value in values:
-        at = text.find(value)
-        while at >= 0:
-            found.append((at, at + len(value)))
-            at = text.find(value, at + 1)
+        found += _places(text, value)
     if len(found) < 2:
         return found
     found.sort()
@@ -149,7 +157,16 @@ def spans(text: str, values: Sequence[str] = ()) -> list[tuple[int, int]]:
     return merged
 
 
+def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
+    at = text.find(value)
+    while at >= 0:
+        yield at, at + len(value)
+        at = text.find(value, at + 1)
+
+
 def _tokens(text: str) -> Iterator[tuple[int, int]]:
+    for value in _always:
+        yield from _places(text, value)
     for shape in _SHAPES:
         at = text.find(shape.marker)
         while at >= 0:
@@ -172,11 +189,19 @@ def open_from(text: str, values: Sequence[str] = ()) -> int:
     if has_marker(text) or "://" in text:
         first = min(first, *(_open_token(shape, text) for shape in _SHAPES))
     for value in values:
-        at = text.find(value[0], max(len(text) - len(value) + 1, 0))
-        while 0 <= at < first:
-            if value.startswith(text[at:]):
-                first = at
-            at = text.find(value[0], at + 1)
+        first = _open_value(text, value, first)
+    for value in _always:
+        held = _open_value(text, value, first)
+        first = held if len(text) - held >= _HELD_FROM else first
+    return first
+
+
+def _open_value(text: str, value: str, first: int) -> int:
+    at = text.find(value[0], max(len(text) - len(value) + 1, 0))
+    while 0 <= at < first:
+        if value.startswith(text[at:]):
+            return at
+        at = text.find(value[0], at + 1)
     return first
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.session import Session
+from clicket.errors import UsageError
 from clicket.hub import ThreadHub, ToolView
 from clicket.kernel import ToolStatus
 from clicket.runtime import Runtime
@@ -48,7 +49,7 @@ async def states(
         if set is not None:
             name, sign, status = set.partition("=")
             if not sign:
-                raise typer.BadParameter(f"{set!r} is not like mail=maintenance.", param_hint="--set")
+                raise UsageError(f"--set takes a tool and its status, like mail=maintenance, not {set!r}.")
             await hub.set(name.strip(), status.strip(), reason, by="command line")
         views = await hub.tools()
         line, text = await hub.summary(), await hub.prompt() if prompt else ""

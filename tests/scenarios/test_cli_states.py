@@ -1,0 +1,83 @@
+"""`clicket states` and `clicket reset`: how tools stand in a thread, from a terminal, without disturbing anybody's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.scenarios.cli_kit import Place
+from tests.scenarios.kit import sqlite_url
+
+TOOLS = '''
+from clicket import tool
+
+@tool
+async def base() -> str:
+    """The first step."""
+    return "base"
+
+@tool(depends_on="base")
+async def second() -> str:
+    """The second step."""
+    return "second"
+
+@tool(max_retries=0)
+async def bad() -> None:
+    """Fails."""
+    raise ValueError("boom")
+'''
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    (tmp_path / "steps.py").write_text(TOOLS)
+    made = Place(tmp_path, sqlite_url(tmp_path), "steps", PYTHONPATH=str(tmp_path))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_before_anything_was_called(place: Place) -> None:
+    told = place.ask("states", "t1")
+    assert {tool["name"]: tool["available"] for tool in told["tools"]} == {"base": True, "second": False, "bad": True}
+    assert not (place.folder / "calls.db").exists()  # a look makes no store
+
+
+def test_failures_are_seen_and_reset(place: Place) -> None:
+    for _ in range(3):
+        assert place.inside("call", "bad", "--thread", "t1").returncode == 1
+    shown = place.inside("states", "t1")
+    assert "failed" in shown.stdout
+    assert "3 failures in a row" in shown.stdout
+    assert "[failed: bad]" in shown.stderr
+    refused = place.inside("call", "bad", "--thread", "t1")
+    assert "switched off" in refused.stderr or "is failed" in refused.stderr
+    assert place.ask("reset", "t1", "--tool", "bad") == {"thread": "t1", "reset": ["bad"]}
+    assert place.ask("reset", "t1") == {"thread": "t1", "reset": []}
+    assert [entry["what"] for entry in place.ask("audit")["entries"]] == ["hub.status_set"]
+
+
+def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
+    place.inside("call", "base", "--thread", "t1")
+    done = place.ask("states", "t1", "--set", "base=maintenance", "--reason", "moving house")
+    assert next(tool for tool in done["tools"] if tool["name"] == "base")["reason"] == "moving house"
+    text = place.inside("states", "t1", "--prompt").stdout
+    assert "- second: The second step." in text
+    assert "- base: moving house." in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("reset", "t1", "--tool", "bas"), 2, "Did you mean 'base'"),
+        (("states", "t1", "--set", "base=gone"), 2, "no status of a tool"),
+        (("states", "t1", "--set", "base"), 2, "mail=maintenance"),
+    ],
+)
+def test_mistakes(place: Place, arguments: tuple[str, ...], code: int, said: str) -> None:
+    place.inside("call", "base")
+    done = place.inside(*arguments)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr

@@ -32,6 +32,7 @@ __all__ = [
     "per_second_kept_busy",
     "quick",
     "report",
+    "said",
     "scratch",
     "server",
     "versions",
@@ -69,9 +70,17 @@ def worker(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 def await_ready(process: subprocess.Popen[str]) -> None:
     """Until a worker says "ready". One that does not has said why, and its words are the last ones on stderr."""
-    assert process.stdout is not None
-    if process.stdout.readline().strip() != "ready":
+    if said(process) != "ready":
         raise SystemExit(process.wait() or 1)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The next line that a worker prints. One that ends instead has said why on stderr."""
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    if not line:
+        raise SystemExit(process.wait() or 1)
+    return line
 
 
 def quick() -> bool:

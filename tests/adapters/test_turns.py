@@ -253,6 +253,8 @@ async def test_the_blocking_runtime_in_a_loop_says_so() -> None:
     rt = clicket.sync.Runtime(store="memory://")
     with pytest.raises(UsageError, match="event loop"):
         anthropic.run(rt, response(), "t1")
+    with pytest.raises(UsageError, match="async runtime"):
+        anthropic.watch(rt, response(), "t1")  # type: ignore[arg-type]
 
 
 async def test_the_same_call_by_hand_is_another() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from tests.scenarios.server_tools import SEED
 THREAD = "thread_123"
 STATES = f"/agents/{THREAD}/tool-states"
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-Turn = Callable[[], AbstractAsyncContextManager[Api]]
 
 
 class Turns:
@@ -45,30 +43,15 @@ class Turns:
 @pytest.fixture(params=["memory", "sqlite", "restart", "two servers"])
 async def turns(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Turns]:
     kind = request.param
-    with AsyncServer(kind) as place:
-        url = "memory://" if kind == "memory" else place.url or sqlite_url(tmp_path)
+    with ExitStack() as stack:
+        url = "memory://" if kind == "memory" else sqlite_url(tmp_path)
+        if kind == "two servers":
+            url = stack.enter_context(postgres_server()).url()
         made = Turns(kind, url)
         try:
             yield made
         finally:
             await made.stack.aclose()
-
-
-class AsyncServer:
-    """A PostgreSQL server where two of ours share one."""
-
-    def __init__(self, kind: str) -> None:
-        self._server: Any = postgres_server() if kind == "two servers" else None
-        self.url: str | None = None
-
-    def __enter__(self) -> AsyncServer:
-        if self._server is not None:
-            self.url = self._server.__enter__().url()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._server is not None:
-            self._server.__exit__(*error)
 
 
 async def states(it: Api) -> dict[str, Any]:

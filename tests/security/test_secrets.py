@@ -267,6 +267,21 @@ async def test_a_stream_shows_all_that_is_no_secret_in_its_order() -> None:
     assert offsets == sorted(offsets)
 
 
+async def test_what_was_held_back_is_part_of_what_was_streamed() -> None:
+    canary = Canary()
+
+    @tool
+    async def tells(token: str) -> AsyncIterator[str]:
+        for piece in ("it is ", token[:9], token[9:20], token[20:], " or sk-ant-"):
+            yield piece
+
+    async with make([tells]) as rt:
+        result = await rt.call("tells", {"token": canary.token})
+        record = await rt.get(result.call_id)
+    assert result.output == record.output == result.content == f"it is {MASK} or sk-ant-"
+    assert "".join(event.data["content"] for event in record.events if event.type == "output") == result.output
+
+
 async def test_what_was_held_back_is_shown_when_the_call_is_stopped() -> None:
     canary = Canary()
 

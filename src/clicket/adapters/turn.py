@@ -17,6 +17,7 @@ from clicket.adapters.door import Book
 from clicket.errors import ClicketError, UsageError
 from clicket.model import CallOptions, ToolResult
 from clicket.ports import Caller
+from clicket.sync import Runtime as SyncRuntime
 
 __all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of"]
 
@@ -82,6 +83,10 @@ class Turn:
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
+        if isinstance(rt, SyncRuntime):
+            raise UsageError(
+                "a stream is watched with an async runtime; with clicket.sync use run(rt, stream, thread)."
+            )
         self.name = turn
         self._rt = rt
         self._thread = thread

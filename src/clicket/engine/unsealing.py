@@ -65,8 +65,9 @@ def secrets_of(engine: LocalEngine, id: str, events: Sequence[Event], call: Live
 
 
 def _sensitive(engine: LocalEngine, tool: str, first: dict[str, Any]) -> frozenset[str]:
-    known = engine.registry.get(tool)
-    return frozenset(first.get("sensitive") or ()) | (known.options.sensitive if known is not None else frozenset())
+    known, told = engine.registry.get(tool), first.get("sensitive")
+    names = frozenset(name for name in told if type(name) is str) if type(told) is list else frozenset[str]()
+    return names if known is None else names | known.options.sensitive
 
 
 # Arguments that came with an approval.

@@ -43,7 +43,8 @@ class CallFilter(logging.Filter):
         if call is not None and not hasattr(record, "call_id"):
             record.call_id, record.call_thread = call.id, call.thread
             record.tool, record.attempt = call.tool_name, call.attempt
-        record.call_suffix = f" [call {record.call_id}]" if hasattr(record, "call_id") else ""
+        known = getattr(record, "call_id", "")
+        record.call_suffix = f" [call {known}]" if known else ""
         return True
 
 
@@ -59,7 +60,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         for name in _OURS:
-            if hasattr(record, name):
+            if getattr(record, name, ""):
                 line["thread" if name == "call_thread" else name] = getattr(record, name)
         line.update(_trace())
         for name, value in vars(record).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from weakref import WeakSet
 
 from clicket.vault.hiding import Secrets, hide_text
@@ -12,6 +13,7 @@ __all__ = ["guard_logs", "hide_known", "watch_for"]
 _OURS = "clicket"
 _formatter = logging.Formatter()
 _in_work: WeakSet[Secrets] = WeakSet()
+_lock = threading.RLock()  # lines come from any thread, also from one that holds it when an object's end logs something
 
 
 class _Filter(logging.Filter):
@@ -44,12 +46,15 @@ def guard_logs() -> None:
 
 def watch_for(secrets: Secrets) -> None:
     """Hide the values of a call for as long as somebody holds it."""
-    _in_work.add(secrets)
+    with _lock:
+        _in_work.add(secrets)
 
 
 def hide_known(text: str) -> str:
     """A text that may be about any call: every secret that is known here is hidden in it."""
     text = hide_text(text)
-    for secrets in list(_in_work):
+    with _lock:
+        known = list(_in_work)
+    for secrets in known:
         text = hide_text(text, secrets)
     return text

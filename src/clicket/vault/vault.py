@@ -101,10 +101,10 @@ class Vault:
         name, key = next(iter(self._macs.items()))
         return f"{name}:{_mac(key, data, identity)}"
 
-    def _matches(self, kept: str, data: bytes, identity: Identity) -> bool | None:
-        name, _, value = kept.partition(":")
+    def _matches(self, kept: Any, data: bytes, identity: Identity) -> bool | None:
+        name, _, value = str(kept).partition(":")  # whatever stands in the store
         key = self._macs.get(name)
-        return None if key is None else hmac.compare_digest(_mac(key, data, identity), value)
+        return None if key is None else hmac.compare_digest(_mac(key, data, identity).encode(), value.encode())
 
     def _seal(self, plain: bytes, bound: bytes) -> str:
         # Each blob has a key of its own, so that chance never brings the same key and nonce twice.

@@ -1,0 +1,66 @@
+"""`clicket serve` in a process of its own, asked over HTTP. Variants name the store, and then what is added.
+
+`memory`, `process` (SQLite); `-key`: with a key, which is looked up for every request; `-log`: with its access log, as it is
+shipped; `-mcp`: `tools/call` at `/mcp` instead of `POST /calls`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks import asking, timing
+from benchmarks.ours.opening import place
+
+_MCP_VERSION = "2026-07-28"
+_SECRET = "a-secret-of-the-benchmark"
+
+
+def key(store: str, url: str) -> str:
+    """A key for the server: kept in the store, or, where no other process can write to it, named in its settings."""
+    if store == "memory":
+        os.environ["CLICKET_API_KEYS"] = f"bench:read+call:{_SECRET}"
+        return _SECRET
+    command = [sys.executable, "-P", "-m", "clicket", "--store", url, "--json", "keys", "create", "--name", "bench"]
+    made = subprocess.run(command, check=True, capture_output=True, text=True)
+    text: str = json.loads(made.stdout)["key"]
+    return text
+
+
+@contextmanager
+def serving(url: str, *, log: bool) -> Iterator[str]:
+    """The server's address, while it runs."""
+    words = ["clicket", "--store", url, "--tools", "benchmarks.ours.work:noop", "--json", "serve", "--port", "0"]
+    with timing.worker(*words, "--log-format", "text" if log else "off") as process:
+        ready = json.loads(timing.said(process))
+        yield ready["url"]
+
+
+async def main() -> None:
+    arguments = timing.budget()
+    store, *added = arguments.variant.split("-")
+    with timing.scratch() as folder:
+        url, durability = place(store, folder)
+        os.environ["CLICKET_DURABILITY"] = durability
+        os.environ["CLICKET_MAX_CONCURRENCY"] = str(timing.AT_ONCE)
+        headers = {"authorization": f"Bearer {key(store, url)}"} if "key" in added else {}
+        with serving(url, log="log" in added) as address:
+            if "mcp" in added:
+                request = asking.tool_call(f"{address}/mcp", _MCP_VERSION, headers)
+                expected = asking.STRUCTURED
+            else:
+                request = asking.post(
+                    f"{address}/calls", {"tool": "noop", "arguments": {"a": 1}, "wait": True}, headers
+                )
+                expected = b'"output":{"a":1}'
+            figures = await asking.rates(request, address, expected, seconds=arguments.seconds)
+    timing.report(figures, timing.versions("clicket", "fastapi", "uvicorn", "mcp", "apsw"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,32 @@
+"""A peer's ASGI application on uvicorn, with the settings that `clicket serve` gives it. Prints its port, ends with SIGTERM."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import uvicorn
+
+__all__ = ["serve"]
+
+
+def serve(app: Any) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+            backlog=2_048,
+        )
+        bound.listen(config.backlog)  # whoever reads the port may connect at once, and is served when it has started
+        print(bound.getsockname()[1], flush=True)
+        uvicorn.Server(config).run(sockets=[bound])

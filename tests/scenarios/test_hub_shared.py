@@ -1,0 +1,121 @@
+"""Two runtimes over one store have one hub: what one learns the other goes by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres_server import postgres_server
+from tests.redis_server import redis_server
+from tests.scenarios.kit import eventually, make, sqlite_url
+
+from clicket import Runtime, tool
+from clicket.hub import Change
+from clicket.kernel import ToolStatus
+
+
+@pytest.fixture(scope="module", autouse=True)  # before the first look at what a test leaves behind
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    folder = tmp_path_factory.mktemp("servers")
+    with redis_server(folder, "--appendonly", "yes") as redis, postgres_server() as postgres:
+        yield {"redis": redis.url, "postgres": postgres.url()}
+
+
+@pytest.fixture(params=["sqlite", "redis", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path)
+    return str(request.getfixturevalue("remote")[request.param])
+
+
+@pytest.fixture
+def thread(request: pytest.FixtureRequest) -> str:
+    """One of its own: the servers are shared by the tests."""
+    return str(request.node.name)
+
+
+RUNS: list[str] = []
+
+
+@tool
+async def base() -> str:
+    return "base"
+
+
+@tool(depends_on={"sequence": ["base", "flaky"]})
+async def last() -> str:
+    return "last"
+
+
+@tool(max_retries=0, cooldown=0.2)
+async def flaky(ok: bool = False) -> str:
+    RUNS.append("flaky")
+    if ok:
+        return "fine"
+    raise ValueError("boom")
+
+
+TOOLS = [base, flaky, last]
+
+
+async def fail(rt: Runtime, thread: str) -> str:
+    result = await rt.call("flaky", thread=thread)
+    assert result.error is not None
+    return result.error.code
+
+
+async def test_dependencies_and_failures_count_together(place: str, thread: str) -> None:
+    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+        assert (await two.call("last", thread=thread)).error is not None
+        await one.call("base", thread=thread)
+        await two.call("flaky", {"ok": True}, thread=thread)
+        assert (await one.call("last", thread=thread)).success
+        assert [await fail(rt, thread) for rt in (one, two, one)] == ["tool_error"] * 3
+        assert await fail(two, thread) == await fail(one, thread) == "tool_unavailable"
+        for rt in (one, two):
+            state = await rt.hub(thread).status("flaky")
+            assert (state.status, state.consecutive_failures, state.completions) == (ToolStatus.FAILED, 3, 1)
+        await two.hub(thread).reset("flaky")
+        assert await fail(one, thread) == "tool_error"
+
+
+async def test_a_hand_on_one_is_a_hand_on_both(place: str, thread: str) -> None:
+    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+        await two.call("base", thread=thread)  # known there in good health
+        seen: list[Change] = []
+
+        async def watch() -> None:
+            async for change in two.hub(thread).watch():
+                seen.append(change)  # noqa: PERF401  # as they come
+
+        watching = asyncio.create_task(watch())
+        await eventually(lambda: bool(two.engine.hub.watchers))
+        await one.hub(thread).set("base", "maintenance", "moving")
+        await eventually(lambda: seen)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert (seen[0].tool, str(seen[0].before), str(seen[0].after)) == ("base", "available", "maintenance")
+
+        async def refused() -> bool:
+            return (await two.call("base", thread=thread)).error is not None
+
+        await eventually(refused)
+
+
+async def test_one_trial_among_both(place: str, thread: str) -> None:
+    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+        for _ in range(3):
+            await fail(one, thread)
+
+        async def rested() -> bool:
+            return (await one.hub(thread).status("flaky")).should_rebind
+
+        await eventually(rested)
+        before = len(RUNS)
+        calls: list[Any] = [rt.call("flaky", {"ok": False}, thread=thread) for rt in (one, two) for _ in range(5)]
+        codes = sorted(result.error.code for result in await asyncio.gather(*calls))
+        assert codes == ["tool_error"] + ["tool_unavailable"] * 9
+        assert len(RUNS) == before + 1

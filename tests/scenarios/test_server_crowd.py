@@ -1,0 +1,120 @@
+"""A thousand readers of one busy server, fifty of whom stop reading: the others are unharmed, and memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.scenarios.kit import eventually
+from tests.scenarios.server_kit import Api, served
+
+from clicket import ToolContext, tool
+
+ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
+STOPPED = 50
+
+
+class Reader:
+    """Reads a stream as bytes, and comes back after every few events."""
+
+    def __init__(self, it: Api, path: str, *, every: int) -> None:
+        self.it = it
+        self.path = path
+        self.every = every
+        self.seen: list[int] = []
+        self.visits = 0
+
+    async def read(self) -> None:
+        while not await self._visit():
+            pass
+
+    async def _visit(self) -> bool:
+        """One connection; True when the stream came to its end."""
+        reader, writer = await asyncio.open_connection(self.it.served.host, self.it.served.port)
+        last = f"Last-Event-ID: {self.seen[-1]}\r\n" if self.seen else ""
+        writer.write(f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n".encode())
+        self.visits += 1
+        new = 0
+        try:
+            while True:
+                part = await reader.readuntil(b"\n\n") if new == 0 else await _more(reader)
+                found = [int(number) for number in ID.findall(part)]
+                self.seen += found
+                new += len(found)
+                if b'"state":"completed"' in part or part == b"":
+                    return True
+                if new >= self.every and not part.endswith(b"\n\n"):
+                    continue
+                if new >= self.every:
+                    return False
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def _more(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\n\n")
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+
+
+async def stopped(it: Api, path: str) -> socket.socket:
+    """A client that asks, and never reads."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, (it.served.host, it.served.port))
+    await loop.sock_sendall(raw, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return raw
+
+
+def memory() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.parametrize("crowd", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+async def test_a_crowd_of_readers(crowd: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 3 * crowd), hard), hard))
+    step = asyncio.Semaphore(0)
+
+    @tool(timeout=None)
+    async def busy(ctx: ToolContext) -> str:
+        for number in range(40):
+            await step.acquire()
+            ctx.emit(f"{number} " + "x" * 2_000)
+        return "done"
+
+    async with served([busy], options={"stall_timeout": 5.0, "heartbeat": 5.0}) as it:
+        id = (await it.post("/calls", json={"tool": "busy"})).json()["id"]
+        path = f"/calls/{id}/events"
+        silent = [await stopped(it, path) for _ in range(STOPPED)]
+        readers = [Reader(it, path, every=1_000 if number % 10 else 7) for number in range(crowd - STOPPED)]
+        tasks = [asyncio.create_task(reader.read()) for reader in readers]
+        await eventually(lambda: len(it.context.readers.open) >= crowd * 0.9, within=60)
+        before = memory()
+        for _ in range(40):
+            step.release()
+            await asyncio.sleep(0)
+            # Others are served meanwhile.
+            assert (await it.get("/healthz")).status_code == 200
+        await asyncio.gather(*tasks)
+        grown = memory() - before
+        whole = len((await it.get(f"/calls/{id}")).json()["events"])
+        for reader in readers:
+            assert reader.seen == list(range(1, whole + 1))
+        assert any(reader.visits > 1 for reader in readers)
+        assert grown < 150_000_000, f"{grown / 1e6:.0f} MB more"
+        for raw in silent:
+            raw.close()
+        await eventually(lambda: not it.context.readers.open, within=30)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

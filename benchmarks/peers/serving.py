@@ -11,7 +11,8 @@ __all__ = ["serve"]
 
 
 def serve(app: Any) -> None:
-    with socket.socket() as bound:
+    # With the protocol named: asyncio turns Nagle's algorithm off only then, and without that each answer waits for 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
             app,

@@ -105,6 +105,22 @@ class Hand:
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """The whole answer: `result` or `error`."""
+        response = await self._http.post(self.url, **self._request(method, params))
+        text = response.text
+        if response.headers["content-type"].startswith("text/event-stream"):
+            text = [line for line in text.splitlines() if line.startswith("data:")][-1].removeprefix("data:")
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    async def listen(self, seen: list[dict[str, Any]], **filters: Any) -> None:
+        """Open a stream, and put what it tells into a list."""
+        request = self._request("subscriptions/listen", {"notifications": filters})
+        async with self._http.stream("POST", self.url, **request) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    seen.append(json.loads(line.removeprefix("data:")))
+
+    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
@@ -121,12 +137,7 @@ class Hand:
             headers["mcp-name"] = name
         headers.update(params.pop("headers", {}))
         body = {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": {**params, "_meta": meta}}
-        response = await self._http.post(self.url, json=body, headers=headers)
-        text = response.text
-        if response.headers["content-type"].startswith("text/event-stream"):
-            text = [line for line in text.splitlines() if line.startswith("data:")][-1].removeprefix("data:")
-        answer: dict[str, Any] = json.loads(text)
-        return answer
+        return {"json": body, "headers": headers}
 
     async def result(self, method: str, **params: Any) -> dict[str, Any]:
         answer = await self.ask(method, **params)

@@ -266,3 +266,29 @@ def test_the_clock_of_a_task_is_the_store_s() -> None:
 
     assert _instant(0.5) == "1970-01-01T00:00:00.500Z"
     assert _instant(time.time()).endswith("Z")
+
+
+async def test_a_stream_tells_how_tasks_go_on() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        id = (await hand.call("two_words"))["taskId"]
+        await hand.task(id, "input_required")
+        seen: list[dict[str, Any]] = []
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(hand.listen(seen, taskIds=[id, "nobody's"]))
+            await until(lambda: len(seen) >= 2)
+            await hand.answer(id, first=accept(word="a"), second=accept(word="b"))
+            await until(lambda: any("third" in each["params"].get("inputRequests", {}) for each in seen))
+            await hand.answer(id, third=accept(word="c"))
+            await until(lambda: seen[-1]["params"].get("status") == "completed")
+            listening.cancel()
+        assert seen[0]["method"] == "notifications/subscriptions/acknowledged"
+        assert seen[0]["params"]["notifications"] == {"taskIds": [id]}
+        assert {each["method"] for each in seen[1:]} == {"notifications/tasks"}
+        assert seen[-1]["params"]["result"]["content"][0]["text"] == "a b c"
+        assert len({str(each["params"]["_meta"]) for each in seen}) == 1
+
+
+async def test_a_stream_about_tasks_needs_the_extension() -> None:
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url, capabilities={}) as hand:
+        error = await hand.error("subscriptions/listen", notifications={"taskIds": []})
+        assert error["code"] == -32021

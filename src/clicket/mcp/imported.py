@@ -112,6 +112,7 @@ class ImportedTool:
                 "Look there before you call again."
             )
         if any(said in error.message.lower() for said in _SESSION_GONE):
+            self._link.lose(client)
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the request was turned away
         return RemoteError(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
 

@@ -128,7 +128,7 @@ async def download(asked: Asked) -> Pieces | Reply:
 
 
 async def result(asked: Asked) -> Pieces | Reply:
-    view, record = await find(asked, asked.path("id"), asked.query("thread"))
+    view, record = await find(asked, waiting=False)
     if not record.state.is_terminal:
         raise Refused("not_ended", f"call {record.id!r} is {record.state}: there is no result yet. Wait for its end.")
     if not record.success:

@@ -13,6 +13,7 @@ import msgspec
 from clicket.runtime import Runtime
 from clicket.server import keys
 from clicket.server.context import Context
+from clicket.server.hosts import is_loopback
 from clicket.server.problems import Refused
 
 __all__ = ["Doorkeeper", "Principal", "principal_of"]
@@ -68,11 +69,11 @@ class Doorkeeper:
         stored = await keys.listed(self._context.store)
         return len(self._static) + sum(key.is_valid(now) for key in stored)
 
-    async def admit(self, headers: list[tuple[bytes, bytes]]) -> Principal:
-        """Whose request it is, or `Refused`."""
+    async def admit(self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None) -> Principal:
+        """Whose request it is, or `Refused`. Without any key nobody from another machine is let in, whatever was bound."""
         text = _key_in(headers)
         if text is None:
-            if await self.is_open():
+            if await self.is_open() and (client is None or is_loopback(client[0])):
                 return self.everybody()
             raise _unauthorized("this server needs a key. Send it as `Authorization: Bearer ck_…`.")
         key = self._static.get(keys.hash_of(text)) if self._static else None

@@ -152,14 +152,16 @@ async def _accepted(own: Runtime, handle: CallHandle, tool: str) -> Reply:
 # Looking.
 
 
-async def find(asked: Asked, id: str, thread: str | None) -> tuple[Runtime, Record]:
-    """A call that the asker may see, and the view in which it is found. Scope `approve` finds what waits for approval."""
+async def find(asked: Asked, *, waiting: bool = True) -> tuple[Runtime, Record]:
+    """The call that the asker names and may see, and the view in which it is found. Scope `approve` finds what waits for
+    approval, too, unless `waiting` is False: then only what will still be there when it waits no more."""
+    id, thread = asked.path("id"), asked.query("thread")
     asked.scope["clicket.call"] = id
     view = view_of(asked)
     try:
         return view, await view.get(id, thread=thread)
     except NotFound:
-        if not asked.who.may("approve"):
+        if not (waiting and asked.who.may("approve")):
             raise
     except UsageError as several:
         raise Refused("conflict", several.message) from None
@@ -183,7 +185,7 @@ async def _waiting(asked: Asked, id: str, thread: str | None) -> Record:
 
 
 async def show(asked: Asked) -> Reply:
-    record = (await find(asked, asked.path("id"), asked.query("thread")))[1]
+    record = (await find(asked))[1]
     if record.artifact is not None:
         await asked.context.grants.give(record.caller, record)
     return Reply(200, record_json(record))

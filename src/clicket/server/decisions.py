@@ -23,7 +23,7 @@ _denial = msgspec.json.Decoder(Denial)
 
 async def approve(asked: Asked) -> Reply:
     word = await bodies.optional_json(asked, _approval, Decision())
-    view, record = await find(asked, asked.path("id"), asked.query("thread"))
+    view, record = await find(asked)
     edited: dict[str, Any] = {} if word.arguments is None else {"arguments": word.arguments}
     by = asked.who.name
     done = await view.approve(record.id, thread=record.thread, by=by, reason=word.reason, **edited)
@@ -32,7 +32,7 @@ async def approve(asked: Asked) -> Reply:
 
 async def deny(asked: Asked) -> Reply:
     word = await bodies.optional_json(asked, _denial, Denial())
-    view, record = await find(asked, asked.path("id"), asked.query("thread"))
+    view, record = await find(asked)
     by = asked.who.name
     done = await view.deny(record.id, thread=record.thread, by=by, reason=word.reason)
     return await _decided(view, record, by, approved=False, done=done)

@@ -74,7 +74,7 @@ class Door:
             if path in _PUBLIC:
                 scope["clicket.who"] = context.doorkeeper.everybody()
             else:
-                scope["clicket.who"] = await context.doorkeeper.admit(scope["headers"])
+                scope["clicket.who"] = await context.doorkeeper.admit(scope["headers"], scope.get("client"))
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return

@@ -30,7 +30,7 @@ class Streams:
 
     async def of_call(self, asked: Asked) -> Reply | Sent:
         after = _after(asked)
-        view, record = await find(asked, asked.path("id"), asked.query("thread"))
+        view, record = await find(asked, waiting=False)
         context = asked.context
         if record.artifact is not None:
             await context.grants.give(record.caller, record)
@@ -82,7 +82,7 @@ def operations(streams: Streams) -> tuple[Operation, ...]:
             about="A call's events: replayed from the first, or after `Last-Event-ID`, then live, ending with the outcome. "
             "`id` is the number, `event` the type, `data` the event.",
             handler=streams.of_call,
-            scopes=("read", "approve"),
+            scopes=("read",),
             parameters=(
                 THREAD,
                 Parameter(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from clicket.model import Record, ToolResult
-from clicket.server.operations import Answer, Operation, Parameter
+from clicket.server.operations import Answer, Asked, Operation, Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.replies import Reply, json_reply
 from clicket.server.shapes import CallRequest, Listing
@@ -48,12 +48,13 @@ _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": 
 _CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
 
 
-def document(table: Iterable[Operation], version: str) -> dict[str, Any]:
+def document(table: Iterable[Operation], version: str, *, keyed: bool) -> dict[str, Any]:
+    """`keyed`: is a key needed? Without any, none is."""
     table = list(table)
     schemas = _schemas(table)
     paths: dict[str, Any] = {}
     for operation in table:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, keyed=keyed)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -116,7 +117,7 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
     return schemas
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.about,
@@ -124,7 +125,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "parameters": [_path(name) for name in re.findall(r"{(\w+)}", operation.path)]
         + [_parameter(parameter) for parameter in operation.parameters],
         "responses": _responses(operation),
-        "security": [] if operation.public else [{"bearer": []}, {"apiKey": []}, {}],
+        "security": [] if operation.public else [{"bearer": []}, {"apiKey": []}] + ([] if keyed else [{}]),
     }
     if operation.scopes:
         made["description"] = f"Needs scope {' or '.join(f'`{scope}`' for scope in operation.scopes)}, or `admin`."
@@ -207,11 +208,11 @@ def _problem(status: int) -> dict[str, Any]:
     return made
 
 
-def operations(whole: list[dict[str, Any]]) -> tuple[Operation, ...]:
-    """`GET /openapi.json`. The document is put into `whole` once everything, this route included, is known."""
+def operations(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
+    """`GET /openapi.json`; `draw` gives the document as it is with or without keys."""
 
-    async def show(asked: Any) -> Reply:
-        return json_reply(whole[0])
+    async def show(asked: Asked) -> Reply:
+        return json_reply(draw(not await asked.context.doorkeeper.is_open()))
 
     about = "This document."
     answers = {200: Answer(about=about, kind="application/json")}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +56,7 @@ def tool_call(url: str, version: str, headers: Mapping[str, str] | None = None) 
 
 
 class Asker(asyncio.Protocol):
-    """One connection. `answered` is told of every answer; what it returns is sent next, None ends the connection."""
+    """One connection. Every answer is looked at: one that is not a success with what was expected ends the run."""
 
     def __init__(self, request: bytes, expected: bytes) -> None:
         self.request = request
@@ -114,8 +116,11 @@ def _is_whole(heard: bytes, body_at: int) -> bool:
     return heard.endswith(_END_OF_CHUNKS)
 
 
-async def rates(request: bytes, url: str, expected: bytes, *, seconds: float) -> dict[str, float]:
-    """Alone: the median of one request at a time. Then with all connections: requests per second, median, 99th percentile."""
+async def rates(request: bytes, url: str, expected: bytes, *, seconds: float, server: int) -> dict[str, float]:
+    """Alone: the median of one request at a time. Then with all connections: requests per second, median, 99th percentile.
+
+    `server` is the id of the process that is asked: what it spends on a request depends least on what else the machine does.
+    """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     askers = [
@@ -126,13 +131,14 @@ async def rates(request: bytes, url: str, expected: bytes, *, seconds: float) ->
     await _together(askers[:1], seconds / 3)
     alone = statistics.median(askers[0].taken)
     taken: list[float] = []
-    elapsed = busy = 0.0
+    elapsed = busy = spent = 0.0
     least = _LEAST if not timing.quick() else 1
     while elapsed < seconds or len(taken) < least:
-        started, worked = perf_counter(), process_time()
+        started, worked, served = perf_counter(), process_time(), _cpu_time(server)
         taken += await _together(askers, seconds)
         elapsed += perf_counter() - started
         busy += process_time() - worked
+        spent += _cpu_time(server) - served
     for asker in askers:
         asker.transport.abort()
     return {
@@ -141,7 +147,17 @@ async def rates(request: bytes, url: str, expected: bytes, *, seconds: float) ->
         "p50_loaded_ms": statistics.median(taken) * 1e3,
         "p99_ms": _quantile(taken, 0.99) * 1e3,
         "client_busy": busy / elapsed,
+        **({"cpu_us": spent / len(taken) * 1e6} if spent else {}),
     }
+
+
+def _cpu_time(process: int) -> float:
+    """Seconds of CPU that a process has used; 0 where the system has no /proc to ask."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def _together(askers: list[Asker], seconds: float) -> list[float]:

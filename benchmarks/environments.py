@@ -29,7 +29,7 @@ def python_of(name: str) -> Path:
     folder = CACHE / name
     python = folder / "bin" / "python"
     if name == OURS:
-        wanted = ["--editable", str(ROOT)]
+        wanted = ["--editable", f"{ROOT}[server,mcp]"]
         content = (ROOT / "pyproject.toml").read_bytes()
     else:
         requirements = ROOT / "benchmarks" / "peers" / f"{name}.txt"

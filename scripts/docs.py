@@ -53,9 +53,12 @@ OPTIONS = {
     ),
     "real_time": ("Never served from a cache, whatever `cache` says.", True),
     "time_window": ("Seconds after which equal calls of a time-sensitive tool are equal no more.", True),
-    "depends_on": ("Tools that must have completed in the thread before.", False),
-    "failure_threshold": ("Failures in a row before the tool is hidden.", False),
-    "cooldown": ("Seconds before a hidden tool is tried again.", False),
+    "depends_on": (
+        'Tools that must have completed in the thread before: `"a"`, `["a", "b"]`, `{"any" | "all" | "sequence": […]}`.',
+        True,
+    ),
+    "failure_threshold": ("Failures in a row, in one thread, after which the tool is hidden and refused there.", True),
+    "cooldown": ("Seconds after which one call may try a tool that was hidden so.", True),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
     "max_concurrency": (
         "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",

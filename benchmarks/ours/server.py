@@ -33,12 +33,14 @@ def key(store: str, url: str) -> str:
 
 
 @contextmanager
-def serving(url: str, *, log: bool) -> Iterator[str]:
-    """The server's address, while it runs."""
+def serving(url: str, *, log: bool) -> Iterator[tuple[str, int]]:
+    """The server's address and its process, while it runs."""
     words = ["clicket", "--store", url, "--tools", "benchmarks.ours.work:noop", "--json", "serve", "--port", "0"]
     with timing.worker(*words, "--log-format", "text" if log else "off") as process:
         ready = json.loads(timing.said(process))
-        yield ready["url"]
+        if "url" not in ready:
+            raise SystemExit(ready["error"]["message"])
+        yield ready["url"], process.pid
 
 
 async def main() -> None:
@@ -49,7 +51,7 @@ async def main() -> None:
         os.environ["CLICKET_DURABILITY"] = durability
         os.environ["CLICKET_MAX_CONCURRENCY"] = str(timing.AT_ONCE)
         headers = {"authorization": f"Bearer {key(store, url)}"} if "key" in added else {}
-        with serving(url, log="log" in added) as address:
+        with serving(url, log="log" in added) as (address, process):
             if "mcp" in added:
                 request = asking.tool_call(f"{address}/mcp", _MCP_VERSION, headers)
                 expected = asking.STRUCTURED
@@ -58,7 +60,7 @@ async def main() -> None:
                     f"{address}/calls", {"tool": "noop", "arguments": {"a": 1}, "wait": True}, headers
                 )
                 expected = b'"output":{"a":1}'
-            figures = await asking.rates(request, address, expected, seconds=arguments.seconds)
+            figures = await asking.rates(request, address, expected, seconds=arguments.seconds, server=process)
     timing.report(figures, timing.versions("clicket", "fastapi", "uvicorn", "mcp", "apsw"))
 
 

@@ -35,7 +35,7 @@ async def main() -> None:
     with timing.worker("benchmarks.peers.fastapi", "serve") as server:
         url = f"http://127.0.0.1:{int(timing.said(server))}/calls"
         request = asking.post(url, {"tool": "noop", "arguments": {"a": 1}, "wait": True})
-        figures = await asking.rates(request, url, b'"output":{"a":1}', seconds=arguments.seconds)
+        figures = await asking.rates(request, url, b'"output":{"a":1}', seconds=arguments.seconds, server=server.pid)
     timing.report(figures, timing.versions("fastapi", "starlette", "uvicorn", "pydantic"))
 
 

@@ -27,7 +27,7 @@ async def main() -> None:
     with timing.worker("benchmarks.peers.fastmcp", "serve") as process:
         url = f"http://127.0.0.1:{int(timing.said(process))}/mcp"
         request = asking.tool_call(url, arguments.variant)
-        figures = await asking.rates(request, url, asking.STRUCTURED, seconds=arguments.seconds)
+        figures = await asking.rates(request, url, asking.STRUCTURED, seconds=arguments.seconds, server=process.pid)
     timing.report(figures, timing.versions("fastmcp", "mcp"))
 
 

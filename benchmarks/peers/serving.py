@@ -23,7 +23,7 @@ def serve(app: Any) -> None:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            date_header=False,
+            date_header=True,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=1,
             backlog=2_048,

@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from hashlib import sha256
 from math import isfinite
 from random import Random
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, recover, same_or_conflict
+from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, kept_until, recover, same_or_conflict
 from clicket.engine.approvals import decide
 from clicket.engine.audit import AuditEntry, entries
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
@@ -33,6 +34,8 @@ from clicket.tools import Registry, Tool
 from clicket.views import Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
+
+_PIECE = 1024 * 1024
 
 
 class Runtime:
@@ -365,8 +368,12 @@ class Runtime:
 
         `registry`: other tools than the runtime's own, for who looks without running anything.
         """
-        hub = self._opened.hub if registry is None else self._opened.hub.of(registry)
-        return ThreadHub(hub, thread, self._caller or "", self._audit)
+        engine, caller = self._opened, self._caller or ""
+        hub = engine.hub if registry is None else engine.hub.of(registry)
+        authorize = engine.authorize
+        return ThreadHub(
+            hub, thread, caller, self._audit, lambda tool: authorize.forbids(tool, thread, caller, self._scopes)
+        )
 
     @property
     def cache(self) -> Cache:
@@ -402,3 +409,18 @@ class Runtime:
         if start < 0 or (end is not None and end < start):
             raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
         return await self._opened.store.read_artifact(name, start, end)
+
+    async def put_artifact(self, data: bytes) -> str:
+        """Keep a file; its name is what tools are given. It stays for `retention` seconds, or as long as a call names it.
+
+        Equal bytes are kept once, under one name; putting them again begins the time anew.
+        """
+        if not isinstance(data, bytes):
+            raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
+        engine, digest = self._opened, sha256()
+        for start in range(0, len(data), _PIECE):
+            digest.update(data[start : start + _PIECE])
+            await asyncio.sleep(0)  # calls go on while a large file is hashed
+        name = f"sha256-{digest.hexdigest()}"
+        await engine.store.put_artifact(name, [data], keep_until=kept_until(engine))
+        return name

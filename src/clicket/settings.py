@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -100,6 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"] = hide_text(self.store)
+        shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
@@ -117,6 +119,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) not in get_args(kind):
                 known = " or ".join(map(repr, get_args(kind)))
                 raise UsageError(f"{name} must be {known}, not {getattr(self, name)!r}.")
+        if self.hub_webhook is not None:
+            _address("hub_webhook", self.hub_webhook)
         if self.policy:
             declared_policy(self.policy, self.origins.get("policy", "Settings"))
         for tool, seconds in self.cache_ttl.items():
@@ -171,6 +175,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         memory = self.worker_memory or _half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
+
+
+def _address(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fits = False
+    if not fits:  # it may hold a password, so it is not shown
+        raise UsageError(f"{name} must be an address like https://example.org/hook: http or https, and a host.")
 
 
 def _rebuilt(values: dict[str, Any]) -> Settings:
@@ -228,6 +242,10 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
 def _policy(value: Any, origin: str) -> dict[str, Any]:
     """A policy is judged where it is read, so that a mistake is named with its place."""
     if isinstance(value, str):
+        if not value.strip():  # a variable that came out empty must not open what the file has closed
+            raise UsageError(
+                f"setting policy (from {origin}): it is empty. Unset it, or write {{}} to allow everything."
+            )
         value = _json(value, "policy", origin)
     declared_policy(value, origin)
     return dict(value)

@@ -125,6 +125,7 @@ class ThreadHub:
 
     def watch(self) -> Iterator[Change]:
         """Changes of status from now on, whoever makes them."""
+        self._runtime._refuse_unless_open()
         return self._runtime._iterate(self._runtime._runtime.hub(self.thread).watch())
 
 
@@ -193,22 +194,24 @@ class Runtime:
 
     def _wait(self, coroutine: Any) -> Any:
         try:
-            refuse_running_loop("clicket.sync.Runtime")
-            if self._thread is None:
-                raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
+            thread = self._refuse_unless_open()
         except UsageError:
             coroutine.close()
             raise
-        return self._thread.call(coroutine)
+        return thread.call(coroutine)
 
     def _iterate(self, iterator: Any) -> Iterator[Any]:
+        return self._refuse_unless_open().iterate(iterator)
+
+    def _refuse_unless_open(self) -> LoopThread:
         refuse_running_loop("clicket.sync.Runtime")
         if self._thread is None:
             raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
-        return self._thread.iterate(iterator)
+        return self._thread
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
         """This runtime as one of its callers has it; as in `clicket.Runtime.acting_for`."""
+        self._refuse_unless_open()
         view = copy.copy(self)
         view._runtime = self._runtime.acting_for(caller, scopes)
         return view
@@ -310,3 +313,7 @@ class Runtime:
     def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         data: bytes = self._wait(self._runtime.artifact(name, start, end))
         return data
+
+    def put_artifact(self, data: bytes) -> str:
+        """Keep a file; its name is what tools are given. See `clicket.Runtime.put_artifact`."""
+        return str(self._wait(self._runtime.put_artifact(data)))

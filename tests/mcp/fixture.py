@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import mcp_types as types
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
+from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ToolsListChanged
 from pydantic import Field
 
 from clicket import ToolContext, tool
@@ -356,7 +357,22 @@ class Schema2020:
 
 # Prompts, resources, completions: the SDK's own, beside our tools.
 
-extras: MCPServer[Any] = MCPServer("fixture")
+bus = InMemorySubscriptionBus()
+extras: MCPServer[Any] = MCPServer("fixture", log_level="ERROR", subscriptions=bus)
+
+
+@tool
+async def test_trigger_tool_change() -> str:
+    """Says that the list of tools has changed."""
+    await bus.publish(ToolsListChanged())
+    return "changed"
+
+
+@tool
+async def test_trigger_prompt_change() -> str:
+    """Says that the list of prompts has changed."""
+    await bus.publish(PromptsListChanged())
+    return "changed"
 
 
 @extras.resource("test://static-text", mime_type="text/plain")
@@ -443,7 +459,6 @@ _base = extras._lowlevel_server
 _base.add_request_handler("resources/subscribe", types.SubscribeRequestParams, _subscribed)
 _base.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, _subscribed)
 
-Level = Literal["info"]
 TOOLS = [
     test_simple_text, test_image_content, test_audio_content, test_embedded_resource, test_multiple_content_types,
     test_error_handling, test_tool_with_logging, test_logging_tool, test_tool_with_progress, greet, test_sampling,
@@ -453,5 +468,5 @@ TOOLS = [
     test_input_required_result_tampered_state, test_input_required_result_multiple_inputs,
     test_input_required_result_multi_round, test_input_required_result_capabilities, test_missing_capability,
     test_streaming_elicitation, slow_compute, failing_job, protocol_error_job, confirm_delete, multi_input,
-    test_tool_with_task, test_x_mcp_header, Schema2020(),
+    test_tool_with_task, test_x_mcp_header, test_trigger_tool_change, test_trigger_prompt_change, Schema2020(),
 ]  # fmt: skip

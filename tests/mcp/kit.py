@@ -118,7 +118,7 @@ class Hand:
         async with self._http.stream("POST", self.url, **request) as response:
             async for line in response.aiter_lines():
                 if line.startswith("data:"):
-                    seen.append(json.loads(line.removeprefix("data:")))
+                    seen.append(json.loads(line.removeprefix("data:")))  # noqa: PERF401  # others look while it grows
 
     def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         meta = {

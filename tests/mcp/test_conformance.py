@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from tests.mcp.npm_tools import ROOT, run_node
 from tests.redis_server import free_port
 
+pytestmark = pytest.mark.timeout(400)  # the first run installs the packages
 INSPECTOR = "inspector/clients/launcher/build/index.js"
 TASKS = (
     "tasks-lifecycle",
@@ -57,7 +59,7 @@ def checks_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Every check that was made, by scenario."""
     found: dict[str, list[dict[str, Any]]] = {}
     for file in folder.rglob("checks.json"):
-        scenario = file.parent.name.removeprefix("server-").rsplit("-20", 1)[0]
+        scenario = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", file.parent.name.removeprefix("server-"))
         found[scenario] = json.loads(file.read_text())
     return found
 

@@ -119,6 +119,11 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         again = await rt.call("facts")
         assert again.success, again.error
         assert again.output["pid"] != first
+        os.kill(again.output["pid"], signal.SIGKILL)
+        link = rt.engine.registry.get("steps")._link
+        await until(lambda: link._client is None)
+        # It died while nobody asked it anything: what may be done only once has not been done, and is.
+        assert (await rt.call("steps", {"count": 1})).output == "done"
 
 
 async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) -> None:
@@ -142,7 +147,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
     meanwhile: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under 2025-11-25 it has forgotten our session, and we open another."""
-    monkeypatch.setattr("clicket.mcp.link.Client", partial(Client, mode=mode))
+    monkeypatch.setattr("clicket.mcp.wires.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
             port = int(url.rsplit(":", 1)[1].split("/")[0])
@@ -153,6 +158,9 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
             gone = await rt.call("add", {"a": 1, "b": 2})
             assert gone.error is not None
             assert gone.error.retryable
+            gone = await rt.call("fails")  # it may be done only once; it has not been, for nobody was there
+            assert gone.error is not None
+            assert (gone.error.code, gone.attempts) == ("tool_error", 2)
         async with Runtime([toolbox.add], store="memory://") as far, serving(far, port=port):
 
             async def back() -> bool:
@@ -194,8 +202,8 @@ async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
             assert {"one_add", "two_add"} <= listed
             result = await client.call_tool("two_picture")
             assert [block.type for block in result.content] == ["text", "image"]
-        await one.close()
-        await two.close()
+        left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
+        assert left == []  # the connections ended with the runtime
 
 
 async def test_a_server_that_is_not_there_costs_its_tools_and_no_more(caplog: pytest.LogCaptureFixture) -> None:

@@ -121,7 +121,7 @@ async def test_tools_are_listed_with_schemas_and_hints(mode: str) -> None:
     assert listed["add"].output_schema is None
     schema = listed["point"].output_schema
     assert schema is not None
-    assert schema["properties"]["x"] == {"title": "X", "type": "integer"}
+    assert schema["properties"]["x"] == {"type": "integer"}
 
 
 async def test_calls_are_calls_of_the_runtime(mode: str) -> None:
@@ -184,6 +184,25 @@ async def test_progress_and_remarks_arrive_while_the_tool_works(mode: str) -> No
     assert seen[-1] == (4, 4, "step 4")
     assert [each[0] for each in seen] == sorted({each[0] for each in seen})
     assert remarks == [f"warning: remark {step}" for step in (1, 2, 3, 4)]
+
+
+async def test_output_that_comes_in_pieces_is_progress(mode: str) -> None:
+    @tool
+    async def count() -> Any:
+        """Counts."""
+        for word in ("one", "two", "three"):
+            yield word
+
+    seen: list[tuple[float, str | None]] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    async with Runtime([count], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
+        result = await client.call_tool("count", progress_callback=progress)
+        assert text_of(result) == "onetwothree"
+        await until(lambda: len(seen) == 3)
+    assert seen == [(1, "one"), (2, "two"), (3, "three")]
 
 
 async def test_a_request_that_is_taken_back_ends_its_call(mode: str) -> None:
@@ -274,6 +293,40 @@ async def test_a_client_hears_when_its_tools_change() -> None:
             async with asyncio.timeout(30):
                 assert type(await anext(aiter(events))).__name__ == "ToolsListChanged"
         assert "after_add" in [each.name for each in (await client.list_tools()).tools]
+
+
+async def test_a_lost_connection_ends_nothing_under_2025_11_25() -> None:
+    """There a client says that it wants no more; a broken line says nothing."""
+    gate = asyncio.Event()
+
+    @tool(timeout=None)
+    async def gated(ctx: ToolContext) -> str:
+        """Waits for the test."""
+        ctx.progress(1)
+        await gate.wait()
+        return "done"
+
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = {"name": "gated", "arguments": {}, "_meta": {"progressToken": 1}}
+    async with Runtime([gated], store="memory://") as rt, serving(rt) as url:
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            opened = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start})
+            session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+            await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+            request = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": body}
+            async with http.stream("POST", url, json=request, headers=session) as response:
+                async for line in response.aiter_lines():
+                    if "notifications/progress" in line:
+                        break
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            for id in range(3, 8):  # the line is dead, the session is not
+                ping = {"jsonrpc": "2.0", "id": id, "method": "ping"}
+                assert (await http.post(url, json=ping, headers=session)).status_code == 200
+        record = (await rt.history()).items[0]
+        assert record.state is State.RUNNING
+        gate.set()
+        assert (await (await rt.handle(record.id)).result()).output == "done"
 
 
 async def test_a_server_that_stops_does_not_end_calls_that_are_under_way() -> None:

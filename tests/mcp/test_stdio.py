@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.mcp.kit import BOTH, until
 from tests.mcp.test_serving import text_of
+from tests.scenarios.cli_kit import Place
 
 from clicket import Runtime, State
 
@@ -77,31 +77,19 @@ async def test_a_client_that_leaves_ends_what_it_waited_for(tmp_path: Path) -> N
         assert (await rt.history()).items[0].state is State.CANCELLED
 
 
-def clicket(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "clicket", *arguments]
-    environment = {**os.environ, **ENV, **more, "NO_COLOR": "1"}
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, "memory://", "tests.mcp.toolbox", **ENV)
 
 
-@pytest.mark.parametrize("json_wanted", [True, False])
-def test_the_tools_of_another_server_are_listed(json_wanted: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [("--json",), ()])
+def test_the_tools_of_another_server_are_listed(more: tuple[str, ...], place: Place) -> None:
     server = [sys.executable, *ARGUMENTS, "--store", "memory://"]
-    environment = "import os; os.environ['PYTHONPATH']=" + repr(ENV["PYTHONPATH"])
-    launcher = tmp_path / "server.py"
-    launcher.write_text(f"{environment}\nos.execv({server[0]!r}, {server!r})\n")
-    more = ("--json",) if json_wanted else ()
-    done = clicket("mcp", "tools", *more, "--", sys.executable, str(launcher), cwd=tmp_path)
+    launcher = place.folder / "server.py"  # a server gets next to nothing of our environment
+    launcher.write_text(f"import os\nos.environ.update({ENV!r})\nos.execv({server[0]!r}, {server!r})\n")
+    done = place.inside("mcp", "tools", *more, "--", sys.executable, str(launcher))
     assert done.returncode == 0, done.stderr
-    if json_wanted:
+    if more:
         assert {each["name"]: each for each in json.loads(done.stdout)}["add"]["read_only"]
     else:
         assert "Adds two numbers." in done.stdout
@@ -112,16 +100,18 @@ def test_the_tools_of_another_server_are_listed(json_wanted: bool, tmp_path: Pat
     [
         (("mcp", "tools"), 2, "its URL, or -- and its command"),
         (("mcp", "tols", "http://x"), 2, "its URL, or -- and its command"),
+        (("mcp", "tools", "http://x", "http://y"), 2, "one URL"),
         (("mcp", "tools", "http://127.0.0.1:9/mcp"), 3, "cannot be reached"),
+        (("mcp", "tools", "--json", "http://127.0.0.1:9/mcp"), 3, "cannot be reached"),
         (("mcp", "--json"), 2, "leave --json out"),
     ],
 )
-def test_wrong_use_is_told(arguments: tuple[str, ...], code: int, why: str, tmp_path: Path) -> None:
-    done = clicket(*arguments, cwd=tmp_path)
+def test_wrong_use_is_told(arguments: tuple[str, ...], code: int, why: str, place: Place) -> None:
+    done = place.inside(*arguments)
     assert (done.returncode, why in done.stdout + done.stderr) == (code, True), done.stderr
 
 
-def test_an_end_of_input_ends_the_server(tmp_path: Path) -> None:
-    done = clicket("mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://", cwd=tmp_path)
+def test_an_end_of_input_ends_the_server(place: Place) -> None:
+    done = place.run("mcp")
     assert (done.returncode, done.stdout) == (0, "")
     assert "7 tools" in done.stderr

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, Hear, Owner, Presence, Query, Stored
+from clicket.ports import Append, Done, Hear, Owner, Presence, Query, Standing, Stored
 from clicket.stores.memory import MemoryStore, _Call
 
 __all__ = ["SharedMemory", "Side"]
@@ -93,7 +93,15 @@ class Side:
             self.shared.tell("work", change.key)
         if change.request:
             self.shared.tell("request", change.key)
+        if change.tally is not None and change.tally.weight == "failed":
+            self.shared.tell("standing", 0)
         self.shared.tell("events", change.key)
+
+    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+        self._check_open()
+        done = await self.calls.put_standing(caller, thread, standing, expect)
+        self.shared.tell("standing", 0)
+        return done
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         self._check_open()

@@ -290,7 +290,7 @@ async def test_failures_timeouts_cancels_and_cut_results_are_never_served(store:
     hang = asyncio.Event()
     runs: list[str] = []
 
-    @tool(cache=300, max_retries=0, timeout=0.05, max_result_size=1000)
+    @tool(cache=300, max_retries=0, failure_threshold=10_000, timeout=0.05, max_result_size=1000)
     async def end(how: str) -> str:
         runs.append(how)
         if how == "fail":

@@ -54,7 +54,7 @@ def test_failures_are_seen_and_reset(place: Place) -> None:
     assert "[failed: bad]" in shown.stderr
     refused = place.inside("call", "bad", "--thread", "t1")
     assert "switched off" in refused.stderr or "is failed" in refused.stderr
-    assert place.ask("reset", "t1", "--tool", "bad") == {"thread": "t1", "reset": ["bad"]}
+    assert place.ask("reset", "t1", "bad") == {"thread": "t1", "reset": ["bad"]}
     assert place.ask("reset", "t1") == {"thread": "t1", "reset": []}
     assert [entry["what"] for entry in place.ask("audit")["entries"]] == ["hub.status_set"]
 
@@ -71,7 +71,7 @@ def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("reset", "t1", "--tool", "bas"), 2, "Did you mean 'base'"),
+        (("reset", "t1", "bas"), 2, "Did you mean 'base'"),
         (("states", "t1", "--set", "base=gone"), 2, "no status of a tool"),
         (("states", "t1", "--set", "base"), 2, "mail=maintenance"),
     ],

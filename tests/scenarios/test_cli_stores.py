@@ -213,7 +213,7 @@ class TestGc:
         done = place.json("gc", "--older-than", "0", "--compact")
         assert done["calls"] == 300
         assert done["compacted"] > 100_000
-        assert (place.folder / "calls.db").stat().st_size < 200_000
+        assert (place.folder / "calls.db").stat().st_size < 300_000  # an empty one, whose tables have a page each
         assert place.run("call", "double", "number=1").stdout == "2\n"
 
     def test_wrong_bounds(self, place: Place) -> None:

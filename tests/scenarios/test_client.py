@@ -276,6 +276,56 @@ class TestAcrossTheNetwork:
             assert len(runs) == 2
         assert lossy.requests > 4
 
+    async def test_characters_that_break_lines_elsewhere_do_not_break_events(self) -> None:
+        text = "a\u2028b\u2029c\x85d\x0be\x1cf\r\ng"
+
+        @tool
+        async def say(ctx: ToolContext) -> str:
+            ctx.emit(text)
+            return text
+
+        async with served([say]) as it, Client(it.url) as rt:
+            handle = await rt.submit("say")
+            assert (await asyncio.wait_for(handle.result(), 20)).output == text
+            assert any(text in repr_of.data.values() for repr_of in [e async for e in handle.events()])
+
+    async def test_a_server_that_goes_down_is_asked_again(self) -> None:
+        import httpx2
+
+        asked = []
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            asked.append(request)
+            if len(asked) < 3:
+                return httpx2.Response(503, json={"code": "shutting_down", "detail": "on its way out"})
+            return httpx2.Response(200, json={"call_id": "x", "tool": "add", "state": "completed", "output": 3})
+
+        async with Client("http://server", transport=httpx2.MockTransport(answer)) as rt:
+            assert (await rt.call("add", {"a": 1, "b": 2})).output == 3
+        assert len({request.content for request in asked}) == 1  # under the same id
+
+    async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self) -> None:
+        import httpx2
+
+        sent = []
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            sent.append(request)
+            return httpx2.Response(422, json={"code": "invalid_input", "detail": "no", "call_id": "x"})
+
+        itself: dict[str, Any] = {}
+        itself["itself"] = itself
+        async with Client("http://server", transport=httpx2.MockTransport(answer)) as rt:
+            for odd in ({"amount": float("nan")}, '{"amount": 1, "amount": 2}', '{"amount": ', itself):
+                with pytest.raises(InvalidInput):
+                    await rt.approve("x", arguments=odd)
+            assert not sent
+            for odd in (itself, {(1, 2): 3}):
+                assert (await rt.call("pay", odd)).state is State.FAILED  # type: ignore[arg-type]  # on purpose
+            with pytest.raises(InvalidInput):
+                await rt.cancel("..")
+            assert sent[-1].url.raw_path == b"/calls/%2E%2E/cancel"
+
     async def test_a_server_that_is_not_there(self) -> None:
         async with served() as it:
             url = it.url

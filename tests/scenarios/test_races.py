@@ -43,7 +43,7 @@ async def test_of_all_that_race_one_wins(store: str, contest: str) -> None:
     """Both sides are let go in one turn of the loop, in an order and with detours that the seed decides."""
     barriers: dict[str, Barrier] = {}
 
-    @tool(max_retries=0)
+    @tool(max_retries=0, failure_threshold=10_000)
     async def body(ctx: ToolContext, detours: int) -> str:
         barriers[ctx.call_id].reached.set()
         await barriers[ctx.call_id].open.wait()
@@ -79,7 +79,7 @@ async def test_of_all_that_race_one_wins(store: str, contest: str) -> None:
 async def test_thread_bodies_race_with_their_timeout(store: str, seed: int) -> None:
     chance = random.Random(seed)
 
-    @tool(timeout=0.02, max_retries=0)
+    @tool(timeout=0.02, max_retries=0, failure_threshold=10_000)
     def body(wait: float) -> str:
         time.sleep(wait)
         return "won"

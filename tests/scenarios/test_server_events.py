@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.kit import eventually, sqlite_url
-from tests.scenarios.server_kit import Api, Sse, read_sse, served
+from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
 from clicket import ToolContext, tool
 
@@ -226,24 +226,35 @@ async def test_what_is_not_kept_any_more_is_a_gap() -> None:
 
 
 async def test_calls_of_another_process_are_seen_once(tmp_path: Any) -> None:
-    store = sqlite_url(tmp_path)
-    async with served(store=store) as it, served(store=store) as other:
+    store, gate = sqlite_url(tmp_path), Gate()
+    tools = [*TOOLS, gate.tool]
+    async with served(store=store) as it, served(tools, store) as other:
         await other.call("add", {"a": 1, "b": 1}, id="before")
-        async with it.stream("GET", "/events") as response:
-            await other.call("add", {"a": 1, "b": 1}, id="there")
-            await it.call("add", {"a": 1, "b": 1}, id="here")
-            seen: list[tuple[str, int]] = []
-            ended: set[str] = set()
-            async with asyncio.timeout(20), aclosing(read_sse(response)) as stream:
+        seen: list[tuple[str, int]] = []
+        async with (
+            asyncio.timeout(40),
+            it.stream("GET", "/events") as response,
+            aclosing(read_sse(response)) as stream,
+        ):
+
+            async def until(id: str, **facts: Any) -> None:
                 async for event in stream:
-                    seen.append((event["data"]["call_id"], event["data"]["seq"]))
-                    if event["data"]["state"] == "completed":
-                        ended.add(event["data"]["call_id"])
-                    if ended == {"here", "there"}:
-                        break
+                    data = event["data"]
+                    seen.append((data["call_id"], data["seq"]))
+                    if data["call_id"] == id and facts.items() <= data.items():
+                        return
+
+            await other.post("/calls", json={"tool": "gate", "id": "there"})
+            await it.call("add", {"a": 1, "b": 1}, id="here")
+            await until("there", type="attempt_started")
+            gate.open(5)
+            await until("there", state="completed")
+            await other.call("add", {"a": 1, "b": 1}, id="after")  # one look more: nothing is told again
+            await until("after", state="completed")
         assert len(set(seen)) == len(seen)
-        assert {id for id, _ in seen} == {"here", "there"}
-        assert [seq for id, seq in seen if id == "there"] == list(range(1, 1 + sum(id == "there" for id, _ in seen)))
+        assert {id for id, _ in seen} == {"here", "there", "after"}
+        for name in ("here", "there", "after"):
+            assert [seq for id, seq in seen if id == name] == list(range(1, 1 + sum(id == name for id, _ in seen)))
 
 
 async def test_a_call_that_another_process_runs_is_followed(tmp_path: Any) -> None:

@@ -265,6 +265,9 @@ def test_it_opens_closes_and_opens_again(sqlite: str) -> None:
         rt.call("add", {"a": 1, "b": 1})
     with pytest.raises(UsageError, match="not open"):
         rt.stream("add", {"a": 1, "b": 1})
+    for wrong in (lambda: rt.hub("t").watch(), lambda: rt.acting_for("ann")):
+        with pytest.raises(UsageError, match=r"with clicket\.sync\.Runtime"):  # in the words of this face
+            wrong()
 
 
 def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Any) -> None:

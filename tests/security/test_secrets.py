@@ -297,3 +297,20 @@ async def test_what_was_held_back_is_shown_when_the_call_is_stopped() -> None:
     texts = [event.data["content"] for event in record.events if event.type == "output"]
     assert texts == ["it begins with ", "sk-ant-a"]
     assert_clean(canary, record)
+
+
+async def test_sensitive_true_hides_every_argument_and_caches_nothing() -> None:
+    runs = []
+
+    @tool(sensitive=True, cache=300)
+    async def whole(word: str, number: int = 5) -> dict[str, str]:
+        runs.append((word, number))
+        return {"said": f"the word is {word}"}
+
+    async with Runtime([whole], store="memory://") as rt:
+        results = [await rt.call("whole", {"word": "xyzzy-42", "number": 12345}) for _ in range(2)]
+        assert runs == [("xyzzy-42", 12345)] * 2
+        assert results[0].output == {"said": "the word is [secret]"}
+        record = await rt.get(results[0].call_id)
+        assert record.arguments == {"word": "[secret]", "number": "[secret]"}
+        assert "xyzzy" not in repr(record)

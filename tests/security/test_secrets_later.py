@@ -16,7 +16,7 @@ from tests.security.secrets_child import POLICY, TOOLS
 from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean, got, hash_of
 
 from clicket import ClicketError, Policy, State
-from clicket.errors import InvalidInput
+from clicket.errors import InvalidInput, PermissionDenied
 from clicket.vault import MASK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,3 +211,57 @@ async def test_a_weak_key_is_refused_before_anything_is_opened(tmp_path: Path) -
         async with make(TOOLS, url(tmp_path), secret_key="short"):
             pass
     assert not (tmp_path / "calls.db").exists()
+
+
+async def test_an_approver_is_not_told_what_a_policy_quotes(tmp_path: Path) -> None:
+    """Masks that the approver left stand for the real values, and a policy that breaks may quote those."""
+    canary = Canary()
+
+    def rule(request: Any) -> Any:
+        if request.arguments["amount"] > 100:
+            raise ValueError(f"cannot judge {request.arguments}")
+        return "ask"
+
+    async with make(TOOLS, url(tmp_path), policy=Policy(rule=rule)) as rt:
+        waiting = await rt.submit("again", arguments(canary, tmp_path))
+        shown = (await rt.get(waiting.id)).arguments
+        with pytest.raises(PermissionDenied) as refused:
+            await rt.approve(waiting.id, arguments={**shown, "amount": 1_000})
+        said = f"{refused.value} {refused.value.message} {refused.value.details} {refused.value.__cause__}"
+        assert "cannot judge" in said
+        assert canary.password not in said
+        assert canary.token not in said
+        await rt.deny(waiting.id)
+
+
+@pytest.mark.parametrize("when", ["at once", "after a restart"])
+async def test_the_record_is_not_told_what_the_runners_policy_quotes(tmp_path: Path, when: str) -> None:
+    canary, new = Canary(), Canary()
+
+    def rule(request: Any) -> Any:
+        if request.arguments["amount"] > 100:
+            raise ValueError(f"cannot judge {request.arguments}")
+        return "ask"
+
+    def runner() -> Any:
+        return make(TOOLS, url(tmp_path), policy=Policy(rule=rule), secret_key=KEY)
+
+    async def approve() -> None:
+        async with make((), url(tmp_path), secret_key=KEY) as decides:
+            shown = (await decides.get("one")).arguments
+            assert await decides.approve("one", arguments={**shown, "password": new.password, "amount": 1_000})
+
+    async with runner() as rt:
+        await rt.submit("pay", arguments(canary, tmp_path), id="one")
+        if when == "at once":
+            await approve()
+            result = await outcome(rt, "one")
+    if when != "at once":
+        await approve()
+        async with runner() as rt:
+            result = await outcome(rt, "one")
+    assert result.error.code == "permission_denied"
+    assert "cannot judge" in result.error.message
+    new.name = canary.name
+    assert_folder_clean(canary, tmp_path)
+    assert_folder_clean(new, tmp_path)

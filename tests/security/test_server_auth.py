@@ -15,6 +15,7 @@ from tests.scenarios.server_kit import Api, key_for, read_sse, served
 from clicket import Policy
 from clicket.errors import UsageError
 from clicket.server import keys
+from clicket.server.problems import Refused
 
 PUBLIC = {"/", "/healthz", "/readyz"}
 STATIC = "tester:read+call:0123456789abcdef0123"
@@ -50,12 +51,16 @@ async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) ->
 
 async def test_no_route_without_a_key(store: str) -> None:
     async with served(store=store) as it:
-        await key_for(it, "a", "admin")
+        right = (await key_for(it, "a", "admin"))["authorization"]
         wrong: list[dict[str, Any]] = [
             {},
             {"authorization": "Bearer nonsense"},
             {"authorization": "Bearer ck_000000000000_secret"},
             {"authorization": "Basic YTpi"},
+            {"authorization": right[:-1]},
+            {"authorization": right + "x"},
+            {"authorization": right.rpartition("_")[0] + "_"},
+            {"x-api-key": right},
             {"x-api-key": "x"},
             {"authorization": b"Bearer \xe4"},
         ]
@@ -87,6 +92,19 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                     assert refused  # it lists what waits, and nothing else
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
+
+
+async def test_mcp_is_behind_the_same_door() -> None:
+    async with served(options={"max_body_size": 1_000}) as it:
+        reads, calls = await key_for(it, "r", "read"), await key_for(it, "c", "call")
+        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        kinds = {"accept": "application/json, text/event-stream"}
+        assert (await it.post("/mcp", json=body, headers=kinds)).status_code == 401
+        refused = await it.post("/mcp", json=body, headers={**kinds, **reads})
+        assert (refused.status_code, refused.json()["code"]) == (403, "missing_scope")
+        large = await it.post("/mcp", json={**body, "params": {"x": "x" * 2_000}}, headers={**kinds, **calls})
+        assert large.status_code == 413
+        assert (await it.post("/mcp", json=body, headers={**kinds, **calls})).status_code in (200, 400)
 
 
 async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> None:
@@ -176,6 +194,7 @@ async def test_scope_approve_decides_for_anybody_and_sees_nothing_else(store: st
         assert [item["id"] for item in waiting] == ["w"]
         assert (await it.get("/calls/w", headers=boss)).json()["arguments"] == {"a": 1, "b": 1}
         assert (await it.get("/calls/e", headers=boss)).status_code == 404
+        assert (await it.get("/calls/w/events", headers=boss)).status_code == 403, "it would go on after the decision"
         assert (await it.post("/calls/e/approve", headers=boss)).status_code == 404
         assert (await it.post("/calls/w/approve", headers=a)).status_code == 403
         assert (await it.post("/calls/w/cancel", headers=boss)).status_code == 403
@@ -238,6 +257,14 @@ async def test_without_keys_only_loopback() -> None:
     async with served(host="0.0.0.0", options={"api_keys": (STATIC,)}) as it:
         headers = {"x-api-key": STATIC.rpartition(":")[2], "host": f"127.0.0.1:{it.served.port}"}
         assert (await it.get(f"http://127.0.0.1:{it.served.port}/calls", headers=headers)).status_code == 200
+
+
+async def test_without_keys_nobody_from_elsewhere_is_let_in_whatever_was_bound() -> None:
+    async with served() as it:
+        keeper = it.context.doorkeeper
+        assert (await keeper.admit([], ("127.0.0.1", 5))).id == ""
+        with pytest.raises(Refused):
+            await keeper.admit([], ("192.0.2.7", 5))
 
 
 async def test_a_key_is_nowhere_but_with_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

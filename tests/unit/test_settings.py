@@ -152,3 +152,21 @@ async def test_a_store_that_is_none_is_refused_with_what_there_is(url: str, word
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(UsageError, match="local"):
         Runtime(engine="cluster")
+
+
+@pytest.mark.parametrize("url", ["example.org/hook", "ftp://example.org", "http://", "http://h:port", "https://[x"])
+def test_a_webhook_is_an_address(url: str) -> None:
+    with pytest.raises(UsageError, match="hub_webhook must be an address"):
+        Settings(hub_webhook=url)
+    shown = repr(Settings(hub_webhook="https://ann:hunter2hunter2@example.org/hook"))
+    assert "example.org" in shown
+    assert "hunter2" not in shown
+
+
+def test_a_policy_that_came_out_empty_does_not_open_what_the_file_closed(tmp_path: Path) -> None:
+    file = tmp_path / "clicket.toml"
+    file.write_text('[policy]\ndeny = ["pay"]\n')
+    for text in ("", "  "):
+        with pytest.raises(UsageError, match="it is empty"):
+            Settings.load(file=file, environ={"CLICKET_POLICY": text})
+    assert Settings.load(file=file, environ={"CLICKET_POLICY": "{}"}).policy == {}

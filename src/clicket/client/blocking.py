@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from clicket.client.client import Client
 from clicket.sync import Runtime
 
@@ -16,8 +14,3 @@ class SyncClient(Runtime):
     def __init__(self, url: str, *, key: str | None = None) -> None:
         self._face(Client(url, key=key))
         self.url: str = url
-
-    def put_artifact(self, data: bytes) -> str:
-        """Keep a file on the server; its name is what tools are given."""
-        client: Any = self._runtime
-        return str(self._wait(client.put_artifact(data)))

@@ -38,6 +38,7 @@ _AGAIN_FIRST = 0.05
 _PAGE = 100
 _MAX_ARGUMENTS = 64 * 1024 * 1024
 """The server has a bound of its own, and it is the one that counts."""
+_SHOWN = 200
 
 
 class _Accepted(msgspec.Struct):
@@ -119,7 +120,9 @@ class Client:
                     return decoded(answer.content, ToolResult)
                 return decoded(answer.content, _Accepted)
             except Failed as failed:
-                return _refused(failed.problem, request)
+                # One that shuts down is about to be another one; one that broke may have the call all the same.
+                if not left or not isinstance(failed.problem.error(), ServerUnavailable):
+                    return _refused(failed.problem, request)
             except ServerUnavailable:
                 if not left:
                     raise
@@ -172,7 +175,7 @@ class Client:
         """
         body: dict[str, Any] = {"reason": reason}
         if arguments is not None:
-            body["arguments"] = arguments if isinstance(arguments, Mapping) else decoded(_bytes(arguments), dict)
+            body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
@@ -301,10 +304,7 @@ def _with_id(request: ToolCall) -> ToolCall:
 
 
 def _body(request: ToolCall, wait: float | None) -> bytes:
-    given = request.arguments
-    arguments = msgspec.Raw(b"null")
-    if given is not None:
-        arguments = msgspec.Raw(_text(given) if isinstance(given, str | bytes) else _mapping(given))
+    arguments = msgspec.Raw(b"null" if request.arguments is None else _written(request.arguments)[0])
     fields: dict[str, Any] = {"tool": request.tool, "arguments": arguments, "thread": request.thread, "id": request.id}
     for name in ("timeout", "deadline", "request_id", "metadata"):
         value = getattr(request, name)
@@ -317,22 +317,23 @@ def _body(request: ToolCall, wait: float | None) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _mapping(given: Mapping[str, Any]) -> bytes:
-    """What JSON cannot say (NaN, a lone surrogate, an object of ours) must not turn into something that it can."""
+def _written(given: Any) -> tuple[bytes, InvalidInput | None]:
+    """Arguments as they are sent, and what is wrong with them if JSON cannot say them: then they go as text, which the
+    server refuses and keeps on record. JSON that was written goes as it is, so that it is judged there, duplicate keys and
+    all; it must be exactly one value, as nothing behind it may become a field of the request."""
     try:
-        return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS))
-    except InvalidInput:
-        return msgspec.json.encode(json.dumps(given, default=repr).encode("ascii", "replace").decode())
-
-
-def _text(given: str | bytes) -> bytes:
-    """JSON goes as it was written, so that the server judges it: duplicate keys and all. What is none goes as text."""
-    written = _bytes(given).strip() or b"{}"
-    try:
-        msgspec.json.decode(written)  # exactly one value: nothing behind it becomes a field of the request
+        if not isinstance(given, str | bytes):
+            return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS)), None
+        written = _bytes(given).strip() or b"{}"
+        msgspec.json.decode(written)
+    except InvalidInput as wrong:
+        return msgspec.json.encode(json.dumps(repr(given)[:_SHOWN])), wrong
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return msgspec.json.encode(written.decode("utf-8", "replace"))
-    return written
+        try:
+            parse_arguments(given, max_size=_MAX_ARGUMENTS)
+        except InvalidInput as wrong:
+            return msgspec.json.encode(json.dumps(repr(given)[:_SHOWN])), wrong
+    return written, None
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -344,6 +345,8 @@ def _refused(problem: Problem, request: ToolCall) -> ToolResult:
     error = problem.error()
     if problem.call_id is None:
         raise error
-    details = {"problems": problem.errors} if problem.errors else {}
-    told = ToolError(code=problem.code, message=problem.detail, type=type(error).__name__, details=details)
+    wrong = None if problem.code != "invalid_input" or request.arguments is None else _written(request.arguments)[1]
+    message, problems = (problem.detail, problem.errors) if wrong is None else (wrong.message, wrong.problems)
+    details = {"problems": problems} if problems else {}
+    told = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)
     return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told)

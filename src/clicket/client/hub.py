@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from clicket.client.wire import Wire, part
+from clicket.client.wire import Failed, Wire, decoded, part
 from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import Change, ToolState, ToolView
 from clicket.hub.prompt import prompt_of, summary_of
@@ -76,10 +76,16 @@ class ThreadHub:
         return (await self._wire.send("GET", f"{self._path}/snapshot")).decode()
 
     async def restore(self, text: str | bytes, *, by: str = "") -> bool:
-        raw = text.encode() if isinstance(text, str) else text
+        """Put a snapshot in place of what is on record. One that does not load leaves everything as it is."""
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         headers = {"content-type": "application/json"}
-        answer = await self._wire.read("POST", f"{self._path}/restore", _Restored, raw=raw, headers=headers)
-        return answer.restored
+        try:
+            answer = await self._wire.ask("POST", f"{self._path}/restore", raw=raw, headers=headers)
+        except Failed as failed:
+            if failed.problem.status in (400, 422):  # it is no JSON object
+                return False
+            raise failed.problem.error() from None
+        return decoded(answer.content, _Restored).restored
 
     async def watch(self) -> AsyncIterator[Change]:
         """Changes of status from now on, looked for twice a second."""

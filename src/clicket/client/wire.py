@@ -92,8 +92,8 @@ class Failed(ClicketError):
 
 
 def part(text: str) -> str:
-    """A name as one part of a path."""
-    return quote(text, safe="")
+    """A name as one part of a path. Dots alone would mean another path."""
+    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
 class Wire:
@@ -165,13 +165,22 @@ class Wire:
             async with self._http.stream("GET", path, params=params, headers=dict(headers)) as answer:
                 if answer.status_code >= 400:
                     raise _problem(answer.status_code, await answer.aread()).error()
-                yield answer.aiter_lines()
+                yield _lines(answer.aiter_bytes())
         except httpx2.HTTPError as error:
             raise self.lost(error) from error
 
     def lost(self, error: Exception) -> ServerUnavailable:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return ServerUnavailable(f"{self.url} cannot be reached ({why}). Is `clicket serve` running there?")
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Lines end with a newline and with nothing else: JSON may hold any other character that Unicode breaks lines at."""
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode(errors="replace")
 
 
 def decoded(content: bytes, kind: type[T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clicket.engine.caching import CacheOptions
-from clicket.engine.housekeeping import Housekeeping, keep_of, sweep
+from clicket.engine.housekeeping import Housekeeping, keep_of, kept_until, sweep
 from clicket.engine.identity import same_or_conflict
 from clicket.engine.limits import Limits
 from clicket.engine.local import LocalEngine
@@ -19,6 +19,7 @@ __all__ = [
     "Recovered",
     "close",
     "keep_of",
+    "kept_until",
     "recover",
     "same_or_conflict",
     "sweep",

@@ -22,8 +22,8 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.codec import clean
 from clicket.pipeline import Authorize, Policy, Validate
 from clicket.ports import Stored, mark
-from clicket.tools import Registry
-from clicket.vault import hide_text
+from clicket.tools import Registry, Tool
+from clicket.vault import Secrets, hide_said, hide_text, look
 
 if TYPE_CHECKING:
     from clicket.engine.local import LocalEngine
@@ -100,6 +100,18 @@ def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, 
     """
     plain = parse_arguments(arguments, max_size=max_size)
     tool = registry.get(record.tool)
+    try:
+        _examine(registry, policy, record, tool, plain, max_size)
+    except (InvalidInput, PermissionDenied) as error:
+        # The approver saw masks; who complains about the arguments may quote what is behind them.
+        declared = record.events[0].data.get("sensitive") or () if tool is None else tool.options.sensitive
+        raise _hidden(error, look(plain, None, frozenset(declared))) from None
+    return plain
+
+
+def _examine(
+    registry: Registry, policy: Policy, record: Record, tool: Tool | None, plain: dict[str, Any], max_size: int
+) -> None:
     if tool is not None:
         check = registry.find(record.tool)[1]
         trial = LiveCall(
@@ -112,7 +124,15 @@ def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, 
         Authorize(policy, max_size=max_size).judge(
             tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
         )
-    return plain
+
+
+def _hidden(error: InvalidInput | PermissionDenied, secrets: Secrets | None) -> ClicketError:
+    """An error for somebody outside, without secrets."""
+    error.message = hide_text(error.message, secrets)
+    error.args, error.details = (error.message,), hide_said(error.details, secrets)
+    if isinstance(error, InvalidInput):
+        error.problems = error.details["problems"]
+    return error
 
 
 def decided(engine: LocalEngine, call: LiveCall, word: dict[str, Any]) -> None:
@@ -142,7 +162,7 @@ def _is_edit(event: Event) -> bool:
 def judge_edit(engine: LocalEngine, call: LiveCall) -> None:
     """Whoever gave the word may have had no policy, or another one."""
     if not engine.policy.is_open:
-        Authorize(engine.policy, max_size=engine.limits.max_arguments_size).judge(
+        engine.authorize.judge(
             call.tool,
             call.tool_name,
             call.request.arguments,
@@ -160,8 +180,8 @@ def _take_edit(engine: LocalEngine, call: LiveCall, word: dict[str, Any]) -> boo
         return False
     call.request = msgspec.structs.replace(call.request, arguments=arguments)
     try:
+        engine.pipeline.stages[2](call)  # first, as it finds the secrets that no complaint may tell
         judge_edit(engine, call)
-        engine.pipeline.stages[2](call)
     except (InvalidInput, PermissionDenied) as error:
         engine.pipeline.fail(call, unfit(error, word), engine.settled)
         return False

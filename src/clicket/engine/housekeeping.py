@@ -10,7 +10,7 @@ from clicket.engine.recovery import Recovered, recover, take_up
 from clicket.errors import ClicketError
 from clicket.ports import Keep, Stored, Sweep, Timer
 
-__all__ = ["Housekeeping", "keep_of", "sweep"]
+__all__ = ["Housekeeping", "keep_of", "kept_until", "sweep"]
 
 logger = logging.getLogger("clicket.engine")
 
@@ -135,7 +135,13 @@ def keep_of(engine: LocalEngine, since: float | None = None) -> Keep:
         thread_calls=limits.thread_retention_calls,
         thread_bytes=limits.thread_retention_bytes,
         standings_since=engine.clock.now() - limits.standings_retention,
+        now=engine.clock.now(),
     )
+
+
+def kept_until(engine: LocalEngine) -> float:
+    """How long a file stays that is put now and that no call names: as long as a call that ended now."""
+    return engine.clock.now() + engine.limits.retention
 
 
 async def sweep(engine: LocalEngine, keep: Keep, progress: Callable[[Sweep], None] | None = None) -> Sweep:

@@ -94,10 +94,11 @@ class LocalEngine:
         self.caching = Caching(
             store, clock, self.slots, caching, serve=self._serve, run=self._go, keep=self.stand, spawn=self.spawn
         )
+        self.authorize = Authorize(policy, max_size=limits.max_arguments_size)
         self.pipeline = Pipeline(
             (
                 Find(registry, self.hub.check),
-                Authorize(policy, max_size=limits.max_arguments_size),
+                self.authorize,
                 Validate(max_size=limits.max_arguments_size),
                 Execute(self.runner),
                 Process(store, self.results),

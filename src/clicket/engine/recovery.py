@@ -283,9 +283,9 @@ def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
     edit = edit_of(call)
     try:
         find.registered(call)  # type: ignore[attr-defined]  # the first stage is `Find`
+        validate(call)  # first, as it finds the secrets that no complaint may tell
         if edit is not None:
             judge_edit(engine, call)
-        validate(call)
     except Exception as error:
         if edit is not None and isinstance(error, InvalidInput | PermissionDenied):
             engine.pipeline.fail(call, unfit(error, edit), engine.settled)

@@ -51,8 +51,8 @@ class SharedSlots:
             wanted = self._held.get(name, 0) + 1
             try:
                 granted = await self._store.hold(name, wanted, capacity)
-            except ClicketError:
-                self._spawn(self._settle(name))  # it may have been granted, and nobody was told
+            except BaseException:  # also a caller that left: it may have been granted, and nobody was told
+                self._spawn(self._settle(name))
                 raise
             if granted:
                 self._held[name] = wanted

@@ -18,6 +18,7 @@ from clicket.errors import ClicketError, ToolUnavailable
 from clicket.hub.judge import ToolView, judge, status_of
 from clicket.journal import LiveCall
 from clicket.kernel import ToolStatus
+from clicket.model.codec import canonical
 from clicket.ports import Clock, Standing, Store, moved
 from clicket.tools import Registry, Tool
 
@@ -118,13 +119,17 @@ class Hub:
             return None
         if not self._view(tool, known).available:
             return None
-        slot = f"trial:{caller}:{thread}:{name}"
-        if self._slots.take_spare(slot) or await self._slots.take(slot, 1):
+        slot = f"trial:{canonical([caller, thread, name]).decode()}"
+        if not (self._slots.take_spare(slot) or await self._slots.take(slot, 1)):
+            return None
+        taken = False
+        try:
             fresh = await self._read(caller, thread)  # somebody else's trial may have ended while we asked
-            if self._view(tool, fresh).available and status_of(tool, fresh.get(name)) is ToolStatus.FAILED:
-                return slot
-            self._slots.give(slot)
-        return None
+            taken = self._view(tool, fresh).available and status_of(tool, fresh.get(name)) is ToolStatus.FAILED
+        finally:  # a slot that nobody gives back would shut the tool for good
+            if not taken:
+                self._slots.give(slot)
+        return slot if taken else None
 
     def check(self, call: LiveCall, tool: Tool) -> None:
         """Refuse a call whose tool its thread may not use now. Does not wait: `look` has, where it was needed."""
@@ -166,8 +171,6 @@ class Hub:
         if tally.weight == "failed" or not quiet:
             known.standings[tally.tool] = moved(old, tally)
             self._announce(call.caller, call.thread, tally.tool)
-        elif self.watchers:
-            self._wake()
 
     def _announce(self, caller: str, thread: str, name: str) -> None:
         tool = self.registry.get(name)
@@ -190,7 +193,7 @@ class Hub:
                     break
         except ClicketError as error:
             logger.warning("the status of %s in thread %s could not be told: %s", tool.name, thread, error)
-        self._wake()
+            self._wake((caller, thread))
 
     def changed(self, caller: str, thread: str, tool: str, before: ToolStatus, after: ToolStatus, reason: str) -> None:
         change = Change(
@@ -230,6 +233,7 @@ class Hub:
         self._epoch += 1
         self._wake()
 
-    def _wake(self) -> None:
+    def _wake(self, place: tuple[str, str] | None = None) -> None:
         for watcher in self.watchers:
-            watcher.news.set()
+            if place is None or watcher.place == place:
+                watcher.news.set()

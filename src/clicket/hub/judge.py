@@ -83,7 +83,7 @@ def judge(tool: Tool, registry: Registry, standings: Standings, now: float, open
         suggested=suggested,
         depends_on=names_of(groups),
         state=_state(status, reason, standing, opened_at, trial=trial),
-        why="" if available else _why(tool, status, standing, missing, suggested, now),
+        why="" if available else _why(tool, status, standing, missing, suggested, now) + _unknown(missing, registry),
     )
 
 
@@ -170,6 +170,11 @@ def _reason(tool: Tool, status: ToolStatus, standing: Standing | None, missing: 
     return "dependencies are met" if tool.options.depends_on else "not used in this thread yet"
 
 
+def _unknown(missing: list[str], registry: Registry) -> str:
+    names = [name for name in missing if registry.get(name) is None]
+    return f" Not registered here: {', '.join(names)}; whoever runs this must add it." if names else ""
+
+
 def _why(
     tool: Tool, status: ToolStatus, standing: Standing | None, missing: list[str], suggested: list[str], now: float
 ) -> str:
@@ -179,6 +184,6 @@ def _why(
             left = tool.options.cooldown - (now - (standing.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
         return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or let somebody reset it."
-    first = f" Call {' or '.join(map(repr, suggested))} first." if suggested else ""
+    first = f" Call {', '.join(map(repr, suggested))} first." if suggested else ""
     wanted, undone = "; ".join(map(str, tool.options.depends_on)), ", ".join(missing)
     return f"{tool.name!r} waits for {wanted}: {undone} has not completed in this thread.{first}"

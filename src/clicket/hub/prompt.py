@@ -39,7 +39,8 @@ def prompt_of(views: Sequence[ToolView], descriptions: Mapping[str, str]) -> str
         lines.append("Tools that you cannot call now:")
         for view in closed:
             first = f" First call {' or '.join(view.suggested)}." if view.suggested else ""
-            lines.append(f"- {view.name}: {view.reason}.{first}")
+            why = " ".join(view.reason.split())  # a tool's error text must not make lines of its own
+            lines.append(f"- {view.name}: {why.rstrip('.')}.{first}")
     return "\n".join(lines)
 
 

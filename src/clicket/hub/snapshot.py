@@ -13,6 +13,7 @@ from clicket.hub.judge import ToolView
 from clicket.kernel import ToolStatus
 from clicket.ports import Standing
 from clicket.tools import Registry
+from clicket.vault import hide_known
 
 __all__ = ["dump", "iso", "load"]
 
@@ -45,8 +46,9 @@ def iso(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _time(text: str | None) -> float | None:
-    return None if text is None else datetime.fromisoformat(text).timestamp()
+def _time(text: str | None, now: float) -> float | None:
+    """Nothing has happened after now; a failure of the year 9999 would never cool down."""
+    return None if text is None else min(max(datetime.fromisoformat(text).timestamp(), 0.0), now)
 
 
 def dump(views: Iterable[ToolView], standings: Mapping[str, Standing], registry: Registry, now: float) -> str:
@@ -91,23 +93,24 @@ def _standing(state: _State, now: float) -> Standing:
     counts = (state.consecutive_failures, state.success_count, state.failure_count, state.execution_count)
     if min(counts) < 0 or max(counts) >= 1 << 53:
         raise ValueError(f"{state.tool_name}: a count is below 0 or too big")
-    success, failure = _time(state.last_success_time), _time(state.last_failure_time)
+    success, failure = _time(state.last_success_time, now), _time(state.last_failure_time, now)
     # A snapshot of the documents' own making has no counts of successes: one that succeeded ran at least once.
     completions = max(state.success_count, int(success is not None))
     by_hand = state.status in (ToolStatus.MAINTENANCE, ToolStatus.UNAVAILABLE)
     if state.status is ToolStatus.FAILED:
         by_hand = state.set_by_hand if state.set_by_hand is not None else state.consecutive_failures == 0
+    # The documents' own form has no last error; its reason is the nearest thing to one.
+    cause = (state.reason or "") if state.status is ToolStatus.FAILED and state.set_by_hand is None else ""
     return Standing(
         tool=state.tool_name,
         completions=completions,
         failures=max(state.failure_count, state.consecutive_failures),
         consecutive_failures=state.consecutive_failures,
-        first_success_at=_time(state.first_success_time) or success,
+        first_success_at=_time(state.first_success_time, now) or success,
         last_success_at=success,
         last_failure_at=failure,
-        last_error=(state.last_error or "")[:300],
+        last_error=hide_known(state.last_error or cause)[:300],
         status=str(state.status) if by_hand else None,
-        reason=(state.reason or "")[:1_000] if by_hand else "",
-        announced=str(state.status),
-        updated_at=_time(state.last_updated) or now,
+        reason=hide_known(state.reason or "")[:1_000] if by_hand else "",
+        updated_at=_time(state.last_updated, now) or now,
     )

@@ -14,8 +14,10 @@ from clicket.hub.prompt import prompt_of, summary_of
 from clicket.hub.snapshot import dump, load
 from clicket.kernel import TOOL_STATUS, ToolStatus
 from clicket.model.codec import clean
+from clicket.model.request import check_name
 from clicket.ports import Standing
 from clicket.tools import Tool
+from clicket.vault import hide_known
 
 __all__ = ["ThreadHub"]
 
@@ -27,11 +29,25 @@ _TRIES = 20
 Audit = Callable[..., Awaitable[None]]
 
 
+def _fit(text: str) -> str:
+    """What a person wrote, as everybody may read it."""
+    return hide_known(clean(text))[:1_000]
+
+
 class ThreadHub:
     """`hub = rt.hub("t1")`; every method asks the store, so all processes see the same."""
 
-    def __init__(self, hub: Hub, thread: str, caller: str, audit: Audit | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        thread: str,
+        caller: str,
+        audit: Audit | None = None,
+        forbids: Callable[[Tool], str | None] | None = None,
+    ) -> None:
+        check_name("thread", thread)
         self.thread: str = thread
+        self._forbids = forbids
         self._hub = hub
         self._caller = caller
         self._audit = audit
@@ -40,7 +56,17 @@ class ThreadHub:
 
     async def tools(self) -> list[ToolView]:
         """Every registered tool: offered or not, why, and what to call first."""
-        return judge_all(self._hub.registry, await self._standings(), self._hub.clock.now(), self._hub.opened_at)
+        hub, standings = self._hub, await self._standings()
+        views = judge_all(hub.registry, standings, hub.clock.now(), hub.opened_at)
+        return views if self._forbids is None else [self._permitted(view, self._forbids) for view in views]
+
+    def _permitted(self, view: ToolView, forbids: Callable[[Tool], str | None]) -> ToolView:
+        """What the policy denies whatever is asked for is not offered, either."""
+        why = forbids(self._find(view.name))
+        if why is None:
+            return view
+        text = f"the policy denies it: {why}"
+        return msgspec.structs.replace(view, available=False, reason=text, suggested=[], why=f"{view.name!r}: {text}.")
 
     async def available(self) -> list[str]:
         """The names of the tools that a model may be offered now."""
@@ -101,15 +127,14 @@ class ThreadHub:
         except ValueError:
             near = did_you_mean(str(status), [str(known) for known in ToolStatus])
             raise UsageError(f"{status!r} is no status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
-        await self._write(self._find(name), wanted, clean(reason)[:1_000], clean(by))
+        await self._write(self._find(name), wanted, _fit(reason), _fit(by))
         return await self.status(name)
 
     async def reset(self, name: str | None = None, *, by: str = "") -> list[str]:
         """Make a tool, or all, available again; returns the names of those that were not, or had failures."""
         tools = [self._find(name)] if name is not None else list(self._hub.registry)
-        return [
-            tool.name for tool in tools if await self._write(tool, ToolStatus.AVAILABLE, "reset by hand", clean(by))
-        ]
+        by = _fit(by)
+        return [tool.name for tool in tools if await self._write(tool, ToolStatus.AVAILABLE, "reset by hand", by)]
 
     async def _write(self, tool: Tool, wanted: ToolStatus, reason: str, by: str) -> bool:
         hub = self._hub
@@ -140,7 +165,7 @@ class ThreadHub:
                 facts = {"tool": tool.name, "before": str(current), "after": str(wanted), "reason": reason}
                 await self._note("hub.status_set", by, **facts)
                 return True
-        raise Conflict(f"{tool.name!r} is changed by others all the time in thread {self.thread!r}. Try again.")
+        raise self._busy(tool)
 
     # Carrying it elsewhere.
 
@@ -157,22 +182,29 @@ class ThreadHub:
         except (ValueError, TypeError, OverflowError, RecursionError) as error:  # msgspec's errors are ValueErrors
             logger.warning("a snapshot for thread %s does not load, so nothing was restored: %s", self.thread, error)
             return False
-        known = await self._standings()
         for new in restored:
-            if self._hub.registry.get(new.tool) is None:
+            tool = self._hub.registry.get(new.tool)
+            if tool is None:
                 logger.warning("a snapshot for thread %s has %r, which is not registered here", self.thread, new.tool)
                 continue
-            old = known.get(new.tool)
-            for _ in range(_TRIES):
-                version = old.version if old is not None else 0
-                if await self._hub.store.put_standing(self._caller, self.thread, new, version):
-                    break
-                old = (await self._standings()).get(new.tool)
-            else:
-                raise Conflict(f"{new.tool!r} is changed by others all the time in thread {self.thread!r}. Try again.")
-        await self._standings()
-        await self._note("hub.restored", by, tools=len(restored))
+            await self._replace(tool, new)
+        await self._note("hub.restored", _fit(by), tools=len(restored))
         return True
+
+    async def _replace(self, tool: Tool, new: Standing) -> None:
+        """A status that changes by it is told like any other. It is as of now, else the next sweep would take an old
+        snapshot for a thread that nobody uses any more."""
+        after = status_of(tool, new)
+        new = msgspec.structs.replace(new, announced=str(after), updated_at=self._hub.clock.now())
+        for _ in range(_TRIES):
+            old = (await self._standings()).get(tool.name) or Standing(tool=tool.name)
+            if await self._hub.store.put_standing(self._caller, self.thread, new, old.version):
+                state = await self.status(tool.name)
+                told = ToolStatus(old.announced)
+                if told is not after:
+                    self._hub.changed(self._caller, self.thread, tool.name, told, after, state.reason)
+                return
+        raise self._busy(tool)
 
     # Inside.
 
@@ -185,6 +217,9 @@ class ThreadHub:
             near = did_you_mean(str(name), self._hub.registry.names)
             raise ToolNotFound(f"there is no tool {str(name)[:200]!r}.{near}")
         return tool
+
+    def _busy(self, tool: Tool) -> Conflict:
+        return Conflict(f"{tool.name!r} is changed by others all the time in thread {self.thread!r}. Try again.")
 
     async def _note(self, what: str, by: str, **details: object) -> None:
         if self._audit is not None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import anyio
 import mcp_types as types
+import msgspec
 from mcp.server.connection import allowed_log_levels
 from mcp.shared.exceptions import MCPError
 
@@ -30,6 +31,7 @@ __all__ = ["Calling"]
 logger = logging.getLogger("clicket.mcp")
 
 _MAX_ROUNDS = 32
+_MAX_CHUNK = 4_000
 _GOODBYE = 10.0
 """Seconds that ending a call for a client that left may take."""
 Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
@@ -108,11 +110,14 @@ class Calling:
         logs = self._levels.allowed(ctx) if not who.modern else allowed_log_levels(ctx.protocol_version, ctx.meta)
         if not logs and not who.has_tasks and (ctx.meta or {}).get("progress_token") is None:
             return True  # nothing to tell: the outcome alone is waited for
-        told = float("-inf")
+        told, chunks = float("-inf"), 0
         async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
             async for event in events:
                 if event.type == "progress":
                     told = await _progress(ctx, event, told)
+                elif event.type == "output" and told == float("-inf"):
+                    chunks += 1
+                    await _chunk(ctx, event, chunks)
                 elif event.type == "note" and _level(event) in logs:
                     await _remark(ctx, event)
                 elif event.type == "approval_requested" and who.has_tasks:
@@ -127,6 +132,13 @@ async def _progress(ctx: Context, event: Event, told: float) -> float:
         return told
     await ctx.session.report_progress(step, event.data.get("total_steps"), event.data.get("status") or None)
     return step
+
+
+async def _chunk(ctx: Context, event: Event, number: int) -> None:
+    """Output that comes piece by piece, of a tool that reports no progress of its own: each piece is a step."""
+    content = event.data.get("content")
+    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    await ctx.session.report_progress(number, None, text[:_MAX_CHUNK])
 
 
 def _level(event: Event) -> Any:

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from clicket.errors import ClicketError
 from clicket.mcp.content import reply
-from clicket.mcp.link import Link
+from clicket.mcp.link import Link, Unreachable
+from clicket.mcp.wires import KEY_META
 from clicket.tools import ToolContext
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
@@ -24,8 +25,6 @@ __all__ = ["ImportedTool", "RemoteError", "local_name"]
 logger = logging.getLogger("clicket.mcp")
 
 _SESSION_GONE = ("session not found", "session terminated", "session has been terminated")
-KEY_META = "io.clicket/idempotencyKey"
-"""In a request's `_meta`: the same for every attempt of a call. A server that knows it does the work once."""
 
 
 class RemoteError(ClicketError):
@@ -82,6 +81,7 @@ class ImportedTool:
         if not self.offered:
             raise RemoteError(f"MCP server {self._link.name!r} does not offer {self.remote_name!r} any more.")
         client = await self._link.client()
+        self._link.sent.discard(ctx.idempotency_key)
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             ctx.progress(progress, total, message or "")
@@ -94,17 +94,25 @@ class ImportedTool:
                 meta=cast("types.RequestParamsMeta", {KEY_META: ctx.idempotency_key}),
             )
         except MCPError as error:
-            raise self._translated(client, error) from None
+            raise self._translated(client, error, ctx.idempotency_key) from None
         except (ValidationError, RuntimeError) as error:  # an answer that is not what the protocol, or its schema, says
             raise RemoteError(f"MCP server {self._link.name!r} gave an answer that cannot be used: {error}") from None
+        finally:
+            self._link.sent.discard(ctx.idempotency_key)
         if result.is_error:
             raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
         return _output(result)
 
-    def _translated(self, client: Client, error: MCPError) -> Exception:
+    async def close(self) -> None:
+        """The runtime closes, and its tools with it."""
+        await self._link.close()
+
+    def _translated(self, client: Client, error: MCPError, key: str) -> Exception:
         name = self._link.name
         if error.code == types.CONNECTION_CLOSED:
             self._link.lose(client)
+            if key not in self._link.sent:
+                return Unreachable(f"MCP server {name!r} is not there.")
             if self.options.repeatable:
                 return Gone(f"the connection to MCP server {name!r} broke during the call.")
             return OutcomeUnknown(

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TextIO, cast
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
-import httpx2
 import mcp_types as types
 from mcp.client import Client
-from mcp.client.session import IncomingMessage, MessageHandlerFnT
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.session import IncomingMessage
 from mcp.shared.exceptions import MCPError
 
 from clicket.errors import RetryableError
 
-__all__ = ["Link", "Unreachable", "over_http", "over_stdio"]
+__all__ = ["Link", "Opener", "Unreachable"]
 
 logger = logging.getLogger("clicket.mcp")
 
 _FIRST_DELAY = 0.25
 _MOST_DELAY = 30.0
 _LISTEN_AGAIN = 5.0
-_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
-"""How long a call may take is its tool's affair; a server that streams may be silent for long."""
-Opener = Callable[[MessageHandlerFnT], AbstractAsyncContextManager[Client]]
-"""Given who hears the server's notifications: an async context manager that yields a connected client."""
+Opener = Callable[["Link"], AbstractAsyncContextManager[Client]]
+"""Given the link that it is for: an async context manager that yields a connected client."""
 
 
 class Unreachable(RetryableError):
@@ -53,11 +45,8 @@ class Link:
         self._leave = asyncio.Event()
         self._failures = 0
         self._not_before = 0.0
-        self.closed = False
-
-    @property
-    def connected(self) -> bool:
-        return self._client is not None
+        self.sent: set[str] = set()
+        """Idempotency keys of requests that the server may have seen."""
 
     async def client(self) -> Client:
         """The connected client. `Unreachable` when there is none to be had now."""
@@ -70,8 +59,6 @@ class Link:
             return self._client
 
     async def _connect(self) -> None:
-        if self.closed:
-            raise Unreachable(f"the connection to MCP server {self.name!r} was closed with its runtime.")
         wait = self._not_before - asyncio.get_running_loop().time()
         if wait > 0:
             raise Unreachable(f"MCP server {self.name!r} could not be reached just now.", retry_after=wait)
@@ -94,7 +81,7 @@ class Link:
     async def _own(self, ready: asyncio.Future[Client]) -> None:
         """The life of one connection, in one task."""
         try:
-            async with self._opener(self._heard) as client:
+            async with self._opener(self) as client:
                 if not ready.done():
                     ready.set_result(client)
                 async with asyncio.TaskGroup() as group:
@@ -113,7 +100,7 @@ class Link:
             if self._owner is asyncio.current_task():
                 self._client = None
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
 
@@ -132,9 +119,9 @@ class Link:
                 logger.debug("MCP server %s tells of no changes: %s", self.name, _told(error))
             await asyncio.sleep(_LISTEN_AGAIN)
 
-    def lose(self, client: Client) -> None:
+    def lose(self, client: Client | None = None) -> None:
         """The connection is of no use any more: the next request opens a new one."""
-        if self._client is client:
+        if client is None or self._client is client:
             self._client = None
             self._leave.set()
 
@@ -149,7 +136,7 @@ class Link:
             await asyncio.wait([owner])
 
     async def close(self) -> None:
-        self.closed = True
+        """End the connection. Whoever still has a use for it, another runtime perhaps, opens it anew."""
         async with self._lock:
             await self._stop()
 
@@ -161,38 +148,3 @@ def _told(error: BaseException) -> str:
     if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
         return "it closed the connection"
     return (str(error).splitlines() or [""])[0][:300] or type(error).__name__
-
-
-def over_http(url: str, headers: Mapping[str, str]) -> Opener:
-    @asynccontextmanager
-    async def opened(heard: MessageHandlerFnT) -> AsyncIterator[Client]:
-        async with AsyncExitStack() as stack:
-            http: httpx2.AsyncClient = await stack.enter_async_context(
-                httpx2.AsyncClient(headers=dict(headers), timeout=_HTTP_TIMEOUT)
-            )
-            client = Client(streamable_http_client(url, http_client=http), message_handler=heard, cache=None)
-            yield await stack.enter_async_context(client)
-
-    return opened
-
-
-def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None) -> Opener:
-    @asynccontextmanager
-    async def opened(heard: MessageHandlerFnT) -> AsyncIterator[Client]:
-        parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(env), cwd=cwd)
-        async with AsyncExitStack() as stack:
-            log = _stderr(stack)
-            yield await stack.enter_async_context(
-                Client(stdio_client(parameters, errlog=log), message_handler=heard, cache=None)
-            )
-
-    return opened
-
-
-def _stderr(stack: AsyncExitStack) -> TextIO:
-    """The child's stderr is ours, if ours is a file that a child can have."""
-    try:
-        sys.stderr.fileno()
-        return sys.stderr
-    except (OSError, ValueError, AttributeError):
-        return cast("TextIO", stack.enter_context(open(os.devnull, "w")))

@@ -164,7 +164,7 @@ async def _watch_task(who: Visit, id: str, tell: Callable[[str, Mapping[str, Any
         return task["status"] not in _ENDED
 
     if await look():
-        await _whenever(who, lambda call, _: str(call.id).split(".")[0] == id, look, _TASK_LOOK_EVERY)
+        await _whenever(who, lambda call, _: f"{call.id}.".startswith(f"{id}."), look, _TASK_LOOK_EVERY)
 
 
 async def _whenever(

@@ -92,10 +92,10 @@ def _return_schema(function: Any) -> dict[str, Any] | None:
     if not isinstance(hint, type):
         return None
     try:
-        if issubclass(hint, msgspec.Struct):
-            return _rooted(msgspec.json.schema(hint))
-        if issubclass(hint, BaseModel) or dataclasses.is_dataclass(hint) or typing.is_typeddict(hint):
+        if issubclass(hint, BaseModel):
             return _rooted(TypeAdapter(hint).json_schema(mode="serialization"))
+        if issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "__total__"):
+            return _rooted(msgspec.json.schema(hint))
     except Exception:  # a type that cannot be described is not described
         return None
     return None

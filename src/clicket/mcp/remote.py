@@ -15,7 +15,8 @@ from mcp.shared.exceptions import MCPError
 
 from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.mcp.imported import ImportedTool
-from clicket.mcp.link import Link, Unreachable, over_http, over_stdio
+from clicket.mcp.link import Link, Unreachable
+from clicket.mcp.wires import over_http, over_stdio
 from clicket.runtime import Runtime
 
 __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]

@@ -22,6 +22,7 @@ from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
     ServerEvent,
+    SubscriptionBus,
     ToolsListChanged,
 )
 
@@ -69,11 +70,13 @@ class Serving:
         secret_key: str | None = None,
     ) -> None:
         self._access = access
-        self._bus = InMemorySubscriptionBus()
+        # Changes that the SDK's server is told of reach our streams, too. Neither this nor its handlers can be had in public.
+        self._bus: SubscriptionBus = (
+            extras._subscriptions if isinstance(extras, MCPServer) else InMemorySubscriptionBus()
+        )
         self._listen = Listen(access, self._bus)
         levels, tasks = Levels(), Tasks(access)
         self._calling = Calling(access, levels, task_after=task_after)
-        # The SDK offers no public way from its high-level server to the handlers that it registered.
         base = extras._lowlevel_server if isinstance(extras, MCPServer) else extras
         self.server: Server[Any] = Server(
             name,

@@ -40,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 def bucket_of(seconds: float) -> int:
     """The number of the bucket whose upper bound is the first that is not below."""
-    return ceil(log2((seconds if seconds > _LEAST else _LEAST) / BASE) * PER_DOUBLING - _SLACK)
+    return ceil(log2((max(_LEAST, seconds)) / BASE) * PER_DOUBLING - _SLACK)
 
 
 def bucket_top(bucket: int) -> float:

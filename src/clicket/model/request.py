@@ -12,7 +12,7 @@ from clicket.errors import UsageError
 from clicket.model.call import ToolCall
 from clicket.model.output import plain_output
 
-__all__ = ["checked"]
+__all__ = ["check_name", "checked"]
 
 _MAX_NAME = 512
 _MAX_GOOD = 4_096
@@ -25,11 +25,11 @@ def checked(request: ToolCall) -> ToolCall:
     if not (type(tool) is str and tool in _good):
         request = _with_name(request, tool)
     if not (type(thread) is str and thread in _good):
-        _check_name("thread", thread)
+        check_name("thread", thread)
     if request.id is not None:
-        _check_name("id", request.id)
+        check_name("id", request.id)
     if request.request_id is not None:
-        _check_name("request_id", request.request_id)
+        check_name("request_id", request.request_id)
     if request.timeout is not None:
         _check_seconds("timeout", request.timeout)
     if request.deadline is not None:
@@ -60,7 +60,8 @@ def _remember(name: str) -> None:
     _good.add(name)
 
 
-def _check_name(what: str, value: Any) -> None:
+def check_name(what: str, value: Any) -> None:
+    """`UsageError` unless it can be the name of a call, a thread or a request."""
     if type(value) is not str or not value or len(value) > _MAX_NAME or "\x00" in value:
         raise UsageError(f"{what} must be text of 1 to {_MAX_NAME} characters without NUL, not {value!r:.100}.")
     try:

@@ -26,7 +26,7 @@ class Authorize:
         self._max_size = max_size
 
     def __call__(self, call: LiveCall) -> None:
-        if self._open:
+        if self._open and (not call.caller or not call.required_tool().options.permissions):
             return
         given = call.request.arguments
         try:
@@ -47,17 +47,7 @@ class Authorize:
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]
     ) -> Decision:
         """Allow or ask; `PermissionDenied` otherwise. Of a tool that is not registered here only the name is judged."""
-        request = Request(
-            tool=name,
-            thread=thread,
-            caller=caller,
-            tags=tool.options.tags if tool is not None else frozenset(),
-            permissions=tool.options.permissions if tool is not None else frozenset(),
-            arguments=arguments,
-            scopes=frozenset(scopes),
-            schema=tool.input_schema if tool is not None else {},
-            max_size=self._max_size,
-        )
+        request = self._request(tool, name, arguments, thread, caller, frozenset(scopes))
         try:
             decision = self.policy.decide(request)
         except Exception as error:
@@ -71,3 +61,24 @@ class Authorize:
                 f"{name!r} may not be called here: {why}. Ask who runs this runtime.", reason=decision.reason
             )
         return decision
+
+    def forbids(self, tool: Tool, thread: str, caller: str, scopes: frozenset[str]) -> str | None:
+        """Why every call of a tool would be denied, whatever its arguments; None when some may pass."""
+        if self._open and (not caller or not tool.options.permissions):
+            return None
+        return self.policy.forbids(self._request(tool, tool.name, None, thread, caller, scopes))
+
+    def _request(
+        self, tool: Tool | None, name: str, arguments: Any, thread: str, caller: str, scopes: frozenset[str]
+    ) -> Request:
+        return Request(
+            tool=name,
+            thread=thread,
+            caller=caller,
+            tags=tool.options.tags if tool is not None else frozenset(),
+            permissions=tool.options.permissions if tool is not None else frozenset(),
+            arguments=arguments,
+            scopes=scopes,
+            schema=tool.input_schema if tool is not None else {},
+            max_size=self._max_size,
+        )

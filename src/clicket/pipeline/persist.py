@@ -76,6 +76,8 @@ def tally_of(call: LiveCall, at: float) -> Tally:
 def _weight(call: LiveCall, code: str) -> Weight:
     if call.outcome is State.COMPLETED:
         return "served" if call.cached else "completed"
+    if call.stopping == "shutdown":  # its runtime stopped it: a few restarts in a row are no failures of the tool
+        return "none"
     if call.outcome is State.TIMEOUT:
         return "failed" if call.metadata.get("phase") in _RAN else "none"
     return "failed" if code in _TOOL_FAILED else "none"

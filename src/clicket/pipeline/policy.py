@@ -132,9 +132,9 @@ class Policy:
 
     def decide(self, request: Request) -> Decision:
         """The verdict and its reason."""
-        if self._granted is not None and not request.permissions <= self._granted:
-            missing = ", ".join(sorted(request.permissions - self._granted))
-            return Decision("deny", f"the permission {missing} is not granted")
+        missing = self._missing(request.permissions, request.caller, request.scopes)
+        if missing:
+            return Decision("deny", missing)
         if self._rule is not None:
             told = self._rule(request)
             if told is not None:
@@ -154,6 +154,26 @@ class Policy:
                     timeout = self.approval_timeout if each.timeout is None else each.timeout
                     return Decision(each.verdict, each.reason or f"rule {number} says so", timeout, sight.plain)
         return listed._replace(plain=sight.plain)
+
+    def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
+        """What is not granted, in words. Where nobody said what is granted, a named caller has its scopes, an admin and the
+        program itself have all."""
+        granted = self._granted
+        if granted is None:
+            granted = permissions if not caller or "admin" in scopes else scopes
+        lacking = permissions - granted
+        return f"the permission {', '.join(sorted(lacking))} is not granted" if lacking else ""
+
+    def forbids(self, request: Request) -> str | None:
+        """Why every call of a tool would be denied, whatever its arguments; None when some may pass."""
+        missing = self._missing(request.permissions, request.caller, request.scopes)
+        if missing or self._rule is not None:  # what a function says is not known before it is asked
+            return missing or None
+        rules, listed = self._plan(request.tool, request.tags)
+        for number, each, judges in rules:
+            if _selects(each, request) and (each.verdict != "deny" or not judges):
+                return (each.reason or f"rule {number} says so") if each.verdict == "deny" else None
+        return listed.reason if listed.verdict == "deny" else None
 
     def _plan(self, tool: str, tags: frozenset[str]) -> _Plan:
         """What is known of a tool's calls before one is seen: the rules that could match, and what holds if none does."""

@@ -8,7 +8,7 @@ sent counts as its default in the tool's schema; without one it is nothing, whic
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -220,7 +220,7 @@ class Sight:
     def find(self, parts: tuple[str, ...], *, defaults: bool) -> list[Any]:
         """The values at a path; `_ABSENT` stands for one that is not there."""
         found: list[Any] = []
-        for value in _walk(self.read(), parts, self._schema if defaults else {}, self._schema):
+        for value in _walk(self.read(), parts, (self._schema,) if defaults else (), self._schema):
             found.append(value)
             if len(found) > MAX_MEMBERS:
                 raise _Unjudged
@@ -258,52 +258,84 @@ class Judge:
             return closed
 
 
-def _walk(value: Any, parts: tuple[str, ...], schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
-    """Every value at the path. `schema` describes `value`, as far as it is known, and gives the defaults."""
+def _walk(value: Any, parts: tuple[str, ...], schemas: Sequence[Any], root: Mapping[str, Any]) -> Iterator[Any]:
+    """Every value at the path. `schemas` describe `value`, as far as is known, and give the defaults."""
     if not parts:
         yield value
         return
     name, rest = parts[0], parts[1:]
-    schema = _resolved(schema, root)
+    known = _alternatives(schemas, root)
     if type(value) is dict:
         if name == "*":
             for key, member in value.items():
-                yield from _walk(member, rest, _property(schema, key), root)
+                yield from _walk(member, rest, _properties(known, key), root)
         elif name in value:
-            yield from _walk(value[name], rest, _property(schema, name), root)
+            yield from _walk(value[name], rest, _properties(known, name), root)
         else:
-            inner = _resolved(_property(schema, name), root)
-            if "default" in inner:
-                yield from _walk(inner["default"], rest, inner, root)
-            elif "*" not in rest:
-                yield _ABSENT
+            yield from _left_out(_properties(known, name), rest, root)
     elif type(value) is list:
-        items = schema.get("items", {})
         if name == "*":
-            for member in value:
-                yield from _walk(member, rest, items, root)
+            for place, member in enumerate(value):
+                yield from _walk(member, rest, _items(known, place), root)
         elif not _INDEX.fullmatch(name):
             raise _Unjudged
         elif int(name) < len(value):
-            yield from _walk(value[int(name)], rest, items, root)
+            yield from _walk(value[int(name)], rest, _items(known, int(name)), root)
         elif "*" not in rest:
             yield _ABSENT
     else:
         raise _Unjudged
 
 
-def _property(schema: Mapping[str, Any], name: str) -> Any:
-    properties = schema.get("properties")
-    return properties.get(name, {}) if isinstance(properties, Mapping) else {}
+def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, Any]) -> Iterator[Any]:
+    """What a field that was not sent may be: its default, by any of the alternatives; else nothing."""
+    inner = _alternatives(schemas, root)
+    given = [each["default"] for each in inner if "default" in each]
+    for default in given:
+        yield from _walk(default, rest, inner, root)
+    if not given and "*" not in rest:
+        yield _ABSENT
 
 
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with its first reference followed; a default beside the reference stays."""
-    if not isinstance(schema, Mapping):
-        return {}
-    reference = schema.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
-        return schema
+def _properties(schemas: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """How a member is described: by its name, or as one of those without a name of their own."""
+    found = []
+    for schema in schemas:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and name in properties:
+            found.append(properties[name])
+        else:
+            found.append(schema.get("additionalProperties"))
+        patterns = schema.get("patternProperties")  # which of them fit is the validator's to say; any may
+        found += patterns.values() if isinstance(patterns, Mapping) else ()
+    return found
+
+
+def _items(schemas: Sequence[Mapping[str, Any]], place: int) -> list[Any]:
+    found = []
+    for schema in schemas:
+        first = schema.get("prefixItems")
+        first = first if isinstance(first, list | tuple) else ()
+        found.append(first[place] if place < len(first) else schema.get("items"))
+    return found
+
+
+def _alternatives(schemas: Sequence[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Schemas and all that they refer to or are composed of: what they say may be said in any of them."""
+    found: list[Mapping[str, Any]] = []
+    followed: set[str] = set()
+    waiting = list(schemas)
     known = root.get("$defs")
-    meant = known.get(reference.removeprefix("#/$defs/")) if isinstance(known, Mapping) else None
-    return {**meant, **schema} if isinstance(meant, Mapping) else schema
+    while waiting:
+        schema = waiting.pop()
+        if not isinstance(schema, Mapping):
+            continue
+        found.append(schema)
+        for word in ("anyOf", "oneOf", "allOf"):
+            waiting += schema.get(word) or ()
+        waiting += (schema.get("then"), schema.get("else"))
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/$defs/") and reference not in followed:
+            followed.add(reference)
+            waiting.append(known.get(reference.removeprefix("#/$defs/")) if isinstance(known, Mapping) else None)
+    return found

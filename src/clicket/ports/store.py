@@ -192,6 +192,8 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     thread_bytes: int | None = None
     standings_since: float | None = None
     """Standings that were not touched since this time go; they count neither as calls nor as bytes."""
+    now: float | None = None
+    """Pins that end by this time are over; None: what the clock of this machine says."""
 
 
 class Sweep(msgspec.Struct, kw_only=True):
@@ -284,8 +286,12 @@ class Store(Records, Protocol):
 
     # Artifacts.
 
-    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
-        """Keep bytes under their content's name; the same name twice is one copy."""
+    async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
+        """Keep bytes under their content's name; the same name twice is one copy.
+
+        `keep_until` (seconds since the epoch) pins them: they stay at least until then, although no call names them. A later
+        pin never shortens an earlier one. Without it a call is about to name them, and they stay as long as it does.
+        """
         ...
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
@@ -312,8 +318,8 @@ class Store(Records, Protocol):
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        """Remove up to `limit` ended calls that break a bound, and artifacts that nothing names any more. `dry`: remove
-        nothing, and count all that would go."""
+        """Remove pins that are over, up to `limit` ended calls that break a bound, and artifacts that nothing names or pins
+        any more. `dry`: remove nothing, and count all that would go."""
         ...
 
     async def size(self) -> int:

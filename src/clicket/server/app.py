@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache as cache_forever
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,9 +16,10 @@ from clicket.runtime import Runtime
 from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
 from clicket.server import events as streams
 from clicket.server.artifacts import Grants
-from clicket.server.auth import Doorkeeper, principal_of
+from clicket.server.auth import Doorkeeper
 from clicket.server.context import Context
 from clicket.server.door import Door
+from clicket.server.mcp import Mcp, mcp_endpoint
 from clicket.server.operations import Endpoint, Operation
 from clicket.server.options import Options
 from clicket.server.problems import Refused, problem_of_error
@@ -25,18 +27,23 @@ from clicket.server.readers import Readers
 from clicket.server.ring import Ring
 from clicket.views import version
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "is_open"]
 
 
-def create_app(runtime: Runtime, options: Options | None = None, *, mcp: bool | None = None) -> FastAPI:
-    """`uvicorn.run(create_app(Runtime(tools=[...])))`. `mcp`: serve it at `/mcp`, too; None: if its extra is installed."""
+def create_app(
+    runtime: Runtime, options: Options | None = None, *, mcp: bool | Mapping[str, Any] | None = None
+) -> FastAPI:
+    """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
+
+    `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
+    """
     options = options or Options()
     context = Context(runtime, options)
     context.doorkeeper = Doorkeeper(context)
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
     context.ring = Ring(context)
     context.grants = Grants(context)
-    endpoint = _mcp_endpoint(mcp)
+    endpoint = mcp_endpoint(mcp)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -47,23 +54,26 @@ def create_app(runtime: Runtime, options: Options | None = None, *, mcp: bool | 
         title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
         redirect_slashes=False,
     )  # fmt: skip
-    whole: list[dict[str, Any]] = []
-    table = _table(whole)
-    whole.append(openapi.document(table, version()))
-    app.openapi = lambda: whole[0]  # type: ignore[method-assign]  # how FastAPI is told
+
+    @cache_forever
+    def draw(keyed: bool) -> dict[str, Any]:
+        return openapi.document(table, version(), keyed=keyed)
+
+    table = _table(draw)
+    app.openapi = lambda: draw(False)  # type: ignore[method-assign]  # how FastAPI is told
     app.state.clicket = context
     context.operations = table
     for operation in table:
         app.router.routes.append(_route(operation, context))
     if endpoint is not None:
-        app.router.routes.append(Route("/mcp", _Mcp(endpoint), methods=["GET", "POST", "DELETE"]))
+        app.router.routes.append(Route("/mcp", endpoint, methods=["GET", "POST", "DELETE"]))
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Door, context=context)
     return app
 
 
-def _table(whole: list[dict[str, Any]]) -> tuple[Operation, ...]:
+def _table(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
     """Every operation, those that are used most first."""
     return (
         *calls.OPERATIONS,
@@ -76,7 +86,7 @@ def _table(whole: list[dict[str, Any]]) -> tuple[Operation, ...]:
         *report.OPERATIONS,
         *health.OPERATIONS,
         *front.OPERATIONS,
-        *openapi.operations(whole),
+        *openapi.operations(draw),
     )
 
 
@@ -88,12 +98,16 @@ def _route(operation: Operation, context: Context) -> Route:
 
 
 @asynccontextmanager
-async def _running(context: Context, endpoint: Any) -> AsyncIterator[None]:
+async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None]:
     """What lives as long as the application does."""
     runtime = context.runtime
     async with AsyncExitStack() as stack:
-        if not _is_open(runtime):
+        if not is_open(runtime):
             await stack.enter_async_context(runtime)
+        if runtime.settings.mcp:
+            from clicket.mcp import join_declared
+
+            await join_declared(runtime)
         journal = runtime.engine.journal
         journal.listeners.append(context.grants)
         context.ring.start()
@@ -109,61 +123,11 @@ async def _running(context: Context, endpoint: Any) -> AsyncIterator[None]:
                 journal.listeners.remove(context.grants)
 
 
-def _is_open(runtime: Runtime) -> bool:
+def is_open(runtime: Runtime) -> bool:
     try:
         return runtime.engine is not None
     except UsageError:
         return False
-
-
-# MCP.
-
-
-class _Endpoint:
-    """The runtime as an MCP server, made when the application starts: it needs to know whose requests it gets."""
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        self._make = make
-        self.serve: Any = None
-
-    @asynccontextmanager
-    async def running(self, context: Context) -> AsyncIterator[None]:
-        made = self._make(
-            lambda scope: principal_of(scope).own, may_approve=lambda scope: principal_of(scope).may("approve")
-        )
-        async with made.running():
-            self.serve = made
-            try:
-                yield
-            finally:
-                self.serve = None
-
-
-class _Mcp:
-    """ASGI, below the door: the key needs the scope `call`."""
-
-    def __init__(self, endpoint: _Endpoint) -> None:
-        self._endpoint = endpoint
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        scope["clicket.route"] = "/mcp"
-        if not principal_of(scope).may("call"):
-            text = "the key lacks the scope call. Use one that has it."
-            await problem_of_error(Refused("missing_scope", text))(scope, receive, send)
-            return
-        await self._endpoint.serve(scope, receive, send)
-
-
-def _mcp_endpoint(wanted: bool | None) -> _Endpoint | None:
-    if wanted is False:
-        return None
-    try:
-        from clicket.mcp import McpEndpoint
-    except (ModuleNotFoundError, UsageError):
-        if wanted:
-            raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None
-        return None
-    return _Endpoint(McpEndpoint)
 
 
 # What the router refuses.
@@ -183,7 +147,8 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
 def _methods(app: FastAPI, path: str) -> set[str]:
     """Every method that a path takes. A path without names in braces comes before one that has them."""
     routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
-    return {method for route in routes if route.path == routes[0].path for method in route.methods or ()}
+    plainest = min(routes, key=lambda route: route.path.count("{")).path
+    return {method for route in routes if route.path == plainest for method in route.methods or ()}
 
 
 async def _broken(request: Any, error: Exception) -> Any:

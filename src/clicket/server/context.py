@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clicket.server.options import Options
@@ -32,6 +33,8 @@ class Context:
         self.runtime = runtime
         self.options = options
         self.draining = False
+        self.leaving: list[Callable[[], object]] = []
+        """Called when the server begins to leave."""
         self.ready: tuple[float, str | None] = (float("-inf"), None)
         self.looking: asyncio.Future[str | None] | None = None
 
@@ -42,5 +45,8 @@ class Context:
 
     def drain(self) -> None:
         """Take no more requests; streams say goodbye."""
-        self.draining = True
+        if not self.draining:
+            self.draining = True
+            for leave in self.leaving:
+                leave()
         self.readers.wake_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import uvicorn
 
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
-from clicket.server.app import create_app
+from clicket.server.app import create_app, is_open
 from clicket.server.context import Context
 from clicket.server.hosts import is_loopback
 from clicket.server.options import Options
@@ -42,6 +42,13 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Any:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn would end the whole program; whoever asked for a server decides over that."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            raise UsageError("the server did not start; its log says why.") from None
+
 
 async def serve(
     runtime: Runtime,
@@ -68,26 +75,28 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A server while the block runs."""
     options = msgspec.structs.replace(options or Options(), host=host)
-    bound = _bind(host, port)
-    try:
+    with closing(_bind(host, port)) as bound:
         app = create_app(runtime, options)
         context: Context = app.state.clicket
+        if not is_open(runtime):
+            await runtime.open()
         server = _Server(_config(app, options))
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
-    except BaseException:
-        bound.close()
-        raise
-    try:
-        await _started(server, running)
-        served = await _described(app, context, bound)
-        if served.keys == 0 and await context.doorkeeper.is_open() and not is_loopback(bound.getsockname()[0]):
-            raise UsageError(
-                f"without a key only this machine may ask, and {host} is open to others. Make one with "
-                "`clicket keys create`, set CLICKET_API_KEYS, or bind 127.0.0.1."
-            )
-        yield served
-    finally:
-        await _leave(context, server, running)
+        try:
+            await _started(server, running)
+            served = await _described(app, context, bound)
+            await _check_exposure(served, context)
+            yield served
+        finally:
+            await _leave(context, server, running)
+
+
+async def _check_exposure(served: Served, context: Context) -> None:
+    if not is_loopback(served.host) and await context.doorkeeper.is_open():
+        raise UsageError(
+            f"without a key only this machine may ask, and {served.host} is open to others. Make one with "
+            "`clicket keys create`, set CLICKET_API_KEYS, or bind 127.0.0.1."
+        )
 
 
 async def _started(server: uvicorn.Server, running: asyncio.Future[None]) -> None:
@@ -122,7 +131,7 @@ def _config(app: Any, options: Options) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        date_header=False,
+        date_header=True,
         timeout_keep_alive=max(round(options.keep_alive), 1),
         timeout_graceful_shutdown=max(round(options.stop_timeout), 1),
         backlog=_BACKLOG,

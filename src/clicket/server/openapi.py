@@ -12,7 +12,7 @@ from clicket.model import Record, ToolResult
 from clicket.server.operations import Answer, Asked, Operation, Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.replies import Reply, json_reply
-from clicket.server.shapes import CallRequest, Listing
+from clicket.server.shapes import CallRequest, Decision, Listing
 
 __all__ = ["document", "operations"]
 
@@ -82,13 +82,24 @@ def _models(table: list[Operation]) -> list[Any]:
         for answer in operation.answers.values():
             if answer.model is not None:
                 found[answer.model] = None
-    return list(found)
+    return [model for model in found if _is_struct(model)]
+
+
+def _is_struct(model: Any) -> bool:
+    return isinstance(model, type) and issubclass(model, msgspec.Struct)
+
+
+def _schema(model: Any) -> dict[str, Any]:
+    """A Struct by its name; everything else is an object of no particular shape."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"} if _is_struct(model) else _JSON_OBJECT
 
 
 def _schemas(table: list[Operation]) -> dict[str, Any]:
     models = _models(table)
     _, schemas = msgspec.json.schema_components(models, ref_template="#/components/schemas/{name}")
-    bodies = {operation.body.model.__name__ for operation in table if operation.body and operation.body.model}
+    bodies = {
+        operation.body.model.__name__ for operation in table if operation.body and _is_struct(operation.body.model)
+    }
     for name, schema in schemas.items():
         if name not in bodies and name != "Problem" and "properties" in schema:
             schema["required"] = list(schema["properties"])  # what is answered has all its fields, always
@@ -103,12 +114,14 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
             "default": None,
             "anyOf": [{"type": "object"}, {"type": "null"}],
         }
-        schemas["Json"] = _JSON_VALUE
         schemas["CallRequest"]["properties"]["metadata"] = {
             "description": "Kept with the call.",
             "default": None,
             "anyOf": [{"type": "null"}, _JSON_OBJECT],
         }
+    schemas["Json"] = _JSON_VALUE
+    if Decision in models:
+        schemas["Decision"]["properties"]["arguments"] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
     if Listing in models:
         items = schemas["Listing"]["properties"]["items"]
         whole = {"$ref": "#/components/schemas/Record"}
@@ -134,7 +147,7 @@ def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
         if body.model is None:
             content: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         else:
-            content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{body.model.__name__}"}}}
+            content = {"application/json": {"schema": _schema(body.model)}}
         made["requestBody"] = {"required": not body.optional, "content": content}
     return made
 
@@ -181,8 +194,7 @@ def _problems(operation: Operation) -> list[int]:
 def _answer(answer: Answer) -> dict[str, Any]:
     made: dict[str, Any] = {"description": answer.about}
     if answer.model is not None:
-        schema = {"$ref": f"#/components/schemas/{answer.model.__name__}"}
-        made["content"] = {answer.kind: {"schema": schema}}
+        made["content"] = {answer.kind: {"schema": _schema(answer.model)}}
     elif answer.kind:
         made["content"] = {answer.kind: {"schema": {}}}
     if answer.id_at:

@@ -56,6 +56,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 _reset = msgspec.json.Decoder(Reset)
 _setting = msgspec.json.Decoder(Setting)
+_any_object = msgspec.json.Decoder(dict[str, Any])
 
 
 def _hub(asked: Asked) -> ThreadHub:
@@ -112,6 +113,8 @@ async def snapshot(asked: Asked) -> Reply:
 
 async def restore(asked: Asked) -> Reply:
     text = await bodies.read(asked)
+    bodies.shaped(text, _any_object)
+    bodies.no_tricks(text, asked.context.options.max_body_size)
     return json_reply(Restored(restored=await _hub(asked).restore(text, by=asked.who.name)))
 
 

@@ -77,6 +77,9 @@ class MemoryStore:
         self._ended: dict[int, None] = {}
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
+        self._pins: dict[str, float] = {}
+        self._unnamed: set[str] = set()
+        """Put for calls that have not named them yet."""
         self._cache = MemoryCache()
         self._records = MemoryRecords(time.time)
         self._owner: Owner | None = None
@@ -144,6 +147,7 @@ class MemoryStore:
             if all(known != name for known, _ in call.artifacts):
                 call.artifacts = (*call.artifacts, (name, size))
                 self._uses[name] = self._uses.get(name, 0) + 1
+                self._unnamed.discard(name)
         self._ended[call.key] = None
         if len(self._ended) > self.max_ended:
             self._remove(next(iter(self._ended)))
@@ -159,9 +163,15 @@ class MemoryStore:
         for name, _ in call.artifacts:
             self._uses[name] -= 1
             if self._uses[name] == 0:
-                del self._uses[name], self._artifacts[name]
-                removed += 1
+                del self._uses[name]
+                if name not in self._pins and self._is_loose(name):
+                    del self._artifacts[name]
+                    removed += 1
         return removed
+
+    def _is_loose(self, name: str) -> bool:
+        """Is it there, without a call that names it or is about to?"""
+        return name in self._artifacts and name not in self._uses and name not in self._unnamed
 
     # Reading.
 
@@ -243,9 +253,13 @@ class MemoryStore:
 
     # Artifacts.
 
-    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
+    async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
         self._check_open()
         self._artifacts.setdefault(name, b"".join(chunks))
+        if keep_until is None:
+            self._unnamed.add(name)
+        else:
+            self._pins[name] = max(keep_until, self._pins.get(name, keep_until))
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
         self._check_open()
@@ -276,13 +290,26 @@ class MemoryStore:
         self._check_open()
         if keep.standings_since is not None and not dry:
             self._records.forget_standings(keep.standings_since)
-        swept = Sweep()
+        swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
         for call in list(itertools.islice(self._over(keep), None if dry else limit)):
             swept.calls += 1
             swept.bytes += call.weight
             if not dry:
                 swept.artifacts += self._remove(call.key)
         swept.more = not dry and swept.calls == limit
+        return swept
+
+    def _end_pins(self, now: float, *, dry: bool) -> Sweep:
+        """What no call names goes with its pin; the rest goes with its last call."""
+        swept = Sweep()
+        for name in [name for name, until in self._pins.items() if until <= now]:
+            if self._is_loose(name):
+                swept.artifacts += 1
+                swept.bytes += len(self._artifacts[name])
+                if not dry:
+                    del self._artifacts[name]
+            if not dry:
+                del self._pins[name]
         return swept
 
     def _over(self, keep: Keep) -> Iterator[_Call]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,8 @@ _SAYS_SO = (
     "OTEL_TRACES_EXPORTER",
     "OTEL_METRICS_EXPORTER",
 )
+
+_UNSET = ("ProxyTracerProvider", "_ProxyMeterProvider", "NoOpTracerProvider", "NoOpMeterProvider")
 
 Enter = Callable[[LiveCall], Callable[[], object]]
 
@@ -83,7 +86,7 @@ def tracing_for(mode: str, *, content: bool, environ: Mapping[str, str] | None =
     if mode == "off" or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     if mode == "auto" and not any(environ.get(name) for name in _SAYS_SO):
-        return None
+        return _over_the_programs(content=content) if _program_has_providers() else None
     try:
         _needed()
     except UsageError as missing:
@@ -99,6 +102,25 @@ def tracing_for(mode: str, *, content: bool, environ: Mapping[str, str] | None =
     def install(engine: Observable) -> None:
         _put(engine, Tracing.over(tracers, meters, content=content))
         engine.on_close.append(lambda: flush(tracers, meters))
+
+    return install
+
+
+def _program_has_providers() -> bool:
+    """Has the program set up OpenTelemetry itself? Only looked for where it has been imported already."""
+    traces, meters = sys.modules.get("opentelemetry.trace"), sys.modules.get("opentelemetry.metrics")
+    found = [] if traces is None else [traces.get_tracer_provider()]
+    found += [] if meters is None else [meters.get_meter_provider()]
+    return any(type(provider).__name__ not in _UNSET for provider in found)
+
+
+def _over_the_programs(*, content: bool) -> Install:
+    """What the program exports is its own affair, and so is when."""
+
+    def install(engine: Observable) -> None:
+        from clicket.telemetry.otel import Tracing
+
+        _put(engine, Tracing.over(None, None, content=content))
 
     return install
 

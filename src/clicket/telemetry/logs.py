@@ -21,6 +21,7 @@ from clicket.journal import LiveCall
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.telemetry.install import Observable
+from clicket.vault.logs import SECRETS, hide_known
 
 __all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "configure", "follow"]
 
@@ -77,6 +78,17 @@ class JsonFormatter(logging.Formatter):
             return _encoder.encode(plain).decode()
 
 
+class Discreet(logging.Formatter):
+    """Another formatter's lines without the secrets that are known here, wherever in the line they stand."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_known(self._inner.format(record))
+
+
 def configure(
     format: Format = "text", *, level: int | str = logging.INFO, stream: TextIO | None = None
 ) -> logging.Handler:
@@ -84,7 +96,8 @@ def configure(
     if format not in ("text", "json"):
         raise UsageError(f"a log is text or json, not {format!r}.")
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(JsonFormatter() if format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(Discreet(JsonFormatter() if format == "json" else logging.Formatter(_TEXT)))
+    handler.addFilter(SECRETS)  # tools log through this handler, too
     handler.addFilter(CallFilter())
     root = logging.getLogger()
     root.addHandler(handler)

@@ -67,6 +67,24 @@ async def artifacts_count_and_go_with_their_last_call(make: Callable[[], Store])
         law.equal(await store.read_artifact(name, 0, 3), b"xxx", "an artifact stays as long as a call names it")
 
 
+async def pinned_artifacts_stay_until_their_pin_ends(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        name = "sha256-" + "cd" * 32
+        for until in (500.0, 1000.0, 100.0):  # a later pin never shortens an earlier one
+            await store.put_artifact(name, [b"x" * 5000], keep_until=until)
+        everything = Keep(since=999.0, calls=0, now=999.0)
+        step = await store.sweep(everything, 10)
+        law.equal((step.artifacts, step.bytes), (0, 0), "a pinned artifact needs no call that names it")
+        await ended(store, "a", at=200.0, artifacts=((name, 5000),))
+        step = await store.sweep(everything, 10)
+        law.equal((step.calls, step.artifacts), (1, 0), "nor does it go with the last that does")
+        law.equal(await store.read_artifact(name, 0, 3), b"xxx", "it can be read")
+        await ended(store, "b", at=2000.0, artifacts=((name, 5000),))
+        step = await store.sweep(Keep(now=1000.0), 10)
+        law.equal((step.artifacts, step.bytes), (0, 0), "when its pin is over it stays as long as a call names it")
+        law.equal(await store.read_artifact(name, 0, 3), b"xxx", "and can be read")
+
+
 def _item(
     key: str, body: bytes = b"1", *, at: float = 100.0, ttl: float = 300.0, tags: tuple[str, ...] = ()
 ) -> CacheItem:
@@ -132,6 +150,7 @@ laws: Sequence[Check] = (
     sweeping_goes_in_small_steps,
     the_oldest_ends_go_when_a_bound_is_broken,
     artifacts_count_and_go_with_their_last_call,
+    pinned_artifacts_stay_until_their_pin_ends,
     results_are_cached_with_their_outcome,
     cached_results_go_by_tag_time_and_size,
 )

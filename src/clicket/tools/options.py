@@ -74,6 +74,8 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
             raise UsageError(f"{where}: {key} must be one of {', '.join(choices)}, not {values[key]!r}.")
     if values.get("cache") is not True and values.get("cache") is not False:
         _positive(where, values, "cache")
+    if isinstance(values.get("sensitive"), bool):
+        values["sensitive"] = ["*"] if values["sensitive"] else []
     for key in ("permissions", "sensitive", "tags"):
         if key in values:
             values[key] = _names(where, key, values[key])

@@ -24,6 +24,8 @@ _CUT = 2_000
 """Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
 
 _LINE = 16
+EVERYTHING = "*"
+"""Declared in place of names: every argument is a secret."""
 
 
 class Fields(msgspec.Struct, frozen=True):
@@ -61,6 +63,9 @@ def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset())
     """The secrets of a call; None for almost every one, which then costs next to nothing."""
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
+    if EVERYTHING in sensitive:
+        every = (key.replace("~", "~0").replace("/", "~1") for key in arguments) if type(arguments) is dict else ()
+        sensitive = frozenset((*(sensitive - {EVERYTHING}), *(f"/{key}" for key in every)))
     fields = _fields(sensitive)
     found: set[str] = set()
     for given in (arguments, metadata):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
-from weakref import WeakSet
+from weakref import ref
 
 from clicket.vault.hiding import Secrets, hide_text
 
-__all__ = ["guard_logs", "hide_known", "watch_for"]
+__all__ = ["SECRETS", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
 _formatter = logging.Formatter()
-_in_work: WeakSet[Secrets] = WeakSet()
-_lock = threading.RLock()  # lines come from any thread, also from one that holds it when an object's end logs something
+_in_work: dict[int, ref[Secrets]] = {}
+"""A plain dict, always copied in one step: lines come from any thread, and calls end at any time."""
 
 
 class _Filter(logging.Filter):
@@ -35,26 +34,27 @@ class _Filter(logging.Filter):
         return True
 
 
-_filter = _Filter()
+SECRETS = _Filter()
+"""For handlers that other people's lines pass through."""
 
 
 def guard_logs() -> None:
     """Put the filter on every logger of ours. A logger's filter sees only its own lines, so each one has it."""
     for name in [name for name in logging.root.manager.loggerDict if name == _OURS or name.startswith(f"{_OURS}.")]:
-        logging.getLogger(name).addFilter(_filter)  # adding it twice is adding it once
+        logging.getLogger(name).addFilter(SECRETS)  # adding it twice is adding it once
 
 
 def watch_for(secrets: Secrets) -> None:
     """Hide the values of a call for as long as somebody holds it."""
-    with _lock:
-        _in_work.add(secrets)
+    key = id(secrets)
+    _in_work[key] = ref(secrets, lambda _: _in_work.pop(key, None))
 
 
 def hide_known(text: str) -> str:
     """A text that may be about any call: every secret that is known here is hidden in it."""
     text = hide_text(text)
-    with _lock:
-        known = list(_in_work)
-    for secrets in known:
-        text = hide_text(text, secrets)
+    for each in _in_work.copy().values():
+        secrets = each()
+        if secrets is not None:
+            text = hide_text(text, secrets)
     return text

@@ -273,3 +273,24 @@ async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.Lo
     world.pump.stopped = True
     await world.nudge()
     assert world.taken == ["a"]
+
+
+async def test_a_slot_that_was_granted_to_somebody_who_left_is_given_back() -> None:
+    granted = asyncio.Event()
+
+    class Slow(Counter):
+        async def hold(self, name: str, count: int, capacity: int) -> bool:
+            answer = await super().hold(name, count, capacity)
+            if count:
+                granted.set()
+                await asyncio.Event().wait()
+            return answer
+
+    store = Slow()
+    ours, tasks, _ = slots(store)
+    leaving = asyncio.create_task(ours.take("trial", 1))
+    await asyncio.wait_for(granted.wait(), 10)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    await tasks.rest()
+    assert store.mine == 0

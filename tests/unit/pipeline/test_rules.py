@@ -151,6 +151,32 @@ def test_what_was_not_sent_is_its_default_and_without_one_nothing() -> None:
     assert both("not_in", [1], {}) == (True, False)
 
 
+AMOUNT = {"properties": {"amount": {"default": 500}}}
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "path"),
+    [
+        ({"anyOf": [{"$ref": "#/$defs/Amount"}, {"type": "null"}]}, {}, "/x/amount"),
+        ({"oneOf": [AMOUNT, {"type": "string"}]}, {}, "/x/amount"),
+        ({"allOf": [{"$ref": "#/$defs/Amount"}]}, {}, "/x/amount"),
+        ({"if": {}, "then": AMOUNT}, {}, "/x/amount"),
+        ({"additionalProperties": {"$ref": "#/$defs/Amount"}}, {"a": {}}, "/x/*/amount"),
+        ({"additionalProperties": AMOUNT}, {"a": {}}, "/x/a/amount"),
+        ({"patternProperties": {"^a": AMOUNT}}, {"a": {}}, "/x/a/amount"),
+        ({"prefixItems": [AMOUNT, {}]}, [{}, 1], "/x/0/amount"),
+        ({"prefixItems": [{}], "items": AMOUNT}, [1, {}], "/x/1/amount"),
+        ({"items": {"anyOf": [AMOUNT, {}]}}, [{}], "/x/*/amount"),
+        ({"$ref": "#/$defs/Round"}, {"inner": {}}, "/x/inner/amount"),
+    ],
+)
+def test_a_default_is_found_however_the_schema_says_it(field: Any, given: Any, path: str) -> None:
+    rounds = {"properties": {"inner": {"$ref": "#/$defs/Round"}}, "anyOf": [{"$ref": "#/$defs/Round"}, AMOUNT]}
+    schema = {"properties": {"x": field}, "$defs": {"Amount": AMOUNT, "Round": rounds}}
+    assert met(">", 100, {"x": given}, closed=True, schema=schema, path=path)
+    assert not met("<", 100, {"x": given}, closed=False, schema=schema, path=path)
+
+
 def test_exists_is_about_what_was_sent() -> None:
     schema = {"properties": {"x": {"default": 500}}}
     assert not met("exists", True, {}, closed=True, schema=schema)

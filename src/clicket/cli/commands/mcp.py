@@ -45,15 +45,14 @@ async def mcp(
 
 
 async def _serve(session: Session) -> None:
-    from clicket.mcp import join_declared, serve_stdio
+    from clicket.mcp import serve_stdio
 
     if session.terminal.json:
         raise UsageError("clicket mcp speaks MCP on stdout; leave --json out.")
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    with redirect_stdout(sys.stderr):  # modules that print when they are imported
-        opened = session.runtime()
-    async with opened as runtime:
-        await join_declared(runtime)
+    with redirect_stdout(sys.stderr):
+        _ = session.tools  # their modules may print when they are imported
+    async with session.joined() as runtime:
         tools = await runtime.tools()
         store = runtime.engine.store
         session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")

@@ -68,7 +68,10 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
             teller.draining(leaving, runtime)
     finally:
         await runtime.close()
-    teller.stopped()
+    if session.terminal.json:
+        teller.json("stopped", time.time())
+    else:
+        session.terminal.say("stopped", style="yellow")
 
 
 def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:

@@ -45,7 +45,7 @@ async def states(
 ) -> None:
     """Show which tools a thread may use now, why not the others, and what to call first."""
     terminal = session.terminal
-    async with _hub(session, thread, caller) as hub:
+    async with _hub(session, thread, caller, writes=set is not None) as hub:
         if set is not None:
             name, sign, status = set.partition("=")
             if not sign:
@@ -65,7 +65,7 @@ async def states(
 async def reset(
     session: Session,
     thread: Thread = "default",
-    tool: Annotated[str | None, typer.Option(metavar="NAME", help="This tool; all of them if left out.")] = None,
+    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="This tool; all of them if left out.")] = None,
     caller: Caller = "",
 ) -> None:
     """Make a tool that failed, or was taken out by hand, available again in a thread."""
@@ -81,10 +81,11 @@ async def reset(
 
 
 @asynccontextmanager
-async def _hub(session: Session, thread: str, caller: str) -> AsyncIterator[ThreadHub]:
+async def _hub(session: Session, thread: str, caller: str, *, writes: bool = False) -> AsyncIterator[ThreadHub]:
     """The thread's hub with the tools that were found, over a runtime without any: looking must not take over calls."""
     registry = Registry(session.needed_tools)
-    settings = session.settings if session.store_exists else session.settings.replace(store="memory://")
+    there = writes or session.store_exists
+    settings = session.settings if there else session.settings.replace(store="memory://")
     async with Runtime((), settings=settings) as runtime:
         yield runtime.acting_for(caller).hub(thread, registry=registry)
 

@@ -1,9 +1,10 @@
-"""Artifacts in pieces of a mebibyte, read by ranges. One stays while a call names it, or its owner is about to."""
+"""Artifacts in pieces of a mebibyte, read by ranges. One stays while a call names it or its owner is about to, or it is pinned."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from clicket.errors import NotFound
 from clicket.stores.postgres.membership import Membership
@@ -15,6 +16,7 @@ _NAME = re.compile(r"sha256-[0-9a-f]{64}", re.ASCII)
 _PIECE = 1024 * 1024
 _AT_ONCE = 4
 _RESERVE = "SELECT reserve($1::bigint, $2::text)"
+_PIN = "SELECT pin($1::text, $2::float8)"
 _PIECES = """SELECT substr(body, greatest($3::bigint - number * $5::bigint, 0)::integer + 1,
         (least($4::bigint - number * $5::bigint, $5::bigint) - greatest($3::bigint - number * $5::bigint, 0))::integer)
     FROM pieces WHERE blob = $1::bigint AND number >= $2::integer AND number * $5::bigint < $4::bigint
@@ -26,12 +28,15 @@ class Artifacts:
         self._pool = pool
         self._membership = membership
 
-    async def put(self, name: str, chunks: Sequence[bytes]) -> None:
+    async def put(self, name: str, chunks: Sequence[bytes], keep_until: float | None = None) -> None:
         _check(name)
-        await self._pool.patiently(lambda: self._put(name, chunks))
+        if keep_until is None:
+            await self._pool.patiently(lambda: self._put(name, chunks, _RESERVE, [self._membership.id, name]))
+        else:
+            await self._pool.patiently(lambda: self._put(name, chunks, _PIN, [name, keep_until]))
 
-    async def _put(self, name: str, chunks: Sequence[bytes]) -> None:
-        if (await self._pool.run(_RESERVE, self._membership.id, name))[0][0]:
+    async def _put(self, name: str, chunks: Sequence[bytes], spare: str, whom: list[Any]) -> None:
+        if (await self._pool.run(spare, *whom))[0][0]:
             return
         limit = self._pool.server.timeout
         async with self._pool.transaction() as connection:
@@ -45,7 +50,7 @@ class Artifacts:
                 ON CONFLICT DO NOTHING RETURNING id"""
             if not await connection.run(sql, [name, blob, size], limit=limit):  # another was faster
                 await connection.run("DELETE FROM pieces WHERE blob = $1::bigint", [blob], limit=limit)
-            await connection.run(_RESERVE, [self._membership.id, name], limit=limit)
+            await connection.run(spare, whom, limit=limit)
 
     async def read(self, name: str, start: int, end: int | None) -> bytes:
         _check(name)

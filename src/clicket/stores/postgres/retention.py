@@ -6,8 +6,8 @@ last reading while that is fresh.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from time import monotonic
 
 from clicket.ports import Keep, Sweep
 from clicket.stores.postgres.pool import Pool
@@ -29,7 +29,13 @@ _OVER = """SELECT key, bytes FROM (
         WINDOW newest AS (ORDER BY ended_at DESC, key DESC)) everything
     WHERE over OR calls > $2::bigint OR weight > $3::bigint ORDER BY ended_at, key LIMIT $6::bigint"""
 _UNNAMED = """SELECT name, size FROM blobs b WHERE NOT EXISTS (SELECT FROM artifacts a WHERE a.name = b.name)
-    AND NOT EXISTS (SELECT FROM puts p WHERE p.name = b.name) LIMIT $1::bigint"""
+    AND NOT EXISTS (SELECT FROM puts p WHERE p.name = b.name) AND NOT EXISTS (SELECT FROM pins p WHERE p.name = b.name)
+    LIMIT $1::bigint"""
+# What no call names goes with its pin, counted with its bytes; the rest goes with its last call.
+_LOOSE = """SELECT b.name, b.size FROM pins p JOIN blobs b ON b.name = p.name WHERE p.until <= $1::float8
+    AND NOT EXISTS (SELECT FROM artifacts a WHERE a.name = b.name) AND NOT EXISTS (SELECT FROM puts p WHERE p.name = b.name)"""
+_END_PINS = """DELETE FROM pins WHERE name = ANY (ARRAY(
+    SELECT name FROM pins WHERE until <= $1::float8 FOR UPDATE SKIP LOCKED))"""
 _FORGET_PUTS = "DELETE FROM puts WHERE at < clock_timestamp() - make_interval(hours => 1)"
 _READ_AHEAD = 50
 _FRESH = 60.0
@@ -43,28 +49,32 @@ class Retention:
         self._plan: tuple[Keep, float, list[int]] | None = None
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool) -> Sweep:
+        now = time.time() if keep.now is None else keep.now
+        loose = await self._pool.ask(_LOOSE, now)
         if dry:
             rows = await self._read(keep, None)
-            return Sweep(calls=len(rows), bytes=sum(row[1] for row in rows))
+            return Sweep(calls=len(rows), artifacts=len(loose), bytes=sum(row[1] for row in [*rows, *loose]))
+        await self._pool.ask(_END_PINS, now)
+        artifacts, size = await self._remove_blobs(loose)
         keys, more = await self._next(keep, limit)
         ((number, weight, names),) = await self._pool.ask(
             "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
         )
-        swept = Sweep(calls=number, bytes=weight, more=more)
+        swept = Sweep(calls=number, artifacts=artifacts, bytes=weight + size, more=more)
         if names:
             sized = await self._pool.ask("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
-            swept.artifacts += await self._remove_blobs(sized)
+            swept.artifacts += (await self._remove_blobs(sized))[0]
         if not more:
             await self._pool.ask(_FORGET_PUTS)
-            swept.artifacts += await self._remove_blobs(await self._pool.ask(_UNNAMED, limit))
+            swept.artifacts += (await self._remove_blobs(await self._pool.ask(_UNNAMED, limit)))[0]
         return swept
 
     async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
         """Up to `limit` calls to remove, and whether there may be more."""
         plan, self._plan = self._plan, None
-        if plan is None or plan[0] != keep or plan[1] < monotonic():
+        if plan is None or plan[0] != keep or plan[1] < time.monotonic():
             rows = await self._read(keep, limit * _READ_AHEAD)
-            plan = (keep, monotonic() + _FRESH, [row[0] for row in rows])
+            plan = (keep, time.monotonic() + _FRESH, [row[0] for row in rows])
         _, until, keys = plan
         going, rest = keys[:limit], keys[limit:]
         if rest:
@@ -89,11 +99,13 @@ class Retention:
 
         return await self._pool.patiently(once)
 
-    async def _remove_blobs(self, sized: Sequence[Row]) -> int:
-        removed = 0
+    async def _remove_blobs(self, sized: Sequence[Row]) -> tuple[int, int]:
+        """How many of these artifacts nothing kept, and their bytes."""
+        removed = freed = 0
         for names in _portions(sized):
-            removed += (await self._pool.ask("SELECT remove_blobs($1::text[])", names))[0][0]
-        return removed
+            ((number, weight),) = await self._pool.ask("SELECT number, weight FROM drop_blobs($1::text[])", names)
+            removed, freed = removed + number, freed + weight
+        return removed, freed
 
 
 def _portions(sized: Sequence[Row]) -> Iterator[list[str]]:

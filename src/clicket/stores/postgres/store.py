@@ -141,8 +141,8 @@ class PostgresStore:
 
     # Artifacts.
 
-    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
-        await self._open.artifacts.put(name, chunks)
+    async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
+        await self._open.artifacts.put(name, chunks, keep_until)
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
         return await self._open.artifacts.read(name, start, end)

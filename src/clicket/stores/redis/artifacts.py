@@ -26,8 +26,9 @@ class Artifacts:
         self._door = door
         self._workers = workers
 
-    async def put(self, name: str, chunks: Sequence[bytes]) -> None:
-        if await self._door.write("artifact_find", {"name": _checked(name)}):
+    async def put(self, name: str, chunks: Sequence[bytes], keep_until: float | None = None) -> None:
+        pin = {} if keep_until is None else {"until": repr(float(keep_until))}
+        if await self._door.write("artifact_find", {"name": _checked(name), **pin}):
             return
         pieces = _pieces(chunks)
         part, size = uuid4().hex, 0
@@ -43,7 +44,7 @@ class Artifacts:
                 )
             await self._door.write("artifact_part", {"part": part, "offset": size}, piece)
             size += len(piece)
-        if not await self._door.write("artifact_keep", {"part": part, "name": name, "size": size}):
+        if not await self._door.write("artifact_keep", {"part": part, "name": name, "size": size, **pin}):
             raise StoreUnavailable(f"{self._door.url}: pieces of an artifact got lost while it was written. Try again.")
 
     async def read(self, name: str, start: int, end: int | None) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,7 +19,7 @@ _YOUNG = 3600.0
 
 
 async def sweep(door: Door, keep: Keep, limit: int) -> Sweep:
-    swept = Sweep()
+    swept = await _end_pins(door, keep, dry=False)
     while swept.calls < limit:
         step = min(_STEP, limit - swept.calls)
         calls, size, artifacts = await door.write("sweep", {**_bounds(keep), "limit": step, "young": _YOUNG})
@@ -33,6 +34,7 @@ async def sweep(door: Door, keep: Keep, limit: int) -> Sweep:
 
 async def count_over(door: Door, keep: Keep) -> Sweep:
     """All that would go, found by walking the same lists in the same order."""
+    swept = await _end_pins(door, keep, dry=True)
     told = await totals(door, keep)
     calls, size = told["ended"], told["ended_bytes"]
     gone: dict[int, int] = {}
@@ -54,7 +56,22 @@ async def count_over(door: Door, keep: Keep) -> Sweep:
             if key not in gone:
                 gone[key] = weight
                 count, weighed = count - 1, weighed - weight  # noqa: PLW2901  # the same
-    return Sweep(calls=len(gone), bytes=sum(gone.values()))
+    swept.calls = len(gone)
+    swept.bytes += sum(gone.values())
+    return swept
+
+
+async def _end_pins(door: Door, keep: Keep, *, dry: bool) -> Sweep:
+    swept, start = Sweep(), 0
+    now = repr(time.time() if keep.now is None else keep.now)
+    while True:
+        ask = {"now": now, "start": start if dry else 0, "limit": _STEP, "dry": dry}
+        over, artifacts, size = await door.write("pins_end", ask)
+        swept.artifacts += artifacts
+        swept.bytes += size
+        start += over
+        if over < _STEP:
+            return swept
 
 
 async def totals(door: Door, keep: Keep | None = None) -> dict[str, Any]:

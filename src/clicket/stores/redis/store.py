@@ -56,7 +56,7 @@ __all__ = ["RedisStore"]
 
 logger = logging.getLogger("clicket.stores.redis")
 
-SCHEMA = 2
+SCHEMA = 3
 _GRACE = 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
@@ -283,8 +283,8 @@ class RedisStore:
 
     # Artifacts.
 
-    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
-        await self._ready().artifacts.put(name, chunks)
+    async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
+        await self._ready().artifacts.put(name, chunks, keep_until)
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
         return await self._ready().artifacts.read(name, start, end)

@@ -34,7 +34,7 @@ class ArtifactFiles:
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         path = self.path(name)
-        if path.exists():
+        with contextlib.suppress(FileNotFoundError):  # there is none, or a sweep has just taken it
             os.utime(path)  # young again: a sweep that is under way must not take it
             if self.sync:  # whoever wrote it may not have waited for the disk
                 sync(path)
@@ -74,19 +74,29 @@ class ArtifactFiles:
         except OSError as error:
             raise StoreUnavailable(f"{self.folder}: an artifact could not be read: {error.strerror}.") from error
 
-    def sweep(self, used: set[str]) -> tuple[int, int]:
-        """Remove files that no call names, unless they are young: their call may be about to be written."""
-        count = freed = 0
-        for path in self.folder.glob("??/*"):
-            with contextlib.suppress(FileNotFoundError):
-                facts = path.stat()
-                if f"sha256-{path.parent.name}{path.name}" not in used and facts.st_mtime < time.time() - _YOUNG:
-                    path.unlink()
-                    count, freed = count + 1, freed + facts.st_size
-        return count, freed
+    def sweep(self, kept: set[str]) -> tuple[int, int]:
+        """Remove files that nothing keeps, unless they are young: their call may be about to be written."""
+        paths = self.folder.glob("??/*")
+        return _remove(path for path in paths if f"sha256-{path.parent.name}{path.name}" not in kept)
+
+    def remove(self, names: Iterable[str], *, dry: bool = False) -> tuple[int, int]:
+        """Remove these files, unless they are young; how many there are, and their bytes."""
+        return _remove((self.path(name) for name in names if _NAME.fullmatch(name)), dry=dry)
 
     def size(self) -> int:
         return sum(path.stat().st_size for path in self.folder.glob("??/*"))
+
+
+def _remove(paths: Iterable[Path], *, dry: bool = False) -> tuple[int, int]:
+    count = freed = 0
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            facts = path.stat()
+            if facts.st_mtime < time.time() - _YOUNG:
+                if not dry:
+                    path.unlink()
+                count, freed = count + 1, freed + facts.st_size
+    return count, freed
 
 
 def _private(path: str, flags: int) -> int:

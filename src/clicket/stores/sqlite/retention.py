@@ -11,7 +11,7 @@ import apsw
 from clicket.ports import Keep, Sweep
 from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["count_over", "sweep"]
+__all__ = ["count_over", "end_pins", "kept_artifacts", "loose_pins", "pin", "sweep"]
 
 # SQLite would give the greatest key again, and a reader of the old call would slide into the new one: the row stays, empty,
 # until there is a newer one. (AUTOINCREMENT would do it, too, for 8 microseconds more with each call.)
@@ -39,6 +39,33 @@ def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
     """All that would go."""
     going: dict[int, int] = dict(_over(connection, keep, -1))
     return Sweep(calls=len(going), bytes=sum(going.values()))
+
+
+# Pins: artifacts that stay although no call names them.
+
+
+def pin(connection: apsw.Connection, name: str, until: float) -> None:
+    sql = "INSERT INTO pins VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)"
+    connection.execute(sql, (name, until))
+
+
+def loose_pins(connection: apsw.Connection, now: float) -> tuple[int, list[str]]:
+    """How many pins are over, and which of their artifacts no call names."""
+    sql = "SELECT name, name IN (SELECT name FROM artifacts) FROM pins WHERE until <= ?"
+    over = list(connection.execute(sql, (now,)))
+    return len(over), [name for name, named in over if not named]
+
+
+def end_pins(connection: apsw.Connection, now: float) -> list[str]:
+    """Remove pins that are over; their artifacts that no call names."""
+    _, loose = loose_pins(connection, now)
+    connection.execute("DELETE FROM pins WHERE until <= ?", (now,))
+    return loose
+
+
+def kept_artifacts(connection: apsw.Connection) -> set[str]:
+    """Those that a call names, or a pin."""
+    return {row[0] for row in connection.execute("SELECT name FROM artifacts UNION SELECT name FROM pins")}
 
 
 def _over(connection: apsw.Connection, keep: Keep, limit: int) -> Iterator[_Row]:

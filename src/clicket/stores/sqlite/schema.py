@@ -97,6 +97,10 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TRIGGER audit_grows BEFORE INSERT ON audit WHEN NEW.number IN (SELECT number FROM audit) BEGIN
             SELECT RAISE(ABORT, 'the audit log only grows'); END""",
     ),
+    (
+        "CREATE TABLE pins (name TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE INDEX pins_until ON pins (until)",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from traceback import clear_frames
@@ -242,7 +243,11 @@ class SqliteStore:
 
     # Artifacts.
 
-    async def put_artifact(self, name: str, chunks: Sequence[bytes]) -> None:
+    async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
+        if keep_until is not None:
+            self._files.path(name)  # a name that is none is not pinned
+            await self._write(lambda c: retention.pin(c, name, keep_until))
+        # After its pin: a sweep that has not seen that yet spares the file, as it is young.
         await self._filing.run(lambda: self._files.put(name, chunks))
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
@@ -274,15 +279,26 @@ class SqliteStore:
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+        artifacts, size = await self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
         if dry:
-            return await self._read(lambda c: retention.count_over(c, keep))
-        swept = await self._write(lambda c: retention.sweep(c, keep, limit))
-        if not swept.more:
-            used = await self._read(lambda c: {row[0] for row in c.execute("SELECT DISTINCT name FROM artifacts")})
-            swept.artifacts, _ = await self._filing.run(lambda: self._files.sweep(used))
+            swept = await self._read(lambda c: retention.count_over(c, keep))
+        else:
+            swept = await self._write(lambda c: retention.sweep(c, keep, limit))
+        swept.artifacts += artifacts
+        swept.bytes += size
+        if not swept.more and not dry:
+            kept = await self._read(retention.kept_artifacts)
+            swept.artifacts += (await self._filing.run(lambda: self._files.sweep(kept)))[0]
             if keep.standings_since is not None:
                 await self._forget_standings(keep.standings_since)
         return swept
+
+    async def _end_pins(self, now: float, *, dry: bool) -> tuple[int, int]:
+        """What no call names goes with its pin, counted with its bytes; the rest goes with its last call."""
+        over, loose = await self._read(lambda c: retention.loose_pins(c, now))
+        if over and not dry:  # looking costs no writer anything
+            loose = await self._write(lambda c: retention.end_pins(c, now))
+        return await self._filing.run(lambda: self._files.remove(loose, dry=dry)) if loose else (0, 0)
 
     async def _forget_standings(self, since: float) -> None:
         places = [("", "", "")]

@@ -13,5 +13,5 @@ if call('EXISTS', name) == 0 then
 else
   call('DEL', part)
 end
-call('ZADD', base .. 'recent', now(), ask.name)
+spare(ask.name)
 return 1

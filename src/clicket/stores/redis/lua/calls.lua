@@ -91,7 +91,8 @@ local function forget(key)
   for name in string.gmatch(facts.artifacts, '%S+') do
     local uses = base .. 'uses:' .. name
     call('SREM', uses, key)
-    if call('EXISTS', uses) == 0 and not call('ZSCORE', base .. 'recent', name) then
+    local spared = call('ZSCORE', base .. 'recent', name) or call('ZSCORE', base .. 'pins', name)
+    if call('EXISTS', uses) == 0 and not spared then
       call('HINCRBY', meta, 'artifact_bytes', -call('STRLEN', base .. 'artifact:' .. name))
       artifacts = artifacts + call('DEL', base .. 'artifact:' .. name)
     end

@@ -16,7 +16,7 @@ if not schema or schema > ask.schema then
   return {'schema', mark[2]}
 end
 if schema < ask.schema then
-  call('HSET', meta, 'schema', ask.schema) -- 2 has more keys than 1, and none that 1 knows is another
+  call('HSET', meta, 'schema', ask.schema) -- 2 has records, 3 has pins: no key that older ones know is another
 end
 local ticket = base .. 'ticket:' .. ask.ticket
 local id, stamp = call('GET', ticket), now()

@@ -53,7 +53,7 @@ if calls < ask.limit then
   local old = string.format('%.6f', now() - ask.young)
   for _, name in ipairs(call('ZRANGEBYSCORE', base .. 'recent', '-inf', old, 'LIMIT', 0, 50)) do
     call('ZREM', base .. 'recent', name)
-    if call('EXISTS', base .. 'uses:' .. name) == 0 then
+    if call('EXISTS', base .. 'uses:' .. name) == 0 and not call('ZSCORE', base .. 'pins', name) then
       local size = call('STRLEN', base .. 'artifact:' .. name)
       artifacts = artifacts + call('DEL', base .. 'artifact:' .. name)
       call('HINCRBY', meta, 'artifact_bytes', -size)

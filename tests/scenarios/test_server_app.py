@@ -1,0 +1,108 @@
+"""The application by itself: it opens and closes the runtime, and answers when the store does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.scenarios.server_kit import TOOLS, served
+
+from clicket.errors import StoreUnavailable, UsageError
+from clicket.server import Options, create_app, serve
+
+
+def test_it_opens_and_closes_its_runtime(store: str) -> None:
+    runtime = make(TOOLS, store)
+    app = create_app(runtime)
+    with TestClient(app, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        made = client.post("/calls", json={"tool": "add", "arguments": {"a": 1, "b": 2}, "wait": True})
+        assert made.json()["output"] == 3
+        assert app.openapi()["paths"].keys() == client.get("/openapi.json").json()["paths"].keys()
+    with pytest.raises(UsageError):
+        _ = runtime.engine
+
+
+async def test_serve_until_it_is_told_to_stop() -> None:
+    runtime, stop, told = make(TOOLS), asyncio.Event(), []
+    task = asyncio.create_task(serve(runtime, port=0, stop=stop, ready=told.append))
+    await eventually(lambda: told)
+    assert told[0].url == f"http://127.0.0.1:{told[0].port}"
+    stop.set()
+    await task
+    with pytest.raises(UsageError):
+        _ = runtime.engine
+
+
+async def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "calls.db").write_bytes(b"not a database, but long enough to look like something" * 100)
+    with pytest.raises(StoreUnavailable):
+        await serve(make(TOOLS, sqlite_url(tmp_path)), port=0)
+    runtime = make(TOOLS)
+    async with runtime:
+        runtime.engine.journal.listeners = None  # what the application needs when it starts
+        with pytest.raises(UsageError, match="did not start"):
+            await serve(runtime, port=0)
+
+
+async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as it:
+
+        async def gone(*_: Any, **__: Any) -> Any:
+            raise StoreUnavailable("the disk is gone. Plug it in.")
+
+        def refused(change: Any, done: Any) -> None:
+            done(change, StoreUnavailable("the disk is gone. Plug it in."))
+
+        with monkeypatch.context() as broken:
+            broken.setattr(it.context.store, "history", gone)
+            broken.setattr(it.context.store, "paper", gone)
+            broken.setattr(it.runtime.engine.journal, "_append", refused)
+            answers = [
+                await it.get("/calls"),
+                await it.call("add", {"a": 1, "b": 1}),
+                await it.post("/calls", json={"tool": "add", "arguments": {"a": 1, "b": 1}}),
+                await it.get("/tools", headers={"x-api-key": "ck_0123456789ab_secret"}),
+            ]
+            for answer in answers:
+                assert answer.status_code == 503, answer.text
+                assert answer.json()["code"] == "store_unavailable"
+                assert answer.headers["retry-after"]
+            ready = await it.get("/readyz")
+            assert (ready.status_code, ready.json()) == (503, {"ready": False, "reason": "store_unavailable"})
+            assert (await it.get("/healthz")).status_code == 200
+        it.context.ready = (time.monotonic() - 60, None)
+        assert (await it.get("/readyz")).status_code == 200
+        assert (await it.call("add", {"a": 1, "b": 1})).status_code == 200
+
+
+@pytest.mark.parametrize("bad", [{"max_body_size": 0}, {"heartbeat": -1.0}, {"stall_timeout": float("nan")}])
+def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Options(**bad)
+
+
+async def test_the_front_page_links_to_what_there_is() -> None:
+    async with served() as it:
+        page = await it.get("/")
+        assert page.headers["content-type"].startswith("text/html")
+        assert "script" not in page.text
+        links = [part.split('"')[0] for part in page.text.split('href="')[1:]]
+        assert links
+        for link in links:
+            assert (await it.get(link)).status_code == 200
+
+
+async def test_the_access_log_can_be_switched_off(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="clicket.access")
+    async with served(options={"access_log": False}) as it:
+        await it.get("/healthz")
+    async with served() as it:
+        await it.get("/readyz")
+    lines = [record.getMessage() for record in caplog.records if record.name == "clicket.access"]
+    assert len(lines) == 1
+    assert lines[0].startswith("GET /readyz 200 ")

@@ -1,0 +1,82 @@
+"""The bell of a source: everybody is woken, a crowd in turns, and not without a rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from clicket.server import readers
+from clicket.server.readers import Bell, Reader
+
+
+class Listener(Reader):
+    """A reader that notes in which turn of the loop it was woken, and takes its time."""
+
+    def __init__(self, bell: Bell, turns: list[int], cost: float = 0.0) -> None:
+        super().__init__({}, 0)
+        self.bell = bell
+        self.turns = turns
+        self.cost = cost
+        self.woken: list[int] = []
+
+    async def listen(self, times: int) -> None:
+        for _ in range(times):
+            await self.wait(self.bell)
+            self.woken.append(self.turns[0])
+            time.sleep(self.cost)  # noqa: ASYNC251  # what a send costs the loop
+
+
+async def count_turns(turns: list[int]) -> None:
+    while True:
+        turns[0] += 1
+        await asyncio.sleep(0)
+
+
+async def test_a_lone_reader_is_woken_at_once_and_for_everything() -> None:
+    bell, turns = Bell(), [0]
+    one = Listener(bell, turns)
+    listening = asyncio.create_task(one.listen(3))
+    async with asyncio.timeout(10):
+        for number in range(1, 4):
+            while not bell.waiters:
+                await asyncio.sleep(0)
+            bell.ring()
+            while len(one.woken) < number:
+                await asyncio.sleep(0)
+        await listening
+
+
+async def test_a_crowd_is_woken_in_turns() -> None:
+    bell, turns = Bell(), [0]
+    crowd = [Listener(bell, turns) for _ in range(readers._AT_A_TIME * 4)]
+    async with asyncio.timeout(10):
+        tasks = [asyncio.create_task(each.listen(1)) for each in crowd]
+        await asyncio.sleep(0)
+        counting = asyncio.create_task(count_turns(turns))
+        bell.ring()
+        await asyncio.gather(*tasks)
+        counting.cancel()
+    woken = [each.woken[0] for each in crowd]
+    assert max(woken.count(turn) for turn in woken) <= readers._AT_A_TIME
+    assert len(set(woken)) >= 4
+
+
+async def test_after_a_long_waking_there_is_a_rest_and_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "_REST", 25.0)  # half a second here
+    bell, turns = Bell(), [0]
+    crowd = [Listener(bell, turns, cost=0.002) for _ in range(10)]
+    async with asyncio.timeout(20):
+        tasks = [asyncio.create_task(each.listen(2)) for each in crowd]
+        await asyncio.sleep(0)
+        bell.ring()
+        while len(bell.waiters) < 10 or not all(each.woken for each in crowd):
+            await asyncio.sleep(0)
+        bell.ring()
+        for _ in range(20):
+            bell.ring()
+            await asyncio.sleep(0)
+        assert all(len(each.woken) == 1 for each in crowd)
+        await asyncio.gather(*tasks)
+    assert all(len(each.woken) == 2 for each in crowd)

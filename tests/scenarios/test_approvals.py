@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Condition, Policy, Rule, State, tool
+from clicket.kernel import ToolStatus
 
 
 @pytest.fixture
@@ -247,3 +248,41 @@ async def test_rules_about_scopes_and_callers(store: str, pay: Any, paid: list[i
             assert result.success is wanted, (caller, scopes, thread)
         assert (await rt.call("pay", {"amount": 1})).success is False
     assert len(paid) == 2
+
+
+async def test_without_a_policy_a_named_caller_has_only_its_scopes() -> None:
+    @tool(permissions=["money"])
+    async def transfer() -> str:
+        return "done"
+
+    async with make([transfer]) as rt:
+        assert (await rt.call("transfer")).success  # the program itself
+        assert (await rt.acting_for("k1", ["admin"]).call("transfer")).success
+        assert (await rt.acting_for("k1", ["call", "money"]).call("transfer")).success
+        refused = await rt.acting_for("k1", ["call"]).call("transfer")
+        assert refused.error is not None
+        assert refused.error.code == "permission_denied"
+        assert await rt.acting_for("k1", ["call"]).hub("t").available() == []
+
+
+async def test_what_is_denied_whatever_is_asked_for_is_not_offered() -> None:
+    @tool
+    async def one(amount: int = 1) -> int:
+        return amount
+
+    @tool
+    async def two() -> None: ...
+
+    @tool
+    async def three() -> None: ...
+
+    rules = [
+        Rule(verdict="deny", tools=["one"], when=[Condition(path="/amount", op=">", value=100)]),
+        Rule(verdict="deny", tools=["two"], threads=["prod-*"], reason="not in production"),
+    ]
+    async with make([one, two, three], policy=Policy(rules=rules, deny=["three"])) as rt:
+        assert await rt.hub("test").available() == ["one", "two"]
+        assert await rt.hub("prod-1").available() == ["one"]
+        views = {view.name: view for view in await rt.hub("prod-1").tools()}
+        assert views["two"].reason == "the policy denies it: not in production"
+        assert views["two"].status is ToolStatus.AVAILABLE

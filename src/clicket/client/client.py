@@ -325,14 +325,12 @@ def _written(given: Any) -> tuple[bytes, InvalidInput | None]:
         if not isinstance(given, str | bytes):
             return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS)), None
         written = _bytes(given).strip() or b"{}"
-        msgspec.json.decode(written)
+        try:
+            msgspec.json.decode(written)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            parse_arguments(given, max_size=_MAX_ARGUMENTS)
     except InvalidInput as wrong:
         return msgspec.json.encode(json.dumps(repr(given)[:_SHOWN])), wrong
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        try:
-            parse_arguments(given, max_size=_MAX_ARGUMENTS)
-        except InvalidInput as wrong:
-            return msgspec.json.encode(json.dumps(repr(given)[:_SHOWN])), wrong
     return written, None
 
 

@@ -156,11 +156,11 @@ class Policy:
         return listed._replace(plain=sight.plain)
 
     def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
-        """What is not granted, in words. Where nobody said what is granted, a named caller has its scopes, an admin and the
-        program itself have all."""
+        """What is not granted, in words. Where no policy was written at all, a named caller has its scopes; an admin and the
+        program itself have everything."""
         granted = self._granted
         if granted is None:
-            granted = permissions if not caller or "admin" in scopes else scopes
+            granted = scopes if self.is_open and caller and "admin" not in scopes else permissions
         lacking = permissions - granted
         return f"the permission {', '.join(sorted(lacking))} is not granted" if lacking else ""
 

@@ -67,6 +67,7 @@ def create_app(
         app.router.routes.append(_route(operation, context))
     if endpoint is not None:
         app.router.routes.append(Route("/mcp", endpoint, methods=["GET", "POST", "DELETE"]))
+    context.straight = _straight(app)
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Door, context=context)
@@ -88,6 +89,12 @@ def _table(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
         *front.OPERATIONS,
         *openapi.operations(draw),
     )
+
+
+def _straight(app: FastAPI) -> dict[tuple[str, str], Any]:
+    """What answers to a method on a path that has no names in braces."""
+    routes = [route for route in app.router.routes if isinstance(route, Route) and not route.param_convertors]
+    return {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
 
 
 def _route(operation: Operation, context: Context) -> Route:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from clicket.engine import kept_until
 from clicket.errors import ClicketError, NotFound
 from clicket.journal import LiveCall
 from clicket.model import Event, Record, ToolResult
@@ -37,7 +38,7 @@ _BYTES = b"application/octet-stream"
 
 
 class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the hash of the content. A file that no call comes to name is swept after an hour."""
+    """`id` is the hash of the content. A file stays for the retention although no call names it; sending it again renews that."""
 
     id: str
     size: int
@@ -87,7 +88,9 @@ class Grants:
     async def size(self, view: Runtime, name: str) -> int:
         """How long an artifact is. Content never changes under its name, so it is found out once."""
         known = self._sizes.get(name)
-        if known is None:
+        if known is not None:
+            await view.artifact(name, 0, 0)  # it may have been swept since
+        else:
             known = await _measure(view, name)
             if len(self._sizes) >= _MOST_REMEMBERED:
                 self._sizes.clear()
@@ -209,7 +212,7 @@ async def upload(asked: Asked) -> Reply:
             file.write(piece)
             size += len(piece)
         name = f"sha256-{digest.hexdigest()}"
-        await context.store.put_artifact(name, _File(file, size))
+        await context.store.put_artifact(name, _File(file, size), keep_until=kept_until(context.runtime.engine))
     if asked.who.id:
         await context.grants.grant(asked.who.id, name)
     location = (b"location", f"/artifacts/{name}".encode())

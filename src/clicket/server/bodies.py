@@ -38,22 +38,27 @@ async def _whole(asked: Asked) -> bytes:
     options = asked.context.options
     limit = options.max_body_size
     _check_length(asked, limit)
-    receive = asked.receive
+    if asked.scope.get("clicket.whole"):  # all of it is there, and nothing to wait for
+        return await _gathered(asked.receive, limit)
     try:
         async with asyncio.timeout(options.body_timeout):
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if message.get("more_body"):
-                parts, size = [body], len(body)
-                while message.get("more_body"):
-                    if size > limit:
-                        raise _too_large(limit)
-                    message = await receive()
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                body = b"".join(parts)
+            return await _gathered(asked.receive, limit)
     except TimeoutError:
         raise _too_slow(options.body_timeout) from None
+
+
+async def _gathered(receive: Any, limit: int) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        parts, size = [body], len(body)
+        while message.get("more_body"):
+            if size > limit:
+                raise _too_large(limit)
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        body = b"".join(parts)
     if message["type"] == "http.disconnect":
         raise Gone
     if len(body) > limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clicket.server.options import Options
 
@@ -28,6 +28,8 @@ class Context:
     ring: Ring
     grants: Grants
     operations: tuple[Operation, ...]
+    straight: dict[tuple[str, str], Any]
+    """What answers to a method on a path, where the path alone says it."""
 
     def __init__(self, runtime: Runtime, options: Options) -> None:
         self.runtime = runtime

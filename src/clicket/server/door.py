@@ -78,7 +78,9 @@ class Door:
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return
-        await self.app(scope, receive, send)
+        # A path without names in it needs no router.
+        app = context.straight.get((scope["method"], scope["path"]), self.app)
+        await app(scope, receive, send)
 
 
 def _telling(send: Any, origin: bytes) -> Any:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from clicket.engine.watch import CallHandle
 from clicket.errors import ClicketError
 from clicket.model.codec import clean, encode
-from clicket.server.readers import Reader, frame, some
+from clicket.server.readers import Bell, Reader, frame, some
 
 __all__ = ["Feed", "Feeds"]
 
@@ -21,7 +21,7 @@ class Feed:
     """Frame n is event n + 1. It lives while somebody reads it."""
 
     def __init__(self, handle: CallHandle) -> None:
-        self.waiters: set[Reader] = set()
+        self.bell = Bell()
         self.readers = 0
         self.ended = asyncio.Event()
         self._frames: list[bytes] = []
@@ -60,8 +60,7 @@ class Feed:
             self._tell()
 
     def _tell(self) -> None:
-        for reader in self.waiters:
-            reader.wake()
+        self.bell.ring()
 
 
 class Feeds:

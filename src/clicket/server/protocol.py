@@ -36,7 +36,6 @@ _TOO_MANY = _canned(
 class Bounded(HttpToolsProtocol):
     options: ClassVar[Options]
     _head = 0
-    _fields = 0
     _in_head = True
     _refused = False
     _head_timer: asyncio.TimerHandle | None = None
@@ -57,24 +56,22 @@ class Bounded(HttpToolsProtocol):
             return
         if self._in_head:
             self._head += len(data)
-            if self._head_timer is None:
-                self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
             # A head may share its last piece with a body: what the parser was given before is all head for sure.
             if self._head - len(data) > self.options.max_header_size:
                 self._refuse(_TOO_LONG)
                 return
         super().data_received(data)
-        if self._in_head and self._head > self.options.max_header_size and not self._refused:
-            self._refuse(_TOO_LONG)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._fields += len(name) + len(value) + 4
+        if self._in_head and self._head and not self._refused:
+            if self._head > self.options.max_header_size:
+                self._refuse(_TOO_LONG)
+            elif self._head_timer is None:
+                self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
         self._in_head = False
-        if self._fields + len(self.url) > self.options.max_header_size:
+        fields = sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if fields + len(self.url) > self.options.max_header_size:
             self._refuse(_TOO_LONG)
             return
         self.scope["clicket.transport"] = self.transport  # type: ignore[typeddict-unknown-key]  # for `abort`
@@ -85,8 +82,9 @@ class Bounded(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head, self._head, self._fields = True, 0, 0
+        self._in_head, self._head = True, 0
         if not self._refused:
+            self.scope["clicket.whole"] = True  # type: ignore[typeddict-unknown-key]  # `bodies` need not watch the time
             super().on_message_complete()
 
     def _stop_timer(self) -> None:

@@ -24,6 +24,10 @@ _HEADERS = [
 _HEARTBEAT = b": heartbeat\n\n"
 _SHUTDOWN = b"event: shutdown\ndata: {}\n\n"
 _MOST_AT_ONCE = 64 * 1024
+_AT_A_TIME = 25
+_SHORT = 0.002
+_REST = 3.0
+"""Times as long as waking all took is rested, unless that was short: it takes a quarter of the server's time at most."""
 _TICKS = 4
 """Looks per heartbeat or stall time."""
 
@@ -41,8 +45,8 @@ class Source(Protocol):
         """The next frames of a reader, whose place moves on; and whether these were the last."""
         ...
 
-    waiters: set[Reader]
-    """Readers that have all there is; waking one takes it out."""
+    bell: Bell
+    """Rung for readers that have all there is, when there is more."""
 
 
 class Reader:
@@ -63,14 +67,57 @@ class Reader:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def wait(self, source: Source) -> None:
+    async def wait(self, bell: Bell) -> None:
         self._wake = asyncio.get_running_loop().create_future()
-        source.waiters.add(self)
+        bell.waiters.add(self)
         try:
             await self._wake
         finally:
-            source.waiters.discard(self)
+            bell.waiters.discard(self)
             self._wake = None
+
+
+class Bell:
+    """Wakes those who wait for a source: a few at a time, so that others get their turn in between, and, when that took long, not
+    again before a rest. A crowd gets more at a time instead, and the server keeps most of its time for calls."""
+
+    def __init__(self) -> None:
+        self.waiters: set[Reader] = set()
+        self._rung = False
+        self._next: asyncio.Handle | None = None
+        self._left: list[Reader] = []
+        self._spent = 0.0
+        self._since = 0.0
+
+    def ring(self) -> None:
+        """There is something new."""
+        self._rung = True
+        if self._next is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._next = None
+        if self._rung:
+            self._rung, self._left, self._spent = False, list(self.waiters), 0.0
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        some, self._left = self._left[:_AT_A_TIME], self._left[_AT_A_TIME:]
+        for reader in some:
+            reader.wake()
+        loop = asyncio.get_running_loop()
+        self._since = loop.time()
+        self._next = loop.call_soon(self._woken)  # after those that were woken
+
+    def _woken(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._spent += loop.time() - self._since
+        if self._left:
+            self._wake_some()
+        elif self._spent < _SHORT:
+            self._begin()
+        else:
+            self._next = loop.call_later(_REST * self._spent, self._begin)
 
 
 class Readers:
@@ -120,12 +167,16 @@ class Readers:
                 await leaving
 
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
+        in_a_row = 0
         while not reader.gone:
             data, last = source.take(reader)
             if data:
                 await self._send(reader, send, _part(data))
                 reader.beat_at = loop.time()
                 if not last:
+                    in_a_row += 1
+                    if in_a_row > 1:  # it is far behind: others get their turn, and whether its client is there is seen
+                        await asyncio.sleep(0)
                     continue
             if last:
                 return
@@ -135,7 +186,8 @@ class Readers:
             if loop.time() - reader.beat_at >= self.heartbeat:
                 await self._send(reader, send, _part(_HEARTBEAT))
                 reader.beat_at = loop.time()
-            await reader.wait(source)
+            in_a_row = 0
+            await reader.wait(source.bell)
 
     async def _send(self, reader: Reader, send: Any, message: Any) -> None:
         """Wait for the client to take it; the clock drops a client that does not."""

@@ -22,7 +22,7 @@ from clicket.journal import LiveCall
 from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.ports import Query, Stored
-from clicket.server.readers import Reader, frame
+from clicket.server.readers import Bell, Reader, frame
 
 if TYPE_CHECKING:
     from clicket.server.context import Context
@@ -61,7 +61,7 @@ class Ring:
     """A listener of the journal. `epoch` tells this process's numbers from those of the one before."""
 
     def __init__(self, context: Context) -> None:
-        self.waiters: set[Reader] = set()
+        self.bell = Bell()
         self.epoch = secrets.token_hex(4)
         self._context = context
         self._kept: deque[_Kept] = deque()
@@ -148,8 +148,7 @@ class Ring:
             self._bytes += len(made)
         while self._kept and (len(self._kept) > options.ring_events or self._bytes > options.ring_bytes):
             self._bytes -= len(self._kept.popleft().frame)
-        for reader in self.waiters:
-            reader.wake()
+        self.bell.ring()
 
     def _forget(self) -> None:
         """Nobody read for long: whoever comes back is told of a gap."""

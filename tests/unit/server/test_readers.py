@@ -25,7 +25,7 @@ class Listener(Reader):
         for _ in range(times):
             await self.wait(self.bell)
             self.woken.append(self.turns[0])
-            time.sleep(self.cost)  # noqa: ASYNC251  # what a send costs the loop
+            time.sleep(self.cost)  # what a send costs the loop
 
 
 async def count_turns(turns: list[int]) -> None:

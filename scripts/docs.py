@@ -75,6 +75,19 @@ OPTIONS = {
     "tags": ("Labels; a policy matches them as `tag:NAME`.", True),
 }
 
+MODULES = (
+    "clicket.hub",
+    "clicket.client",
+    "clicket.server",
+    "clicket.mcp",
+    "clicket.telemetry",
+    "clicket.adapters.anthropic",
+    "clicket.adapters.openai",
+    "clicket.adapters.langchain",
+    "clicket.adapters.pydantic_ai",
+)
+"""Parts with a page of their own, made from what each lists as public."""
+
 SETTINGS = {
     "store": "Where calls are kept: `sqlite:///relative`, `sqlite:////absolute`, `redis://…`, `postgresql://…` or `memory://`.",
     "durability": "`process` survives the end of the process, `power` also the end of the machine.",
@@ -102,6 +115,16 @@ SETTINGS = {
     "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
+    "standings_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
+    "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",
+    "hub_webhook_secret": "Signs the webhook's body (HMAC-SHA256). Never shown.",
+    "policy": "Who may run what: `[policy]` and `[[policy.rules]]` of the file, or JSON in the environment.",
+    "mcp": "Other MCP servers whose tools are used: `[mcp.servers.NAME]` of the file, or JSON in the environment. Never shown.",
+    "telemetry": "`otel` traces calls, `off` does not, `auto` does when `OTEL_*` or the program's own providers ask for it.",
+    "telemetry_content": "Whether spans carry arguments and results, as the record has them.",
+    "api_keys": "Keys of the server that are not in the store: `name:read+call:secret`, with commas between them. Never shown.",
+    "allowed_hosts": "More names under which the server may be asked for, as behind a proxy.",
+    "allowed_origins": "Web pages of these origins may use the server.",
     "secret_key": "Keys for arguments with secrets at rest, with commas between them: the first seals, all open. Never shown.",
 }
 
@@ -117,6 +140,7 @@ CALL_OPTIONS = {
 
 # Codes of `ToolResult.error`, in the order in which a call can meet them.
 CODES = {
+    "arguments_lost": "A call with a secret had to run from its record, and no key opens what is kept; it was not run.",
     "tool_not_found": "There is no such tool; the message names near misses.",
     "permission_denied": "The policy says no, or failed, which counts as no.",
     "invalid_input": 'The arguments do not fit. `details["problems"]` lists every complaint with its path; the tool was not run.',
@@ -303,6 +327,10 @@ def face(name: str) -> list[str]:
     return [describe(each, getattr(module, each)) for each in module.__all__]
 
 
+def module_page(name: str) -> str:
+    return page(name, doc_of(importlib.import_module(name)), *face(name))
+
+
 def api() -> str:
     from clicket.model import CallOptions
 
@@ -364,7 +392,7 @@ def errors() -> str:
     classes = [
         thing for thing in vars(module).values() if isinstance(thing, type) and issubclass(thing, module.ClicketError)
     ]
-    not_classes = ("timeout", "cancelled", "outcome_unknown")  # states of a call, made without an exception
+    not_classes = ("timeout", "cancelled", "outcome_unknown", "arguments_lost")  # states of a call, made without an exception
     complete("error codes", CODES, {*(kind.code for kind in classes), *not_classes})
     by_code = {text: [k.__name__ for k in classes if k.code == text] for text in CODES}
     rows = [(code(name), ", ".join(map(code, by_code[name])), text) for name, text in CODES.items()]
@@ -546,6 +574,7 @@ def main() -> int:
         "testing.md": page(
             "clicket.testing", doc_of(importlib.import_module("clicket.testing")), *face("clicket.testing")
         ),
+        **{f"{name.removeprefix('clicket.').replace('.', '-')}.md": module_page(name) for name in MODULES},
         "tool-options.md": tool_options(),
         "settings.md": settings(),
         "errors.md": errors(),

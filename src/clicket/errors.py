@@ -103,13 +103,16 @@ class ResultUnserializable(ClicketError):
 
 
 class InvalidInput(ClicketError, ValueError):
-    """Arguments that the tool will never see. `problems` lists every complaint with its JSON path."""
+    """Arguments that the tool will never see. `problems` lists every complaint with its JSON path; `whole` is what the empty
+    path stands for."""
 
     code = "invalid_input"
 
-    def __init__(self, problems: Iterable[Mapping[str, str]] | str, hint: str = "") -> None:
+    def __init__(
+        self, problems: Iterable[Mapping[str, str]] | str, hint: str = "", *, whole: str = "(arguments)"
+    ) -> None:
         listed = [{"path": "", "message": problems}] if isinstance(problems, str) else [dict(p) for p in problems]
-        text = "; ".join(f"{p['path'] or '(arguments)'}: {p['message']}" for p in listed)
+        text = "; ".join(f"{p['path'] or whole}: {p['message']}" for p in listed)
         stop = "" if text.endswith((".", "?")) else "."
         super().__init__(f"{text}{stop} {hint}" if hint else text, problems=listed)
         self.problems: list[dict[str, str]] = listed

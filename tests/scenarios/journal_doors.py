@@ -235,9 +235,9 @@ class Door:
         self.is_broken = True
         return StoreUnavailable(text)
 
-    def standings_now(self, caller: str, thread: str) -> Any:
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> Any:
         """What the hub may know without asking; nothing is on its way, so nothing can be held up."""
-        return self.inner.standings_now(caller, thread)
+        return self.inner.standings_now(caller, thread, tool)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)

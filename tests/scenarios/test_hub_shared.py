@@ -119,3 +119,14 @@ async def test_one_trial_among_both(place: str, thread: str) -> None:
         codes = sorted(result.error.code for result in await asyncio.gather(*calls))
         assert codes == ["tool_error"] + ["tool_unavailable"] * 9
         assert len(RUNS) == before + 1
+
+
+async def test_sqlite_is_never_behind(tmp_path: Path) -> None:
+    """A file answers at once, so a word in one process holds for the very next call in another."""
+    place = sqlite_url(tmp_path)
+    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+        for number in range(20):
+            assert (await two.call("base", thread="t")).success, number
+            await one.hub("t").set("base", "maintenance", "moving")
+            assert not (await two.call("base", thread="t")).success, number
+            await one.hub("t").reset("base")

@@ -27,7 +27,7 @@ __all__ = ["Change", "Hub", "Watcher"]
 logger = logging.getLogger("clicket.hub")
 
 _FRESH = 0.25
-"""Seconds for which a thread is known well enough, where other processes may write."""
+"""Seconds for which a thread is known well enough, where other processes may write and the store must be waited for."""
 _MAX_THREADS = 10_000
 _TRIES = 20
 
@@ -103,13 +103,26 @@ class Hub:
         known = self._known.get((caller, thread))
         if known is None or known.epoch != self._epoch:
             return True
-        if not self._alone and self.clock.monotonic() - known.at > _FRESH:
+        tool = self.registry.get(name)
+        if tool is not None and tool.options.depends_on:
+            return True
+        if not self._alone and not self._glance(known, name, thread, caller):
             return True
         standing = known.standings.get(name)
-        if standing is not None and (standing.consecutive_failures or standing.status is not None):
-            return True
-        tool = self.registry.get(name)
-        return tool is not None and bool(tool.options.depends_on)
+        return standing is not None and (standing.consecutive_failures > 0 or standing.status is not None)
+
+    def _glance(self, known: _Known, name: str, thread: str, caller: str) -> bool:
+        """Is what we know of the tool as new as can be? A store that answers at once is asked; elsewhere it is as new as the
+        last look, and hints make that look happen again."""
+        found = self.store.standings_now(caller, thread, name)
+        if found is None:
+            return self.clock.monotonic() - known.at <= _FRESH
+        standing = next((each for each in found if each.tool == name), None)
+        if standing is not None:
+            known.standings[name] = standing
+        else:
+            known.standings.pop(name, None)
+        return True
 
     async def look(self, name: str, thread: str, caller: str) -> str | None:
         """Learn how the thread stands. Returns the slot of a trial, if the call may be one: whoever gets it gives it back."""

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from clicket.errors import ClicketError
-from clicket.mcp.content import reply
+from clicket.mcp.content import MARK, reply
 from clicket.mcp.link import Link, Unreachable
 from clicket.mcp.wires import KEY_META
 from clicket.tools import ToolContext
@@ -128,12 +128,18 @@ class ImportedTool:
 def _output(result: types.CallToolResult) -> Any:
     """Structured content if there is some; text as text; anything else stays content, for clients that can show it."""
     plain = all(isinstance(block, types.TextContent) for block in result.content)
+    structured = result.structured_content
+    if isinstance(structured, Mapping) and MARK in structured:  # a stranger's data is never a word of ours
+        return reply(_text(result), structured=structured) if plain else reply(*_blocks(result), structured=structured)
     if result.structured_content is not None and plain:
         return result.structured_content
     if plain:
         return _text(result)
-    blocks = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
-    return reply(*blocks, structured=result.structured_content)
+    return reply(*_blocks(result), structured=structured)
+
+
+def _blocks(result: types.CallToolResult) -> list[dict[str, Any]]:
+    return [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
 
 
 def _text(result: types.CallToolResult) -> str:

@@ -107,8 +107,8 @@ class Records(Protocol):
         """Every tool of which the thread has something on record."""
         ...
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
-        """At once where nothing needs waiting; None: ask `standings`."""
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
+        """At once where nothing needs waiting; None: ask `standings`. With `tool` at least that tool's, if there is one."""
         ...
 
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:

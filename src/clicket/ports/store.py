@@ -191,7 +191,8 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     thread_calls: int | None = None
     thread_bytes: int | None = None
     standings_since: float | None = None
-    """Standings that were not touched since this time go; they count neither as calls nor as bytes."""
+    """Standings that were not touched since this time go, but for those that a person set; they count neither as calls nor as
+    bytes."""
     now: float | None = None
     """Pins that end by this time are over; None: what the clock of this machine says."""
 

@@ -1,10 +1,15 @@
-"""The access log: one line per request. It has no query, no header, no key and no body, so it cannot leak what they hold."""
+"""The access log: one line per request. It has no query, no header, no key and no body, so it cannot leak what they hold.
+
+A call's id is in it, which its caller chose: what looks like a secret in there is hidden.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from typing import Any
+
+from clicket.vault import hide_known
 
 __all__ = ["logger", "note"]
 
@@ -16,7 +21,7 @@ def note(scope: Any, status: int, started: float) -> None:
     took = round((time.perf_counter() - started) * 1000, 2)
     who = scope.get("clicket.who")
     key = who.id if who is not None else ""
-    call = scope.get("clicket.call", "")
+    call = hide_known(scope.get("clicket.call", ""))
     route = scope.get("clicket.route", "-")
     method = scope["method"]
     logger.info(

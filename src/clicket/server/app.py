@@ -25,6 +25,7 @@ from clicket.server.options import Options
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.readers import Readers
 from clicket.server.ring import Ring
+from clicket.server.watch import Watch
 from clicket.views import version
 
 __all__ = ["create_app", "is_open"]
@@ -43,6 +44,7 @@ def create_app(
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
     context.ring = Ring(context)
     context.grants = Grants(context)
+    context.watch = Watch(context)
     endpoint = mcp_endpoint(mcp)
 
     @asynccontextmanager
@@ -126,6 +128,7 @@ async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None
             context.drain()
             context.readers.stop()
             await context.ring.stop()
+            await context.watch.stop()
             if context.grants in journal.listeners:
                 journal.listeners.remove(context.grants)
 

@@ -16,6 +16,7 @@ from clicket.server.problems import Refused
 __all__ = ["Gone", "no_tricks", "optional_json", "pieces", "read", "shaped"]
 
 T = TypeVar("T")
+_WHOLE = "(body)"
 _SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
@@ -125,7 +126,7 @@ def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}]) from None
+        raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}], whole=_WHOLE) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         no_tricks(body, len(body) + 1)
         raise _not_json(error) from None
@@ -147,4 +148,4 @@ def no_tricks(body: bytes, max_size: int) -> dict[str, Any]:
     except InvalidInput as error:
         if error.message.startswith(_SYNTAX):
             raise _not_json(error.message.partition(": ")[2]) from None
-        raise
+        raise InvalidInput(error.problems, whole=_WHOLE) from None

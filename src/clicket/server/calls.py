@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from clicket.server.shapes import (
     result_json,
     summary_of,
 )
+from clicket.telemetry import within_trace
 
 __all__ = ["CALLER", "OPERATIONS", "THREAD", "find", "view_of"]
 
@@ -39,18 +41,26 @@ _request_decoder = msgspec.json.Decoder(CallRequest)
 _stop_decoder = msgspec.json.Decoder(Stop)
 _ABSENT = Stop()
 _MOST_WHOLE = 100
+_MOST_NAMED = 10
+_TRACE = (b"traceparent", b"tracestate")
+_UNTRACED = nullcontext()
 _KEY = re.compile("[!-~]{1,512}")
 
 THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
-CALLER = Parameter(name="caller", about="Only for admin: whose (a key's id) to look at.", max_length=100, min_length=0)
+CALLER = Parameter(
+    name="caller", about="Whose, by the key's id. Others' only for admin, and for approve where they wait.",
+    max_length=100, min_length=0,
+)  # fmt: skip
 
 
 def view_of(asked: Asked) -> Runtime:
     """The runtime as the asker may look at it; an admin may look through another's eyes."""
-    caller = asked.query("caller")
+    caller, who = asked.query("caller"), asked.who
     if caller is None:
-        return asked.who.sees
-    if not asked.who.is_admin:
+        return who.sees
+    if not who.is_admin:
+        if caller == who.id:
+            return who.own
         raise Refused("missing_scope", "only scope admin may look at another caller's. Leave `caller` out.")
     return asked.context.runtime.acting_for(caller)
 
@@ -72,6 +82,17 @@ async def create(asked: Asked) -> Reply:
     }
     given = bytes(request.arguments)
     arguments = None if given in (b"", b"null") else given
+    with _traced(asked):
+        return await _make(asked, request, arguments, options)
+
+
+def _traced(asked: Asked) -> AbstractContextManager[None]:
+    """Calls of a request that belongs to somebody's trace become part of it."""
+    named = {name.decode(): value.decode("latin-1") for name, value in asked.headers if name in _TRACE}
+    return within_trace(named) if "traceparent" in named else _UNTRACED
+
+
+async def _make(asked: Asked, request: CallRequest, arguments: bytes | None, options: dict[str, Any]) -> Reply:
     own = asked.who.own
     if request.wait is True and not request.cancel_on_disconnect:
         result = await own.call(request.tool, arguments, **options)
@@ -157,22 +178,24 @@ async def find(asked: Asked, *, waiting: bool = True) -> tuple[Runtime, Record]:
     approval, too, unless `waiting` is False: then only what will still be there when it waits no more."""
     id, thread = asked.path("id"), asked.query("thread")
     asked.scope["clicket.call"] = id
-    view = view_of(asked)
-    try:
-        return view, await view.get(id, thread=thread)
-    except NotFound:
-        if not (waiting and asked.who.may("approve")):
-            raise
-    except UsageError as several:
-        raise Refused("conflict", several.message) from None
-    record = await _waiting(asked, id, thread)
+    decides, caller = waiting and asked.who.may("approve"), asked.query("caller")
+    if not decides or asked.who.is_admin or caller in (None, asked.who.id):
+        view = view_of(asked)
+        try:
+            return view, await view.get(id, thread=thread)
+        except NotFound:
+            if not decides:
+                raise
+        except UsageError as several:
+            raise await _several(asked, several) from None
+    record = await _waiting(asked, id, thread, caller)
     return asked.context.runtime.acting_for(record.caller), record
 
 
-async def _waiting(asked: Asked, id: str, thread: str | None) -> Record:
+async def _waiting(asked: Asked, id: str, thread: str | None, caller: str | None) -> Record:
     """Anybody's call of that id that waits for approval. That others have such an id is nobody's business."""
     found = []
-    for stored in await asked.context.store.load(id, thread, None):
+    for stored in await asked.context.store.load(id, thread, caller):
         if stored.damaged is None:
             record = read(stored.id, stored.events)
             if record.waiting_for == "approval":
@@ -180,8 +203,26 @@ async def _waiting(asked: Asked, id: str, thread: str | None) -> Record:
     if not found:
         raise NotFound(f"there is no call {id!r}. It may have been swept; `GET /calls` lists what is there.")
     if len(found) > 1:
-        raise Refused("conflict", f"{len(found)} calls {id!r} wait for approval; pass thread= to say which.")
+        raise _which(id, [(record.thread, record.caller) for record in found], " that wait for approval")
     return found[0]
+
+
+async def _several(asked: Asked, said: UsageError) -> Refused:
+    """An id that stands for several calls, each of which the asker may see."""
+    id, thread, who = asked.path("id"), asked.query("thread"), asked.who
+    found = await asked.context.store.load(id, thread, asked.query("caller") if who.is_admin else who.id)
+    first = [stored.events[0].data for stored in found if stored.events and stored.damaged is None]
+    places = [(data["thread"], data.get("caller", "")) for data in first]
+    return _which(id, places) if len(places) > 1 else Refused("conflict", said.message)
+
+
+def _which(id: str, places: list[tuple[str, str]], more: str = "") -> Refused:
+    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(places)[:_MOST_NAMED]]
+    names = ["thread="] * (len({thread for thread, _ in places}) > 1) + ["caller="] * (
+        len({who for _, who in places}) > 1
+    )
+    text = f"there are {len(places)} calls {id!r}{more}; pass {' and '.join(names)} to say which. Some: {'; '.join(shown)}."
+    return Refused("conflict", text)
 
 
 async def show(asked: Asked) -> Reply:
@@ -192,14 +233,14 @@ async def show(asked: Asked) -> Reply:
 
 
 async def listing(asked: Asked) -> Reply:
-    waiting, view = asked.query("waiting_for"), view_of(asked)
-    who = asked.who
+    waiting, who, caller = asked.query("waiting_for"), asked.who, asked.query("caller")
+    decides = waiting == "approval" and who.may("approve")
     if not who.may("read") and waiting != "approval":
         raise Refused(
             "missing_scope", "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
         )
-    if waiting == "approval" and who.may("approve") and asked.query("caller") is None:
-        view = asked.context.runtime
+    everybody = asked.context.runtime
+    view = view_of(asked) if not decides else everybody if caller is None else everybody.acting_for(caller)
     whole, limit = asked.query("full", False), asked.query("limit", 100)
     page = await view.history(
         thread=asked.query("thread"),
@@ -232,7 +273,7 @@ async def cancel(asked: Asked) -> Reply:
     try:
         handle = await view.handle(id, thread=asked.query("thread"))
     except UsageError as several:
-        raise Refused("conflict", several.message) from None
+        raise await _several(asked, several) from None
     done = await handle.cancel(stop.reason)
     caller = asked.context.runtime.acting_for(handle.caller)
     if done and handle.caller != asked.who.id:
@@ -284,7 +325,7 @@ OPERATIONS = (
                 least=0, most=1e11,
             ),
             Parameter(name="limit", about="Calls on a page; 100 if left out.", kind="integer", least=1, most=1_000),
-            Parameter(name="cursor", about="What the page before gave.", schema={"type": "string", "pattern": "^[0-9]{1,18}$"}),
+            Parameter(name="cursor", about="What the page before gave.", pattern="^[0-9]{1,18}$", wanted="a cursor that a page gave"),
             Parameter(name="full", about="Whole records, at most 100 on a page.", kind="boolean"),
             CALLER,
         ),

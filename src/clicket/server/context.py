@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clicket.server.operations import Operation
     from clicket.server.readers import Readers
     from clicket.server.ring import Ring
+    from clicket.server.watch import Watch
 
 __all__ = ["Context"]
 
@@ -27,6 +28,7 @@ class Context:
     readers: Readers
     ring: Ring
     grants: Grants
+    watch: Watch
     operations: tuple[Operation, ...]
     straight: dict[tuple[str, str], Any]
     """What answers to a method on a path, where the path alone says it."""

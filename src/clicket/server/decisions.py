@@ -21,6 +21,11 @@ _approval = msgspec.json.Decoder(Decision)
 _denial = msgspec.json.Decoder(Denial)
 
 
+async def _is_there(asked: Asked) -> None:
+    """Who may not decide is told so of its own calls. Others' are not there for it, whether they wait or not."""
+    await find(asked, waiting=False)
+
+
 async def approve(asked: Asked) -> Reply:
     word = await bodies.optional_json(asked, _approval, Decision())
     view, record = await find(asked)
@@ -52,6 +57,7 @@ OPERATIONS = (
         about="Let a call run that waits for approval, perhaps with other arguments.",
         handler=approve,
         scopes=("approve",),
+        unscoped=_is_there,
         parameters=(THREAD, CALLER),
         body=Body(model=Decision, optional=True),
         answers={200: Answer(about="It goes on.", model=Decided)},
@@ -64,6 +70,7 @@ OPERATIONS = (
         about="Refuse a call that waits for approval.",
         handler=deny,
         scopes=("approve",),
+        unscoped=_is_there,
         parameters=(THREAD, CALLER),
         body=Body(model=Denial, optional=True),
         answers={200: Answer(about="It ended.", model=Decided)},

@@ -7,17 +7,16 @@ from typing import Any
 
 from clicket.server.calls import CALLER, THREAD, find
 from clicket.server.feeds import Feeds
-from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.operations import EVENT_STREAM, Answer, Asked, Operation, Parameter
 from clicket.server.problems import Refused
 from clicket.server.readers import Reader
 from clicket.server.replies import Reply, Sent
 
 __all__ = ["Streams", "operations"]
 
-_STREAM = "text/event-stream"
 _LAST = "The last id that was read; the stream goes on after it."
 _LAST_NUMBER = Parameter(
-    name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string", "pattern": "^[0-9]{1,12}$"}
+    name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string", "pattern": "^[0-9]{0,12}$"}
 )
 _LAST_ID = Parameter(name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string"})
 
@@ -41,7 +40,8 @@ class Streams:
                 if after >= feed.last > 0:  # a browser that comes back after the end is told not to come again
                     return Reply(204, b"", None)
             reader = Reader(asked.scope, after)
-            await context.readers.serve(reader, feed, asked.receive, asked.send)
+            with context.watch.over(asked.scope, reader.turn_away):
+                await context.readers.serve(reader, feed, asked.receive, asked.send)
         return Sent()
 
     async def of_all(self, asked: Asked) -> Sent:
@@ -49,7 +49,8 @@ class Streams:
         ring = context.ring
         reader = Reader(asked.scope, ring.join(last), _seen_by(asked))
         try:
-            await context.readers.serve(reader, ring, asked.receive, asked.send)
+            with context.watch.over(asked.scope, reader.turn_away):
+                await context.readers.serve(reader, ring, asked.receive, asked.send)
         finally:
             ring.leave()
         return Sent()
@@ -57,7 +58,7 @@ class Streams:
 
 def _after(asked: Asked) -> int:
     text = asked.header(b"last-event-id")
-    if text is None:
+    if not text:  # some send it empty before the first event
         after: int = asked.query("after", 0)
         return after
     if not text.isascii() or not text.isdecimal() or len(text) > 12:
@@ -92,7 +93,7 @@ def operations(streams: Streams) -> tuple[Operation, ...]:
                 CALLER,
             ),
             answers={
-                200: Answer(about="Server-sent events.", kind=_STREAM),
+                200: Answer(about="Server-sent events.", kind=EVENT_STREAM),
                 204: Answer(about="The call has ended, and there is nothing after this number.", kind=""),
             },
             problems=(404, 409),
@@ -106,7 +107,7 @@ def operations(streams: Streams) -> tuple[Operation, ...]:
             handler=streams.of_all,
             scopes=("read",),
             parameters=(Parameter(name="after", about="The same as Last-Event-ID.", max_length=64), _LAST_ID),
-            answers={200: Answer(about="Server-sent events.", kind=_STREAM)},
+            answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
             tag="events",
         ),
     )

@@ -48,6 +48,5 @@ OPERATIONS = (
         public=True,
         answers={200: Answer(about="The page.", kind="text/html")},
         tag="health",
-        head=True,
     ),
 )

@@ -73,7 +73,6 @@ OPERATIONS = (
         public=True,
         answers={200: Answer(about="It is.", model=Health)},
         tag="health",
-        head=True,
     ),
     Operation(
         method="GET",
@@ -86,6 +85,5 @@ OPERATIONS = (
             503: Answer(about="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}),
         },
         tag="health",
-        head=True,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from clicket.errors import UsageError
@@ -23,11 +23,12 @@ class Mcp:
         self._make = make
         self._more = more
         self._endpoint: Any = None
+        self._context: Context | None = None
         self._options = Options()
 
     @asynccontextmanager
     async def running(self, context: Context) -> AsyncIterator[None]:
-        self._options = context.options
+        self._context, self._options = context, context.options
         made = self._make(
             lambda scope: principal_of(scope).own,
             may_approve=lambda scope: principal_of(scope).may("approve"),
@@ -47,7 +48,8 @@ class Mcp:
         if refusal is not None:
             await problem_of_error(refusal)(scope, receive, send)
         else:
-            await self._endpoint(scope, _bounded(receive, self._options), send)
+            assert self._context is not None, "it answers only while it runs"
+            await _Exchange(self._context, _bounded(receive, self._options), send).run(self._endpoint, scope)
 
     def _refusal(self, scope: Any) -> Refused | None:
         if not principal_of(scope).may("call"):
@@ -58,6 +60,52 @@ class Mcp:
             close = (b"connection", b"close")
             return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", close)
         return None
+
+
+class _Exchange:
+    """One request and its answer. When that is a stream, it ends with its key: the endpoint is told that its client left."""
+
+    def __init__(self, context: Context, receive: Any, send: Any) -> None:
+        self._context = context
+        self._receive = receive
+        self._send = send
+        self._over = False
+        self._patience: asyncio.Timeout | None = None
+        self._watched = ExitStack()
+        self._has_ended = False
+
+    async def run(self, endpoint: Any, scope: Any) -> None:
+        with self._watched:
+            await endpoint(scope, self.receive, lambda message: self.send(scope, message))
+            if self._over and not self._has_ended:
+                await self._send({"type": "http.response.body", "body": b""})
+
+    async def send(self, scope: Any, message: Any) -> None:
+        if self._over:
+            return
+        if message["type"] == "http.response.start":
+            kinds = [value for name, value in message["headers"] if name.lower() == b"content-type"]
+            if any(kind.startswith(b"text/event-stream") for kind in kinds):
+                self._watched.enter_context(self._context.watch.over(scope, self._end))
+        elif not message.get("more_body", False):
+            self._has_ended = True
+        await self._send(message)
+
+    async def receive(self) -> Any:
+        """What the client says, or that it left when its key did."""
+        if not self._over:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as patience:
+                    self._patience = patience
+                    return await self._receive()
+        return {"type": "http.disconnect"}
+
+    def _end(self) -> None:
+        """Whoever waits for the client waits no more. (A timeout without a time costs nothing until it is given one.)"""
+        self._over = True
+        if self._patience is not None:
+            with suppress(RuntimeError):  # nobody waits
+                self._patience.reschedule(0.0)
 
 
 def _bounded(receive: Any, options: Options) -> Any:

@@ -54,7 +54,10 @@ def document(table: Iterable[Operation], version: str, *, keyed: bool) -> dict[s
     schemas = _schemas(table)
     paths: dict[str, Any] = {}
     for operation in table:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, keyed=keyed)
+        drawn = _operation(operation, keyed=keyed)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = drawn
+        if operation.head:
+            paths[operation.path]["head"] = _head(drawn)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -152,6 +155,16 @@ def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
     return made
 
 
+def _head(drawn: dict[str, Any]) -> dict[str, Any]:
+    """The same as GET, without a body."""
+    bare = {
+        status: {name: part for name, part in response.items() if name in ("description", "headers")}
+        for status, response in drawn["responses"].items()
+    }
+    name = drawn["operationId"].replace("get", "head", 1)
+    return {**drawn, "operationId": name, "summary": "As GET, but without the body.", "responses": bare}
+
+
 def _path(name: str) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": _NO_NUL}
     return {"name": name, "in": "path", "required": True, "schema": schema}
@@ -161,6 +174,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": _KINDS[parameter.kind]}
     if parameter.kind == "text":
         schema |= {"maxLength": parameter.max_length, "minLength": parameter.min_length, "pattern": _NO_NUL}
+        if parameter.pattern:
+            schema = {"type": "string", "pattern": parameter.pattern}
         if parameter.choices:
             schema = {"type": "string", "enum": list(parameter.choices)}
     if parameter.least is not None:

@@ -5,6 +5,7 @@ same table that checks requests, so it cannot say anything else than what is don
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, unquote
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from clicket.server.auth import Principal
     from clicket.server.context import Context
 
-__all__ = ["Answer", "Asked", "Body", "Endpoint", "Operation", "Parameter"]
+__all__ = ["EVENT_STREAM", "Answer", "Asked", "Body", "Endpoint", "Operation", "Parameter"]
 
 logger = logging.getLogger("clicket.server")
 _MAX_VALUE = 1_024
 _MAX_PARAMETERS = 32
+EVENT_STREAM = "text/event-stream"
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     max_length: int = 512
     min_length: int = 1
+    pattern: str = ""
+    """Of text; `wanted` says it in words."""
+    wanted: str = ""
     schema: dict[str, Any] | None = None
     """What the document says of it instead."""
 
@@ -52,6 +57,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"text of {self.min_length} to {self.max_length} characters without NUL")
             if self.choices and text not in self.choices:
                 raise ValueError(f"one of {', '.join(self.choices)}")
+            if self.pattern and not re.search(self.pattern, text):
+                raise ValueError(self.wanted)
             return text
         return self._number(text)
 
@@ -106,7 +113,13 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[int, Answer] = {}
     problems: tuple[int, ...] = ()
     tag: str = "calls"
-    head: bool = False
+    unscoped: Handler | None = None
+    """Asked first when the key lacks the scopes: it may raise what is to be said instead."""
+
+    @property
+    def head(self) -> bool:
+        """Is it there for HEAD, too? Whatever is got is, unless it never ends."""
+        return self.method == "GET" and not any(answer.kind == EVENT_STREAM for answer in self.answers.values())
 
     @property
     def name(self) -> str:
@@ -194,12 +207,15 @@ class Endpoint:
         scope["clicket.route"] = operation.path
         try:
             asked = Asked(operation, self.context, scope, receive, send)
-            if not self._open and not (self._scopes & asked.who.scopes):
-                reply: Any = self._refusal()
+            may = self._open or bool(self._scopes & asked.who.scopes)
+            if scope["query_string"] and (may or operation.unscoped is not None):
+                asked.check_query()
+            if may:
+                reply: Any = await operation.handler(asked)
             else:
-                if scope["query_string"]:
-                    asked.check_query()
-                reply = await operation.handler(asked)
+                if operation.unscoped is not None:
+                    await operation.unscoped(asked)
+                reply = self._refusal()
         except ClicketError as error:
             reply = self._problem(error)
         except Exception:

@@ -23,6 +23,7 @@ _HEADERS = [
 ]
 _HEARTBEAT = b": heartbeat\n\n"
 _SHUTDOWN = b"event: shutdown\ndata: {}\n\n"
+_WORTHLESS = b'event: error\ndata: {"code":"unauthorized","detail":"the key was revoked, or its time is over."}\n\n'
 _MOST_AT_ONCE = 64 * 1024
 _AT_A_TIME = 25
 _SHORT = 0.002
@@ -52,13 +53,14 @@ class Source(Protocol):
 class Reader:
     """One client that reads a stream."""
 
-    __slots__ = ("_wake", "beat_at", "gone", "place", "scope", "sees", "sending_since")
+    __slots__ = ("_wake", "beat_at", "gone", "place", "scope", "sees", "sending_since", "unwelcome")
 
     def __init__(self, scope: Any, place: int, sees: Callable[..., bool] | None = None) -> None:
         self.scope = scope
         self.place = place
         self.sees = sees
         self.gone = False
+        self.unwelcome = False
         self.beat_at = 0.0
         self.sending_since: float | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -66,6 +68,11 @@ class Reader:
     def wake(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    def turn_away(self) -> None:
+        """Its key is worth nothing any more: it gets what is on its way, and no more."""
+        self.unwelcome = True
+        self.wake()
 
     async def wait(self, bell: Bell) -> None:
         self._wake = asyncio.get_running_loop().create_future()
@@ -169,6 +176,9 @@ class Readers:
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
         in_a_row = 0
         while not reader.gone:
+            if reader.unwelcome:
+                await self._send(reader, send, _part(_WORTHLESS))
+                return
             data, last = source.take(reader)
             if data:
                 await self._send(reader, send, _part(data))

@@ -47,7 +47,7 @@ class Reply:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self.body})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 
 
 class Sent:
@@ -79,6 +79,9 @@ class Pieces:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
         try:
             async for piece in self.pieces:
                 async with asyncio.timeout(self.patience):

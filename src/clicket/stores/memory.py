@@ -339,7 +339,7 @@ class MemoryStore:
         self._check_open()
         return self._records.standings(caller, thread)
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
         return None if self._owner is None else self._records.standings(caller, thread)
 
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:

@@ -53,7 +53,7 @@ class MemoryRecords:
 
     def forget_standings(self, since: float) -> None:
         for place, tools in list(self._standings.items()):
-            for tool in [t.tool for t in tools.values() if t.updated_at < since]:
+            for tool in [t.tool for t in tools.values() if t.updated_at < since and t.status is None]:
                 del tools[tool]
             if not tools:
                 del self._standings[place]

@@ -102,5 +102,6 @@ def _log(form: str, runtime: Runtime) -> None:
         configure("text", level=logging.WARNING)
         return
     configure("json" if form == "json" else "text")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at start and end is said by us
+    for name in ("uvicorn", "mcp"):  # what they say at start and end is said by us
+        logging.getLogger(name).setLevel(logging.WARNING)
     follow(runtime)

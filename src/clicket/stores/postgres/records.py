@@ -27,11 +27,11 @@ _STANDINGS = """SELECT tool, completions, failures, consecutive_failures, first_
 _PUT_STANDING = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
     $8::json)"""
 # Found by a look at all rows, as their times have no index; removed a few at a time, if nobody touched them since.
-_OLD = "SELECT place, tool FROM standings WHERE updated_at < $1::float8 LIMIT $2::bigint"
+_OLD = "SELECT place, tool FROM standings WHERE updated_at < $1::float8 AND status IS NULL LIMIT $2::bigint"
 _FORGET = """WITH old AS (
         SELECT s.place, s.tool FROM standings s JOIN unnest($2::text[], $3::text[]) AS o(place, tool)
             ON s.place = decode(o.place, 'hex') AND s.tool = o.tool
-        WHERE s.updated_at < $1::float8 ORDER BY s.place, s.tool FOR UPDATE OF s SKIP LOCKED)
+        WHERE s.updated_at < $1::float8 AND s.status IS NULL ORDER BY s.place, s.tool FOR UPDATE OF s SKIP LOCKED)
     DELETE FROM standings s USING old o WHERE s.place = o.place AND s.tool = o.tool"""
 _FIGURES = """SELECT min(caller), min(tool), min(outcome), min(error), min(bucket), sum(count)::bigint, sum(seconds),
     min(least), max(most) FROM figures WHERE $1::text IS NULL OR caller = $1::text

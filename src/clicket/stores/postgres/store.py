@@ -182,7 +182,7 @@ class PostgresStore:
     async def standings(self, caller: str, thread: str) -> list[Standing]:
         return await self._open.records.standings(caller, thread)
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
         return None  # the server must be asked
 
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:

@@ -339,7 +339,7 @@ class RedisStore:
     async def standings(self, caller: str, thread: str) -> list[Standing]:
         return await self._ready().records.standings(caller, thread)
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
         return None  # the server must be asked
 
     async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:

@@ -97,16 +97,19 @@ class Tallies:
 _FIELDS = """completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at, last_error,
     status, reason, by, announced, updated_at"""
 _STANDINGS = f"SELECT tool, version, {_FIELDS} FROM standings WHERE caller = ? AND thread = ?"  # noqa: S608  # a constant
+_STANDING = f"{_STANDINGS} AND tool = ?"
 _CREATE_STANDING = f"""INSERT INTO standings (caller, thread, tool, version, {_FIELDS})
     VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""  # noqa: S608  # a constant
 _PUT_STANDING = f"""UPDATE standings SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     WHERE caller = ? AND thread = ? AND tool = ? AND version = ?"""  # noqa: S608  # a constant
 
 
-def standings(connection: apsw.Connection, caller: str, thread: str) -> list[Standing]:
+def standings(connection: apsw.Connection, caller: str, thread: str, tool: str | None = None) -> list[Standing]:
+    one = (caller, thread) if tool is None else (caller, thread, tool)
+    rows = connection.execute(_STANDINGS if tool is None else _STANDING, one)
     return [
         Standing(
-            tool=tool,
+            tool=name,
             version=version,
             completions=completions,
             failures=failures,
@@ -122,9 +125,9 @@ def standings(connection: apsw.Connection, caller: str, thread: str) -> list[Sta
             updated_at=updated,
         )
         for (
-            tool, version, completions, failures, in_a_row, first, success, failure, error, status, reason, by, announced,
+            name, version, completions, failures, in_a_row, first, success, failure, error, status, reason, by, announced,
             updated,
-        ) in connection.execute(_STANDINGS, (caller, thread))
+        ) in rows
     ]  # fmt: skip
 
 
@@ -154,14 +157,14 @@ def put_standing(connection: apsw.Connection, caller: str, thread: str, new: Sta
 def idle(connection: apsw.Connection, since: float, after: _Place, limit: int) -> list[_Place]:
     """Standings that nothing touched, in the order of their names. There is no index to find them: every ending call would
     pay for it, and who looks through all of them here is a reader, for whom nobody waits."""
-    sql = """SELECT caller, thread, tool FROM standings WHERE updated_at < ? AND (caller, thread, tool) > (?, ?, ?)
+    sql = """SELECT caller, thread, tool FROM standings WHERE updated_at < ? AND status IS NULL AND (caller, thread, tool) > (?, ?, ?)
         ORDER BY caller, thread, tool LIMIT ?"""
     return [(caller, thread, tool) for caller, thread, tool in connection.execute(sql, (since, *after, limit))]
 
 
 def forget(connection: apsw.Connection, since: float, places: Sequence[_Place]) -> None:
     """Unless something touched them meanwhile."""
-    sql = "DELETE FROM standings WHERE caller = ? AND thread = ? AND tool = ? AND updated_at < ?"
+    sql = "DELETE FROM standings WHERE caller = ? AND thread = ? AND tool = ? AND updated_at < ? AND status IS NULL"
     connection.executemany(sql, [(*place, since) for place in places])
 
 

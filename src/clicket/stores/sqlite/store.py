@@ -310,12 +310,12 @@ class SqliteStore:
     async def standings(self, caller: str, thread: str) -> list[Standing]:
         return await self._read(lambda c: records.standings(c, caller, thread))
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
         """On the loop, as `cache_get`: what is committed is seen at once, and in `power` mode only once it is on the disk."""
         if self._peek is None:
             return None
         try:
-            return records.standings(self._peek, caller, thread)
+            return records.standings(self._peek, caller, thread, tool)
         except (apsw.Error, ValueError):
             return None  # whatever the trouble is, who asks patiently is told
 

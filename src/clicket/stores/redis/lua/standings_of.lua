@@ -10,7 +10,11 @@ end
 
 local function keep_standing(place, standing)
   call('HSET', base .. 'standings:' .. place, standing.tool, cmsgpack.pack(standing))
-  call('ZADD', base .. 'standing_times', standing.updated_at, place .. standing.tool)
+  if standing.status then -- what a person set stays until a person says otherwise
+    call('ZREM', base .. 'standing_times', place .. standing.tool)
+  else
+    call('ZADD', base .. 'standing_times', standing.updated_at, place .. standing.tool)
+  end
 end
 
 local function forget_standing(place, tool)

@@ -173,7 +173,18 @@ class Runtime:
         request = checked(request)
         engine = self._opened
         if request.id is None:
-            call = await self._take(request, direct=True)
+            caller = self._caller or ""
+            if engine.hub.needs_look(request.tool, request.thread, caller):
+                call = await self._take(request, direct=True)
+            else:
+                call = engine.accept(
+                    request,
+                    caller=caller,
+                    scopes=self._scopes,
+                    prefer_sync=self._prefer_sync,
+                    direct=True,
+                    vouched=True,
+                )
         else:
             known = await self._accept(request, direct=True)
             if not isinstance(known, LiveCall):

@@ -239,6 +239,9 @@ class Door:
         """What the hub may know without asking; nothing is on its way, so nothing can be held up."""
         return self.inner.standings_now(caller, thread, tool)
 
+    def paper_now(self, kind: str, key: str) -> Any:
+        return self.inner.paper_now(kind, key)
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
 

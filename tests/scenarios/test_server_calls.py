@@ -351,7 +351,7 @@ async def test_unknown_paths_and_methods_are_problems() -> None:
         problem(await it.get("/nowhere"), 404, "not_found")
         refused = await it.put("/calls")
         problem(refused, 405, "method_not_allowed")
-        assert refused.headers["allow"] == "GET, POST"
+        assert refused.headers["allow"] == "GET, HEAD, POST"
         assert (await it.head("/healthz")).status_code == 200
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import ExitStack, aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from tests.scenarios.kit import eventually, sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
 from clicket import ToolContext, tool
+from clicket.server import ring
 
 
 async def all_events(it: Api, path: str, **headers: str) -> list[Sse]:
@@ -283,3 +286,20 @@ async def test_streams_say_goodbye_when_the_server_leaves() -> None:
         assert refused.json()["code"] == "shutting_down"
         for stream in await asyncio.gather(*tasks):
             assert stream[-1]["event"] == "shutdown"
+
+
+async def test_a_server_that_leaves_does_not_complain_that_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It looks for events of other processes while somebody reads, and for a while after; not while it waits for its calls."""
+    monkeypatch.setattr(ring, "_LOOK_EVERY", 0.01)
+    caplog.set_level(logging.WARNING)
+    gate = Gate()
+    async with served((gate.tool,), sqlite_url(tmp_path), close_timeout=0.4) as it:
+        async with it.stream("GET", "/events") as response:
+            await it.post("/calls", json={"tool": "gate"})
+            async with aclosing(read_sse(response)) as events:
+                await anext(events)
+        assert it.context.ring._looker is not None
+    assert it.context.ring._looker is None
+    assert [record.getMessage() for record in caplog.records if "looked for" in record.getMessage()] == []

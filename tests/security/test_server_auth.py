@@ -90,6 +90,8 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 refused = response.status_code == 403 and response.json()["code"] == "missing_scope"
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
                     assert refused  # it lists what waits, and nothing else
+                elif operation.path.endswith(("/approve", "/deny")):
+                    assert response.status_code == 404  # also for who may not decide: there is no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
 
@@ -110,7 +112,7 @@ async def test_mcp_is_behind_the_same_door() -> None:
 async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> None:
     async with served(store=store) as it:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call", "approve")
-        admin = await key_for(it, "root", "admin")
+        c, admin = await key_for(it, "c", "read", "call"), await key_for(it, "root", "admin")
         made = (await it.call("long", {}, thread="mine", id="guessable", headers=a)).json()
         upload = (await it.post("/artifacts", content=b"private", headers=a)).json()
         assert (await it.get(f"/artifacts/{made['artifact']}", headers=a)).text == "x" * 5000
@@ -120,11 +122,13 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
                 continue
             ids = [made["artifact"], upload["id"]] if operation.path.startswith("/artifacts") else ["guessable"]
             for id in ids:
-                for headers, expected in ((b, 404), (a, 200)):
+                for headers, expected in ((b, 404), (c, 404), (a, 200)):
                     response = await ask(it, operation, headers, id=id)
                     if expected == 404:
                         assert response.status_code == 404, (operation.path, response.status_code)
-                    elif operation.path.rpartition("/")[2] not in ("approve", "deny"):
+                    elif operation.path.rpartition("/")[2] in ("approve", "deny"):
+                        assert (response.status_code, response.json()["code"]) == (403, "missing_scope")
+                    else:
                         assert response.status_code == 200, (operation.path, response.status_code)
                 response = await ask(it, operation, admin, id=id)
                 assert response.status_code in (200, 409), (operation.path, response.status_code)

@@ -85,6 +85,22 @@ async def test_a_head_that_drips_and_a_connection_that_says_nothing() -> None:
         assert await raw(it) == b""
 
 
+async def test_a_slow_head_is_cut_off_on_a_connection_that_was_used_before() -> None:
+    async with served(options=SMALL) as it:
+        whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        reader, writer = await asyncio.open_connection(it.served.host, it.served.port)
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                writer.write(whole)
+                answer = await reader.readuntil(b"\r\n\r\n")
+                assert answer.startswith(b"HTTP/1.1 200 ")
+                await reader.readexactly(int(answer.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            writer.write(whole[:20])
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_slow_clients_do_not_keep_others_waiting() -> None:
     async with served(options={**SMALL, "header_timeout": 5.0}) as it:
         slow = [asyncio.create_task(raw(it, b"GET / HTTP/1.1\r\nX-A:")) for _ in range(50)]

@@ -133,10 +133,11 @@ class LocalEngine:
         prefer_sync: bool = False,
         direct: bool = False,
         trial: str | None = None,
+        vouched: bool = False,
     ) -> LiveCall:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
 
-        `direct`: whoever made it goes on to `conduct` it.
+        `direct`: whoever made it goes on to `conduct` it. `vouched`: the hub has just said that its tool may be used.
         """
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
@@ -153,6 +154,8 @@ class LocalEngine:
             call.scopes = scopes
         if trial is not None:
             call.trial = trial
+        if vouched:
+            call.vouched = True
         if prefer_sync:
             call.prefer_sync = True
         call.direct = direct

@@ -89,6 +89,8 @@ class Hub:
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._epoch = 0
         self._alone = store.durability == "none"
+        self._uneasy: set[tuple[str, str]] = set()
+        """Threads in which a tool is, or was, not in good health."""
 
     def of(self, registry: Registry) -> Hub:
         """The same hub with other tools."""
@@ -100,11 +102,12 @@ class Hub:
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:
         """Must the store be asked before a call of the tool can be judged?"""
+        if name in self.registry.dependent:
+            return True
+        if self._alone and (caller, thread) not in self._uneasy:
+            return False  # nobody else writes there, and nothing bad was written
         known = self._known.get((caller, thread))
         if known is None or known.epoch != self._epoch:
-            return True
-        tool = self.registry.get(name)
-        if tool is not None and tool.options.depends_on:
             return True
         if not self._alone and not self._glance(known, name, thread, caller):
             return True
@@ -120,6 +123,8 @@ class Hub:
         standing = next((each for each in found if each.tool == name), None)
         if standing is not None:
             known.standings[name] = standing
+            if _is_uneasy(standing):
+                self._uneasy.add((caller, thread))
         else:
             known.standings.pop(name, None)
         return True
@@ -173,6 +178,10 @@ class Hub:
         """The outcome is durable, and the store has counted it; what we know follows."""
         tally = call.ending
         if tally is None or tally.weight == "none" or not tally.tool:
+            return
+        if tally.weight == "failed":
+            self._uneasy.add((call.caller, call.thread))
+        elif not self._uneasy:
             return
         known = self._known.get((call.caller, call.thread))
         if known is None:
@@ -237,8 +246,14 @@ class Hub:
         known = _Known({standing.tool: standing for standing in found}, self.clock.monotonic(), epoch)
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
+        if any(_is_uneasy(standing) for standing in found):
+            self._uneasy.add((caller, thread))
+        else:
+            self._uneasy.discard((caller, thread))
         if len(self._known) > _MAX_THREADS:
-            self._known.popitem(last=False)
+            forgotten = self._known.popitem(last=False)[0]
+            if not self._alone:  # it is looked at anew; where nobody else writes, this is all there is to know
+                self._uneasy.discard(forgotten)
         return known.standings
 
     def heard(self) -> None:
@@ -250,3 +265,7 @@ class Hub:
         for watcher in self.watchers:
             if place is None or watcher.place == place:
                 watcher.news.set()
+
+
+def _is_uneasy(standing: Standing) -> bool:
+    return standing.consecutive_failures > 0 or standing.status is not None or standing.announced != "available"

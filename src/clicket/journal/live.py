@@ -76,6 +76,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """Seconds that a person has to decide."""
     scopes: frozenset[str] = frozenset()
     """What its caller may do; a policy may ask."""
+    vouched: bool = False
+    """The hub was asked about it just now."""
     trial: str | None = None
     """The slot that says, to all processes, that this call tries a tool that had failed."""
     stages: list[tuple[str, Stage]] = []

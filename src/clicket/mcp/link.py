@@ -69,8 +69,10 @@ class Link:
         try:
             async with asyncio.timeout(self._timeout):
                 self._client = await asyncio.shield(ready)
-        except Exception as error:
-            await self._stop()
+        except BaseException as error:
+            await self._give_up()
+            if not isinstance(error, Exception):
+                raise
             self._failures += 1
             delay = min(_FIRST_DELAY * 2.0 ** (self._failures - 1), _MOST_DELAY)
             self._not_before = asyncio.get_running_loop().time() + delay
@@ -134,6 +136,18 @@ class Link:
         if not done:
             owner.cancel()
             await asyncio.wait([owner])
+
+    async def _give_up(self) -> None:
+        """Nobody waits for the connection any more: a process that was started for it is ended now, whoever is impatient."""
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.cancel()
+            ended = asyncio.ensure_future(asyncio.wait([owner]))
+            try:
+                await asyncio.shield(ended)
+            except asyncio.CancelledError:
+                await ended
+                raise
 
     async def close(self) -> None:
         """End the connection. Whoever still has a use for it, another runtime perhaps, opens it anew."""

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.mcp.imported import ImportedTool
+from clicket.mcp.lineage import came_from, mark_of
 from clicket.mcp.link import Link, Unreachable
 from clicket.mcp.wires import over_http, over_stdio
 from clicket.runtime import Runtime
@@ -24,16 +25,16 @@ __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]
 logger = logging.getLogger("clicket.mcp")
 
 _MAX_PAGES = 1_000
-_KNOWN = ("url", "headers", "command", "env", "cwd", "prefix", "connect_timeout", "trust_hints", "options")
+_KNOWN = ("url", "headers", "command", "args", "env", "cwd", "prefix", "connect_timeout", "trust_hints", "options")
 
 
 class McpServer:
     """`McpServer("files", command=["files-server", "--root", "."])`, or `McpServer("search", url="https://…/mcp")`.
 
     `await server.join(runtime)` registers its tools and keeps them fresh; `await server.tools()` gives them to whoever wants to
-    register them. `prefix` is put before their names. `headers` go with every request over HTTP, `env` is what the process
-    gets beside the few variables that are safe to inherit. `options` are those of `@tool`, for each of them; `read_only` and
-    `idempotent` follow the server's hints, unless `trust_hints` is False.
+    register them. The command is a list, or a program beside its `args`. `prefix` is put before the tools' names. `headers` go
+    with every request over HTTP, `env` is what the process gets beside the few variables that are safe to inherit. `options` are
+    those of `@tool`, for each of them; `read_only` and `idempotent` follow the server's hints, unless `trust_hints` is False.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class McpServer:
         *,
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
-        command: Sequence[str] | None = None,
+        command: str | Sequence[str] | None = None,
+        args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         prefix: str = "",
@@ -52,13 +54,13 @@ class McpServer:
     ) -> None:
         if (url is None) == (command is None):
             raise UsageError(f"MCP server {name!r}: give it a url or a command, and not both.")
-        if isinstance(command, str) or (command is not None and not command):
-            raise UsageError(f"MCP server {name!r}: command is a list: the program, then its arguments.")
+        words = _words(name, command, args)
         if url is not None and urlsplit(url).scheme not in ("http", "https"):
             raise UsageError(f"MCP server {name!r}: its url must start with http:// or https://.")
         self.name = name
+        self._mark = mark_of([words, cwd])
         self._opener = (
-            over_http(url, headers or {}) if url is not None else over_stdio(list(command or ()), env or {}, cwd)
+            over_http(url, headers or {}) if url is not None else over_stdio(words, env or {}, cwd, lambda: self._mark)
         )
         self._prefix = prefix
         self._timeout = connect_timeout
@@ -111,7 +113,7 @@ class McpServer:
         return [self._tools[each.name] for each in told]
 
     async def join(self, runtime: Runtime) -> list[ImportedTool]:
-        """Register the server's tools with an open runtime, and later ones when it tells of them. Closes with the runtime."""
+        """Register the server's tools with an open runtime, and keep up with what it offers. Closes with the runtime."""
         tools = self._register(runtime, await self.tools())
         self._runtimes.append(runtime)
         runtime.engine.on_close.append(self.close)
@@ -139,7 +141,14 @@ class McpServer:
                 logger.warning("the tools of MCP server %s could not be listed again: %s", self.name, error)
                 continue
             for runtime in self._runtimes:
+                self._withdraw(runtime)
                 self._register(runtime, tools)
+
+    def _withdraw(self, runtime: Runtime) -> None:
+        """What the server offers no more is taken out, unless somebody has put a tool of that name in its place."""
+        for tool in self._tools.values():
+            if not tool.offered and runtime.engine.registry.get(tool.name) is tool:
+                runtime.remove(tool.name)
 
     async def close(self) -> None:
         """End the connection; a process that was started for it is stopped."""
@@ -156,6 +165,23 @@ class McpServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _words(name: str, command: str | Sequence[str] | None, args: Sequence[str]) -> list[str]:
+    """The program and its arguments: one list, or the shape that MCP clients have in their settings."""
+    if command is None:
+        if args:
+            raise UsageError(f"MCP server {name!r}: args belong to a command, and there is none.")
+        return []
+    if isinstance(args, str) or not all(isinstance(word, str) for word in args):
+        raise UsageError(f"MCP server {name!r}: args is a list of texts.")
+    if isinstance(command, str):
+        if not args and len(command.split()) > 1 and not os.path.exists(command):
+            raise UsageError(f"MCP server {name!r}: command is a list, or one program: its arguments go into args.")
+        command = [command]
+    if not all(isinstance(word, str) for word in command) or not any(command[:1]):
+        raise UsageError(f"MCP server {name!r}: command is a list of texts: the program, then its arguments.")
+    return [*command, *args]
 
 
 async def mcp_tools(*servers: McpServer) -> list[ImportedTool]:
@@ -185,6 +211,8 @@ def _declared(name: str, values: Any) -> McpServer:
     given = dict(values)
     for key in ("headers", "env"):
         if key in given:
+            if not isinstance(given[key], Mapping):
+                raise UsageError(f"[mcp.servers.{name}]: {key} must be a table of names and texts.")
             given[key] = {each: _expanded(name, str(value)) for each, value in dict(given[key]).items()}
     try:
         return McpServer(name, **given)
@@ -203,9 +231,20 @@ def _expanded(name: str, text: str) -> str:
 
 
 async def join_declared(runtime: Runtime) -> list[McpServer]:
-    """Register the tools of every declared server with an open runtime. One that cannot be reached costs its tools, no more."""
-    servers = declared_servers(getattr(runtime.settings, "mcp", {}))
+    """Register the tools of every declared server with an open runtime. One that cannot be reached costs its tools, no more.
+
+    A process that was started because of this very declaration does not follow it again.
+    """
+    declared = getattr(runtime.settings, "mcp", {})
+    servers, mark = declared_servers(declared), mark_of(declared)
+    if servers and came_from(mark):
+        logger.warning(
+            "This process was started for one of the servers in [mcp.servers], and has the same settings: their tools are "
+            "missing here, or they would start each other without end. To have them, start it with another cwd."
+        )
+        return []
     for server in servers:
+        server._mark = mark
         try:
             await server.join(runtime)
         except Unreachable as error:

@@ -15,6 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from clicket.mcp.lineage import handed_down
 from clicket.mcp.link import Link, Opener
 
 __all__ = ["KEY_META", "over_http", "over_stdio"]
@@ -126,10 +127,13 @@ def over_http(url: str, headers: Mapping[str, str]) -> Opener:
     return opened
 
 
-def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None) -> Opener:
+def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None, mark: Callable[[], str]) -> Opener:
+    """The process is the first of its own group. Whoever leaves closes its stdin, and ends the group if that is not enough."""
+
     @asynccontextmanager
     async def opened(link: Link) -> AsyncIterator[Client]:
-        parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(env), cwd=cwd)
+        whole = {**env, **handed_down(mark())}
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=whole, cwd=cwd)
         async with AsyncExitStack() as stack:
             log = _stderr(stack)
             yield await stack.enter_async_context(

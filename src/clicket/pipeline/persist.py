@@ -57,6 +57,10 @@ class Persist:
 
 def tally_of(call: LiveCall, at: float) -> Tally:
     """What the ending says to the figures and the hub. The run time is the execute stage's, as the journal has it."""
+    work = call.work
+    if call.outcome is State.COMPLETED and work[0][0] == "execute" and call.tool is not None and not call.cached:
+        took = work[0][1].duration  # the way of almost every call
+        return Tally(call.request.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None
     if not call.cached:

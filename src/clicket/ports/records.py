@@ -58,7 +58,9 @@ def moved(standing: Standing | None, tally: Tally) -> Standing:
     """A standing after a tally that is not `none`: what every store does, each in its own language."""
     old = standing or Standing(tool=tally.tool)
     failed, first = tally.weight == "failed", old.first_success_at
-    in_a_row = old.consecutive_failures + 1 if failed else 0 if tally.weight == "completed" else old.consecutive_failures
+    in_a_row = (
+        old.consecutive_failures + 1 if failed else 0 if tally.weight == "completed" else old.consecutive_failures
+    )
     return msgspec.structs.replace(
         old,
         completions=old.completions + (not failed),
@@ -123,6 +125,10 @@ class Records(Protocol):
     # Papers: small documents with a version. Bodies are JSON up to a few megabytes.
 
     async def paper(self, kind: str, key: str) -> Paper | None: ...
+
+    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+        """The paper, or that there is none, at once where nothing needs waiting; None instead of the tuple: ask `paper`."""
+        ...
 
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         """Write version `expect + 1` if the version is `expect` (0: there is none); None writes whatever there is."""

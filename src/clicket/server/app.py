@@ -15,10 +15,11 @@ from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
 from clicket.server import events as streams
-from clicket.server.artifacts import Grants
+from clicket.server.artifacts import Sizes
 from clicket.server.auth import Doorkeeper
 from clicket.server.context import Context
 from clicket.server.door import Door
+from clicket.server.grants import Grants
 from clicket.server.mcp import Mcp, mcp_endpoint
 from clicket.server.operations import Endpoint, Operation
 from clicket.server.options import Options
@@ -44,6 +45,7 @@ def create_app(
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
     context.ring = Ring(context)
     context.grants = Grants(context)
+    context.sizes = Sizes()
     context.watch = Watch(context)
     endpoint = mcp_endpoint(mcp)
 
@@ -117,11 +119,10 @@ async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None
             from clicket.mcp import join_declared
 
             await join_declared(runtime)
-        journal = runtime.engine.journal
-        journal.listeners.append(context.grants)
-        context.ring.start()
         if endpoint is not None:
             await stack.enter_async_context(endpoint.running(context))
+        context.grants.start()
+        context.ring.start()
         try:
             yield
         finally:
@@ -129,8 +130,7 @@ async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None
             context.readers.stop()
             await context.ring.stop()
             await context.watch.stop()
-            if context.grants in journal.listeners:
-                journal.listeners.remove(context.grants)
+            await context.grants.stop()
 
 
 def is_open(runtime: Runtime) -> bool:

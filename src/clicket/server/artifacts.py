@@ -6,18 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 
 from clicket.engine import kept_until
-from clicket.errors import ClicketError, NotFound
-from clicket.journal import LiveCall
-from clicket.model import Event, Record, ToolResult
-from clicket.model.codec import encode
+from clicket.errors import NotFound
 from clicket.runtime import Runtime
 from clicket.server import bodies
 from clicket.server.calls import CALLER, THREAD, find
@@ -25,12 +20,8 @@ from clicket.server.operations import Answer, Asked, Body, Operation, Parameter
 from clicket.server.problems import Refused
 from clicket.server.replies import Pieces, Reply, json_reply
 
-if TYPE_CHECKING:
-    from clicket.server.context import Context
+__all__ = ["OPERATIONS", "Sizes"]
 
-__all__ = ["OPERATIONS", "Grants"]
-
-KIND = "artifact"
 _PIECE = 256 * 1024
 _IN_MEMORY = 1024 * 1024
 _MOST_REMEMBERED = 10_000
@@ -44,62 +35,22 @@ class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Grants:
-    """Who may read which artifact. On record in the store, so every server over it knows."""
+class Sizes:
+    """How long artifacts are. Content never changes under its name, so it is found out once."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._given: set[tuple[str, str]] = set()
-        self._sizes: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
-        """A listener of the journal: also who calls by other ways than `POST /calls` may read what came of it."""
-        data = events[-1].data if events else {}
-        if call.caller and "artifact" in data and isinstance(data["artifact"], str):
-            self._context.runtime.engine.spawn(self._grant_later(call.caller, data["artifact"]))
-
-    async def _grant_later(self, caller: str, name: str) -> None:
-        with suppress(ClicketError):  # whoever is told of the artifact is granted it then
-            await self.grant(caller, name)
-
-    async def give(self, caller: str, told: ToolResult | Record) -> None:
-        """A caller is told of artifacts of its call: from now on it may read them."""
-        names = (told.artifact, told.metadata.get("stream_artifact"))
-        for name in names:
-            if isinstance(name, str) and caller:
-                await self.grant(caller, name)
-
-    async def grant(self, caller: str, name: str) -> None:
-        if (caller, name) in self._given:
-            return
-        note = encode({"at": time.time()})
-        await self._context.store.put_paper(KIND, f"{caller}/{name}", note, None)
-        if len(self._given) >= _MOST_REMEMBERED:
-            self._given.clear()
-        self._given.add((caller, name))
-
-    async def check(self, asked: Asked, name: str) -> None:
-        who = asked.who
-        if who.is_admin or (who.id, name) in self._given:
-            return
-        if await self._context.store.paper(KIND, f"{who.id}/{name}") is None:
-            raise _unknown(name)
-
-    async def size(self, view: Runtime, name: str) -> int:
-        """How long an artifact is. Content never changes under its name, so it is found out once."""
-        known = self._sizes.get(name)
+    async def of(self, view: Runtime, name: str) -> int:
+        known = self._known.get(name)
         if known is not None:
             await view.artifact(name, 0, 0)  # it may have been swept since
         else:
             known = await _measure(view, name)
-            if len(self._sizes) >= _MOST_REMEMBERED:
-                self._sizes.clear()
-            self._sizes[name] = known
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[name] = known
         return known
-
-
-def _unknown(name: str) -> NotFound:
-    return NotFound(f"there is no artifact {name[:100]!r}; it may have been swept with its call.")
 
 
 async def _measure(view: Runtime, name: str) -> int:
@@ -124,9 +75,9 @@ async def _measure(view: Runtime, name: str) -> int:
 
 async def download(asked: Asked) -> Pieces | Reply:
     name = asked.path("id")
-    grants, view = asked.context.grants, asked.who.sees
-    await grants.check(asked, name)
-    size = await grants.size(view, name)
+    view = asked.who.sees
+    await asked.context.grants.check(asked.who, name)
+    size = await asked.context.sizes.of(view, name)
     return _send(asked, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
 
 
@@ -140,7 +91,7 @@ async def result(asked: Asked) -> Pieces | Reply:
     if record.artifact is not None:
         is_text = record.metadata.get("artifact_type") != "json"
         name = record.artifact
-        size = await asked.context.grants.size(view, name)
+        size = await asked.context.sizes.of(view, name)
         kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
         return _send(asked, size, lambda start, end: _read(view, name, start, end), kind, name)
     body = record.content.encode()

@@ -99,7 +99,9 @@ class Doorkeeper:
             or not parts[1].isascii()
         ):
             return None
-        paper = await self._context.store.paper(keys.KIND, parts[1])
+        store = self._context.store
+        now = store.paper_now(keys.KIND, parts[1])
+        paper = await store.paper(keys.KIND, parts[1]) if now is None else now[0]
         if paper is None:
             return None
         known = self._read.get(parts[1])

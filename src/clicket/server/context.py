@@ -11,8 +11,9 @@ from clicket.server.options import Options
 if TYPE_CHECKING:
     from clicket.ports import Store
     from clicket.runtime import Runtime
-    from clicket.server.artifacts import Grants
+    from clicket.server.artifacts import Sizes
     from clicket.server.auth import Doorkeeper
+    from clicket.server.grants import Grants
     from clicket.server.operations import Operation
     from clicket.server.readers import Readers
     from clicket.server.ring import Ring
@@ -28,6 +29,7 @@ class Context:
     readers: Readers
     ring: Ring
     grants: Grants
+    sizes: Sizes
     watch: Watch
     operations: tuple[Operation, ...]
     straight: dict[tuple[str, str], Any]

@@ -354,6 +354,9 @@ class MemoryStore:
         self._check_open()
         return self._records.paper(kind, key)
 
+    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+        return None if self._owner is None else (self._records.paper(kind, key),)
+
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         self._check_open()
         return self._records.put_paper(kind, key, body, expect)

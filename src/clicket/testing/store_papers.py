@@ -37,6 +37,26 @@ async def papers_have_versions(make: Callable[[], Store]) -> None:
         law.equal(_plain(await store.paper("kind", "big")), ("kind", "big", big, 1), "every byte of it")
 
 
+async def papers_are_seen_at_once_or_not_at_all(make: Callable[[], Store]) -> None:
+    """A store that cannot look without waiting says so every time; one that can sees what was written, whoever wrote it."""
+    law.equal(make().paper_now("kind", "key"), None, "a store that is not open cannot look")
+    async with opened(make) as store:
+
+        def same(paper: Paper | None, why: str) -> None:
+            now = store.paper_now("kind", "key")
+            law(now is None or now == (paper,), f"`paper_now` tells what `paper` does, or nothing: {why}")
+
+        same(await store.paper("kind", "key"), "there is none")
+        for body in (b"1", b"2"):
+            await store.put_paper("kind", "key", body, None)
+            paper = await store.paper("kind", "key")
+            law(paper is not None and paper.body == body, "it is written")
+            same(paper, "what was written is seen at once")
+        await store.delete_paper("kind", "key")
+        same(await store.paper("kind", "key"), "it was removed")
+    law.equal(store.paper_now("kind", "key"), None, "nor can one that is closed")
+
+
 def _plain(paper: Paper | None) -> tuple[str, str, bytes, int] | None:
     return None if paper is None else (paper.kind, paper.key, paper.body, paper.version)
 
@@ -116,6 +136,7 @@ async def calls_that_wait_are_found(make: Callable[[], Store]) -> None:
 
 laws: Sequence[Check] = (
     papers_have_versions,
+    papers_are_seen_at_once_or_not_at_all,
     papers_are_listed_by_code_point,
     the_log_only_grows,
     calls_that_wait_are_found,

@@ -21,6 +21,8 @@ class Registry:
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, tuple[Tool, Check]] = {}
+        self.dependent: set[str] = set()
+        """Names of the tools that depend on others."""
         for each in tools:
             self.add(each)
 
@@ -30,11 +32,14 @@ class Registry:
         if known is not None and known[0] is not added:
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
         self._refuse_cycle(added)
+        if added.options.depends_on:
+            self.dependent.add(added.name)
         self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
 
     def remove(self, name: str) -> bool:
         """Calls that run go on; new ones find no such tool."""
+        self.dependent.discard(name)
         return self._tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from clicket.cli.errors import UNREACHABLE, CallFailed
-from clicket.cli.session import Session
+from clicket.cli.session import Session, join_declared
 from clicket.cli.terminal import clean
 from clicket.cli.words import short
 from clicket.errors import RetryableError, UsageError
@@ -45,14 +45,16 @@ async def mcp(
 
 
 async def _serve(session: Session) -> None:
-    from clicket.mcp import serve_stdio
+    from clicket.mcp.stdio import serve_stdio, unless_left
 
     if session.terminal.json:
         raise UsageError("clicket mcp speaks MCP on stdout; leave --json out.")
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with redirect_stdout(sys.stderr):
         _ = session.tools  # their modules may print when they are imported
-    async with session.joined() as runtime:
+    async with session.runtime() as runtime:
+        # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
+        await unless_left(join_declared(runtime))
         tools = await runtime.tools()
         store = runtime.engine.store
         session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")

@@ -194,6 +194,9 @@ class PostgresStore:
     async def paper(self, kind: str, key: str) -> Paper | None:
         return await self._open.records.paper(kind, key)
 
+    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+        return None
+
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._open.records.put_paper(kind, key, body, expect)
 

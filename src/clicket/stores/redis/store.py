@@ -351,6 +351,9 @@ class RedisStore:
     async def paper(self, kind: str, key: str) -> Paper | None:
         return await self._ready().records.paper(kind, key)
 
+    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+        return None
+
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._ready().records.put_paper(kind, key, body, expect)
 

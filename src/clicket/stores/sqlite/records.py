@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, Paper, Standing, moved
+from clicket.ports import Append, Audited, Paper, Standing, Tally, moved
 
 __all__ = [
     "Tallies",
@@ -55,7 +56,7 @@ class Tallies:
     """Tallies of one transaction, added up: however many calls end in it, each row is written once."""
 
     def __init__(self) -> None:
-        self._moves: dict[_Place, tuple[Standing, bool]] = {}
+        self._moves: dict[_Place, list[Tally]] = {}
         self._sums: dict[_Kind, _Sum] = {}
 
     def clear(self) -> None:
@@ -77,19 +78,38 @@ class Tallies:
             self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
         if tally.weight != "none" and tally.tool:
             place = (change.caller, change.thread, tally.tool)
-            before, reset = self._moves.get(place, (None, False))
-            self._moves[place] = moved(before, tally), reset or tally.weight == "completed"
+            moves = self._moves.get(place)
+            if moves is None:
+                self._moves[place] = [tally]
+            else:
+                moves.append(tally)
 
     def write(self, connection: apsw.Connection) -> None:
         """Move what is stored by what was added up. A standing that starts from nothing is its own difference; only
         whether failures in a row go on from those that are stored must be said beside it."""
-        for place, (by, reset) in self._moves.items():
-            counts = (by.version, by.completions, by.failures, by.consecutive_failures)
-            times = (by.first_success_at, by.last_success_at, by.last_failure_at)
-            connection.execute(_MOVE_STANDING, (*place, *counts, *times, by.last_error, by.updated_at, reset))
+        for place, tallies in self._moves.items():
+            connection.execute(_MOVE_STANDING, place + (_one(tallies[0]) if len(tallies) == 1 else _many(tallies)))
         for kind, sums in self._sums.items():
             connection.execute(_ADD_FIGURE, kind + sums)
         self.clear()
+
+
+def _one(tally: Tally) -> tuple[Any, ...]:
+    at = tally.at
+    if tally.weight == "failed":
+        return 1, 0, 1, 1, None, None, at, tally.cause, at, False
+    return 1, 1, 0, 0, at, at, None, "", at, tally.weight == "completed"
+
+
+def _many(tallies: Sequence[Tally]) -> tuple[Any, ...]:
+    by: Standing | None = None
+    for tally in tallies:
+        by = moved(by, tally)
+    assert by is not None
+    counts = (by.version, by.completions, by.failures, by.consecutive_failures)
+    times = (by.first_success_at, by.last_success_at, by.last_failure_at)
+    reset = any(tally.weight == "completed" for tally in tallies)
+    return *counts, *times, by.last_error, by.updated_at, reset
 
 
 # Standings and figures.

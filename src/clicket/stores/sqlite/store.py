@@ -328,6 +328,15 @@ class SqliteStore:
     async def paper(self, kind: str, key: str) -> Paper | None:
         return await self._read(lambda c: records.paper(c, kind, key))
 
+    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+        """On the loop, as `standings_now`."""
+        if self._peek is None:
+            return None
+        try:
+            return (records.paper(self._peek, kind, key),)
+        except (apsw.Error, ValueError):
+            return None  # whatever the trouble is, who asks patiently is told
+
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._write(lambda c: records.put_paper(c, kind, key, body, expect))
 

@@ -1,0 +1,94 @@
+"""Who may read an artifact: on record as long as the artifact is there, and no longer."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scenarios.server_kit import Api, key_for, served
+
+from clicket.ports import Keep
+from clicket.server import grants
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grant is settled at once, so that a test need not wait an hour for it."""
+    monkeypatch.setattr(grants, "_SETTLED", -60.0)
+
+
+async def on_record(it: Api) -> list[str]:
+    return [paper.key.rpartition("/")[2] for paper in await it.context.store.papers(grants.KIND)]
+
+
+async def remove(it: Api, folder: Path, keep: Keep) -> None:
+    """A sweep, long after every file was written: SQLite's leaves young ones alone."""
+    for path in folder.rglob("??/*"):
+        if path.is_file():
+            os.utime(path, (time.time() - 7_200,) * 2)
+    await it.context.store.sweep(keep, 1_000)
+
+
+async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> None:
+    async with served(store=store, retention=3600) as it:
+        key = await key_for(it, "a", "read", "call")
+        made = (await it.call("long", {}, headers=key)).json()["artifact"]
+        upload = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
+        assert sorted(await on_record(it)) == sorted([made, upload])
+        assert await it.context.grants.sweep() == 0, "both are there"
+        await remove(it, tmp_path, Keep(since=time.time() + 60))  # the call goes; what was uploaded is pinned
+        assert (await it.get(f"/artifacts/{made}", headers=key)).status_code == 404
+        assert await it.context.grants.sweep() == 1
+        assert await on_record(it) == [upload]
+        assert (await it.get(f"/artifacts/{upload}", headers=key)).text == "mine"
+        await remove(it, tmp_path, Keep(now=time.time() + 7_200))
+        assert await it.context.grants.sweep() == 1, "its pin is over"
+        assert await on_record(it) == []
+
+
+async def test_what_was_granted_lately_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants, "_SETTLED", 60.0)
+    async with served() as it:
+        await it.context.grants.grant("a", "sha256-00")
+        assert await it.context.grants.sweep() == 0
+        assert await on_record(it) == ["sha256-00"]
+
+
+async def test_a_sweep_goes_on_where_the_last_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants, "_SWEPT_AT_ONCE", 3)
+    async with served() as it:
+        for number in range(7):
+            await it.context.grants.grant("a", f"sha256-{number}")
+        assert [await it.context.grants.sweep() for _ in range(4)] == [3, 3, 1, 0]
+        assert await on_record(it) == []
+
+
+async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server may have swept it: memory must not stand for what is not on record."""
+    async with served() as it:
+        key = await key_for(it, "a", "read", "call")
+        name = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
+        (paper,) = await it.context.store.papers(grants.KIND)
+        await it.context.store.delete_paper(grants.KIND, paper.key)
+        monkeypatch.setattr(grants, "_TRUSTED", 0.0)
+        assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 404
+        await it.post("/artifacts", content=b"mine", headers=key)
+        assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 200
+
+
+async def test_an_artifact_that_comes_back_during_the_sweep_stays_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as it:
+        store, name = it.context.store, "sha256-" + "0" * 64
+        await it.context.grants.grant("a", name)
+        delete = store.delete_paper
+
+        async def delete_late(*named: Any) -> bool:
+            await store.put_artifact(name, [b"back"])
+            return await delete(*named)
+
+        monkeypatch.setattr(store, "delete_paper", delete_late)
+        assert await it.context.grants.sweep() == 0
+        assert await on_record(it) == [name]

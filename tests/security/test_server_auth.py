@@ -295,3 +295,21 @@ async def test_an_empty_scope_list_and_odd_names_are_refused() -> None:
         for name, scopes in (("", ["read"]), ("a\nb", ["read"]), ("a", []), ("a", ["root"])):
             with pytest.raises(UsageError):
                 await keys.create(it.context.store, name=name, scopes=scopes, now=1.0)
+
+
+async def test_keys_are_looked_up_without_waiting_where_the_store_can(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(store=store) as it:
+        headers = await key_for(it, "a", "read")
+
+        async def paper(*_: Any) -> Any:
+            raise AssertionError("it need not be waited for")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(it.context.store, "paper", paper)
+            assert (await it.get("/calls", headers=headers)).status_code == 200
+            assert (await it.get("/calls", headers={"x-api-key": "ck_000000000000_x"})).status_code == 401
+        with monkeypatch.context() as patched:
+            patched.setattr(it.context.store, "paper_now", lambda *_: None)
+            assert (await it.get("/calls", headers=headers)).status_code == 200

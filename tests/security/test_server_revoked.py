@@ -15,6 +15,8 @@ from tests.scenarios.kit import eventually, sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, key_for, read_sse, served
 
 from clicket import ToolContext, tool
+from clicket.client import Client
+from clicket.errors import PermissionDenied, StoreUnavailable
 from clicket.server import keys
 
 PATIENCE = 5.0
@@ -128,8 +130,6 @@ async def test_a_key_whose_time_is_over_and_the_first_key_of_all() -> None:
 
 
 async def test_a_store_that_cannot_be_asked_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clicket.errors import StoreUnavailable
-
     async with served() as it:
         headers = await key_for(it, "a", "read", "call")
         async with Reader(it, "GET", "/events", headers) as reader:
@@ -180,3 +180,22 @@ async def test_mcp_streams_of_both_protocols_end(tmp_path: Path) -> None:
             await reader.end()
         assert not any(reader.is_over for reader in staying)
         assert (await two.post("/mcp", json={}, headers={**MODERN, **bad})).status_code == 401
+
+
+async def test_a_client_whose_key_is_revoked_is_told_so() -> None:
+    async with served([*TOOLS, forever], close_timeout=0.2) as it:
+        headers = await key_for(it, "a", "read", "call")
+        async with Client(it.url, key=headers["authorization"].removeprefix("Bearer ")) as client:
+            handle = await client.submit("forever")
+            seen: list[str] = []
+
+            async def follow() -> None:
+                async for event in handle.events():
+                    seen.append(event.type)  # noqa: PERF401  # others look while it grows
+
+            following = asyncio.create_task(follow())
+            await eventually(lambda: "output" in seen)
+            await revoke(it, headers)
+            with pytest.raises(PermissionDenied, match="revoked"):
+                async with asyncio.timeout(2 * PATIENCE):
+                    await following

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import mcp_types as types
 from mcp.client import Client
@@ -18,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from clicket.errors import RetryableError
 
-__all__ = ["Link", "Opener", "Unreachable"]
+__all__ = ["Link", "Opener", "Unreachable", "end_tasks"]
 
 logger = logging.getLogger("clicket.mcp")
 
@@ -141,18 +142,26 @@ class Link:
         """Nobody waits for the connection any more: a process that was started for it is ended now, whoever is impatient."""
         owner, self._owner = self._owner, None
         if owner is not None:
-            owner.cancel()
-            ended = asyncio.ensure_future(asyncio.wait([owner]))
-            try:
-                await asyncio.shield(ended)
-            except asyncio.CancelledError:
-                await ended
-                raise
+            await end_tasks(owner)
 
     async def close(self) -> None:
         """End the connection. Whoever still has a use for it, another runtime perhaps, opens it anew."""
         async with self._lock:
             await self._stop()
+
+
+async def end_tasks(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel, and wait until they have cleaned up, which is bounded. Who is cancelled meanwhile leaves after that, not before."""
+    cancelled = False
+    for task in tasks:
+        task.cancel()
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _told(error: BaseException) -> str:

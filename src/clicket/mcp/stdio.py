@@ -14,6 +14,7 @@ from mcp.server import MCPServer
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from clicket.mcp.link import end_tasks
 from clicket.mcp.server import TASK_AFTER, Serving
 from clicket.mcp.visit import Key
 from clicket.runtime import Runtime
@@ -69,9 +70,7 @@ async def unless_left(work: Coroutine[Any, Any, object]) -> bool:
         await doing
         return True
     finally:
-        doing.cancel()
-        leaving.cancel()
-        await asyncio.wait([doing, leaving])
+        await end_tasks(doing, leaving)
 
 
 async def _left() -> None:

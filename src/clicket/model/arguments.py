@@ -92,7 +92,7 @@ def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -
     except (ValueError, RecursionError):
         value = None
     # A pair that was written and is not there was overwritten by another of its name.
-    if type(value) is not dict or b"\\u0000" in raw or _pairs_in(raw) != _pairs_in(encode(value)):
+    if type(value) is not dict or b"\\u0000" in raw or not _has_all_pairs(raw, value):
         return _parse_slowly(text, max_depth)
     return value
 
@@ -115,6 +115,10 @@ def _parse_slowly(text: str, max_depth: int) -> dict[str, Any]:
     return _refuse_or_copy(value, max_depth)
 
 
+def _has_all_pairs(raw: bytes, value: dict[str, Any]) -> bool:
+    return raw.count(b":") == len(value) or _pairs_in(raw) == _pairs_in(encode(value))
+
+
 def _pairs_in(text: bytes) -> int:
     """How many keys a JSON text writes."""
     return _STRING.sub(b"", text).count(b":")
@@ -122,6 +126,8 @@ def _pairs_in(text: bytes) -> int:
 
 def _is_deep(text: bytes, limit: int) -> bool:
     """Do brackets nest deeper than the limit? Each pass takes the innermost pairs away."""
+    if text.count(b"[") + text.count(b"{") <= limit:
+        return False
     brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
     if len(brackets) <= 2 * limit and brackets.count(b"[") + brackets.count(b"{") <= limit:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache as cache_forever
@@ -40,6 +41,10 @@ def create_app(
     `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
     """
     options = options or Options()
+    if runtime.settings.mcp:
+        from clicket.mcp import declared_servers
+
+        declared_servers(runtime.settings.mcp)  # a mistake in them is told before anything starts
     context = Context(runtime, options)
     context.doorkeeper = Doorkeeper(context)
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
@@ -56,7 +61,7 @@ def create_app(
 
     app = FastAPI(
         title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
-        redirect_slashes=False,
+        redirect_slashes=False, **_quiet(),
     )  # fmt: skip
 
     @cache_forever
@@ -163,3 +168,9 @@ def _methods(app: FastAPI, path: str) -> set[str]:
 
 async def _broken(request: Any, error: Exception) -> Any:
     return problem_of_error(Refused("internal", "the server failed on this request; its log says how."))
+
+
+def _quiet() -> dict[str, Any]:
+    """FastAPI's own spans are not made: ours say more, and its have the query in them. Older versions make none."""
+    off = {"tracing": False, "metrics": False, "logs": False}
+    return {"telemetry": off} if "telemetry" in inspect.signature(FastAPI).parameters else {}

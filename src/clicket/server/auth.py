@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from clicket.errors import StoreUnavailable
 from clicket.runtime import Runtime
 from clicket.server import keys
 from clicket.server.context import Context
@@ -53,13 +54,21 @@ class Doorkeeper:
         self._looked_at = float("-inf")
         self._everybody: Principal | None = None
 
-    async def is_open(self) -> bool:
-        """Is there no key at all? Looked at now and then: the first key that is made closes the door."""
+    async def is_open(self, *, patient: bool = False) -> bool:
+        """Is there no key at all? Looked at now and then: the first key that is made closes the door.
+
+        `patient`: while the store does not answer, what it said last holds.
+        """
         if self._keyed:
             return False
         now = time.monotonic()
         if now - self._looked_at > _LOOK_EVERY:
-            self._keyed = bool(await self._context.store.papers(keys.KIND, limit=1))
+            try:
+                self._keyed = bool(await self._context.store.papers(keys.KIND, limit=1))
+            except StoreUnavailable:
+                if not patient or self._looked_at == float("-inf"):
+                    raise
+                return True
             self._looked_at = now
         return not self._keyed
 
@@ -69,11 +78,13 @@ class Doorkeeper:
         stored = await keys.listed(self._context.store)
         return len(self._static) + sum(key.is_valid(now) for key in stored)
 
-    async def admit(self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None) -> Principal:
+    async def admit(
+        self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None, *, patient: bool = False
+    ) -> Principal:
         """Whose request it is, or `Refused`. Without any key nobody from another machine is let in, whatever was bound."""
         text = _key_in(headers)
         if text is None:
-            if await self.is_open() and (client is None or is_loopback(client[0])):
+            if await self.is_open(patient=patient) and (client is None or is_loopback(client[0])):
                 return self.everybody()
             raise _unauthorized("this server needs a key. Send it as `Authorization: Bearer ck_…`.")
         key = self._static.get(keys.hash_of(text)) if self._static else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -30,7 +29,7 @@ from clicket.server.shapes import (
     result_json,
     summary_of,
 )
-from clicket.telemetry import within_trace
+from clicket.server.traces import traced
 
 __all__ = ["CALLER", "OPERATIONS", "THREAD", "find", "view_of"]
 
@@ -42,8 +41,6 @@ _stop_decoder = msgspec.json.Decoder(Stop)
 _ABSENT = Stop()
 _MOST_WHOLE = 100
 _MOST_NAMED = 10
-_TRACE = (b"traceparent", b"tracestate")
-_UNTRACED = nullcontext()
 _KEY = re.compile("[!-~]{1,512}")
 
 THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
@@ -82,14 +79,8 @@ async def create(asked: Asked) -> Reply:
     }
     given = bytes(request.arguments)
     arguments = None if given in (b"", b"null") else given
-    with _traced(asked):
+    with traced(asked.headers):
         return await _make(asked, request, arguments, options)
-
-
-def _traced(asked: Asked) -> AbstractContextManager[None]:
-    """Calls of a request that belongs to somebody's trace become part of it."""
-    named = {name.decode(): value.decode("latin-1") for name, value in asked.headers if name in _TRACE}
-    return within_trace(named) if "traceparent" in named else _UNTRACED
 
 
 async def _make(asked: Asked, request: CallRequest, arguments: bytes | None, options: dict[str, Any]) -> Reply:

@@ -39,7 +39,8 @@ class Door:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        if not (self.context.options.access_log and access.logger.isEnabledFor(logging.INFO)):
+        options = self.context.options
+        if not (options.access_log and (options.access_lines or access.logger.isEnabledFor(logging.INFO))):
             await self._enter(scope, receive, send)
             return
         started, status = time.perf_counter(), 499  # the client left before there was an answer
@@ -53,7 +54,7 @@ class Door:
         try:
             await self._enter(scope, receive, watched)
         finally:
-            access.note(scope, status, started)
+            access.note(scope, status, started, options.access_lines)
 
     async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -74,7 +75,11 @@ class Door:
             if path in _PUBLIC:
                 scope["clicket.who"] = context.doorkeeper.everybody()
             else:
-                scope["clicket.who"] = await context.doorkeeper.admit(scope["headers"], scope.get("client"))
+                # Metrics must be able to say that the store is down.
+                patient = path == "/metrics"
+                scope["clicket.who"] = await context.doorkeeper.admit(
+                    scope["headers"], scope.get("client"), patient=patient
+                )
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from clicket.engine.watch import CallHandle
 from clicket.errors import ClicketError
-from clicket.model.codec import clean, encode
+from clicket.model.codec import encode
 from clicket.server.readers import Bell, Reader, frame, some
 
 __all__ = ["Feed", "Feeds"]
@@ -49,7 +49,9 @@ class Feed:
                 self._frames.append(frame(str(event.seq), event.type, encode(event)))
                 self._tell()
         except ClicketError as error:
-            self._tail = frame("", "error", encode({"code": error.code, "detail": clean(error.message)}))
+            self._tail = frame(
+                "", "error", encode({"code": error.code, "detail": detail_of(error.code, error.message)})
+            )
         except Exception:
             logger.exception("the events of call %s could not be followed", handle.id)
             self._tail = frame(

@@ -31,6 +31,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     url: str
     keys: int
+    locked: bool
+    """There were keys, and all are revoked or expired: nobody can get in."""
     mcp: bool
     context: Any
 
@@ -163,4 +165,6 @@ async def _described(app: Any, context: Context, bound: socket.socket) -> Served
     shown = f"[{host}]" if ":" in host else host
     mcp = any(getattr(route, "path", "") == "/mcp" for route in app.router.routes)
     keys = await context.doorkeeper.count()
-    return Served(host=host, port=port, url=f"http://{shown}:{port}", keys=keys, mcp=mcp, context=context)
+    locked = keys == 0 and not await context.doorkeeper.is_open()
+    url = f"http://{shown}:{port}"
+    return Served(host=host, port=port, url=url, keys=keys, locked=locked, mcp=mcp, context=context)

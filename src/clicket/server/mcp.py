@@ -12,6 +12,7 @@ from clicket.server.auth import principal_of
 from clicket.server.context import Context
 from clicket.server.options import Options
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.traces import traced
 
 __all__ = ["Mcp", "mcp_endpoint"]
 
@@ -49,7 +50,8 @@ class Mcp:
             await problem_of_error(refusal)(scope, receive, send)
         else:
             assert self._context is not None, "it answers only while it runs"
-            await _Exchange(self._context, _bounded(receive, self._options), send).run(self._endpoint, scope)
+            with traced(scope["headers"]):  # what a message's own `_meta` says goes before that
+                await _Exchange(self._context, _bounded(receive, self._options), send).run(self._endpoint, scope)
 
     def _refusal(self, scope: Any) -> Refused | None:
         if not principal_of(scope).may("call"):

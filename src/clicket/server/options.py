@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     api_keys: tuple[str, ...] = ()
     """Keys that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
     access_log: bool = True
+    access_lines: Any = None
+    """Writes the access log in place of the logger `clicket.access`; see `server.access.Lines`."""
     max_body_size: int = 4 * 1024 * 1024
     max_upload_size: int = 256 * 1024 * 1024
     max_header_size: int = 32 * 1024

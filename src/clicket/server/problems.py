@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -11,7 +12,18 @@ from clicket.model import ToolError
 from clicket.model.codec import clean, encode
 from clicket.server.replies import Reply
 
-__all__ = ["PROBLEM_JSON", "STATUS_OF", "Complaint", "Problem", "Refused", "problem_of_error", "problem_of_result"]
+__all__ = [
+    "PROBLEM_JSON",
+    "STATUS_OF",
+    "Complaint",
+    "Problem",
+    "Refused",
+    "detail_of",
+    "problem_of_error",
+    "problem_of_result",
+]
+
+logger = logging.getLogger("clicket.server")
 
 PROBLEM_JSON = b"application/problem+json"
 
@@ -91,6 +103,14 @@ class Refused(ClicketError):
         self.headers = headers
 
 
+def detail_of(code: str, message: str) -> str:
+    """What a client is told. Where the store is, and as whom we go there, is for the log alone: some ask without a key."""
+    if code != "store_unavailable":
+        return clean(message)
+    logger.warning("the store is not available: %s", message)
+    return "the store is not reachable now; the server's log says why. Try again in a moment."
+
+
 def _reply(
     code: str, detail: str, errors: Any = (), call_id: str | None = None, *headers: tuple[bytes, bytes]
 ) -> Reply:
@@ -100,7 +120,7 @@ def _reply(
         type=f"urn:clicket:problem:{code}",
         title=_TITLES[status],
         status=status,
-        detail=clean(detail),
+        detail=detail_of(code, detail),
         code=code,
         errors=listed,
         call_id=call_id,

@@ -169,13 +169,13 @@ class Ring:
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             is_over = self._readers == 0 and time.monotonic() > self._keep_until
-            if is_over:  # then every stream has said goodbye
+            if is_over or self._context.draining:  # then every stream has said goodbye
                 self._looker = None
                 return
             try:
                 await self._look()
             except ClicketError as error:
-                if True:  # it began to leave in the middle of the look
+                if not self._context.draining:  # it began to leave in the middle of the look
                     logger.warning("events of other processes could not be looked for: %s", error)
 
     async def _look(self) -> None:

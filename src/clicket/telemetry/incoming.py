@@ -25,8 +25,8 @@ def within_trace(headers: Mapping[str, str]) -> Iterator[None]:
     from clicket.telemetry.otel import parent_in
 
     parent = parent_in(headers, remote=True)
-    if parent is None:
-        yield
+    if parent is None or trace.get_current_span().get_span_context().trace_id == parent.trace_id:
+        yield  # in the latter case a framework has read it already, and its span is nearer
         return
     token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
     try:

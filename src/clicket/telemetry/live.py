@@ -107,12 +107,12 @@ def look(engine: Works) -> Live:
     )
 
 
-async def survey(engine: Works) -> tuple[list[Figure], Live]:
-    """The store's figures and what the runtime does now. A store that does not answer is told as such, never raised."""
+async def survey(engine: Works, caller: str | None = None) -> tuple[list[Figure], Live]:
+    """The store's figures, of all callers or of one, and what the runtime does now. A store that does not answer is told as such, never raised."""
     live, begun = look(engine), time.perf_counter()
     try:
         async with asyncio.timeout(_PATIENCE):
-            figures = await engine.store.figures(None)
+            figures = await engine.store.figures(caller)
             latency = time.perf_counter() - begun
             cache = await engine.store.cache_stats()
     except (ClicketError, TimeoutError):

@@ -18,6 +18,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.journal import LiveCall
+from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.telemetry.install import Observable
@@ -105,13 +106,17 @@ def configure(
     return handler
 
 
-def follow(runtime: Any) -> None:
-    """Let log lines know the calls of a runtime, from now on or from its opening on; and log how each one ends."""
+def follow(runtime: Any, *, completed: bool = True) -> None:
+    """Let log lines know the calls of a runtime, from now on or from its opening on; and log how each one ends.
+
+    `completed=False`: only calls that did not complete.
+    """
+    ended = _ended if completed else _failed
 
     def install(engine: Observable) -> None:
         if _enter not in engine.pipeline.around:
             engine.pipeline.around.append(_enter)
-            engine.journal.listeners.append(_ended)
+            engine.journal.listeners.append(ended)
 
     runtime.on_open(install)
 
@@ -119,6 +124,11 @@ def follow(runtime: Any) -> None:
 def _enter(call: LiveCall) -> Callable[[], object]:
     token = CALL.set(call)
     return lambda: CALL.reset(token)
+
+
+def _failed(call: LiveCall, events: Sequence[Event]) -> None:
+    if events[-1].state.is_terminal and events[-1].state is not State.COMPLETED:
+        _ended(call, events)
 
 
 def _ended(call: LiveCall, events: Sequence[Event]) -> None:

@@ -33,15 +33,17 @@ _ENDED = tuple(state.value for state in State if state.is_terminal)
 async def scrape(runtime: Any, accept: str = "") -> tuple[bytes, str]:
     """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
     engine, caller = runtime.engine, runtime._caller
-    if caller is None:
-        figures, live = await survey(engine)
-    else:
-        figures, live = await engine.store.figures(caller), None
-    return exposition(figures, live, accept=accept)
+    figures, live = await survey(engine, caller)
+    return exposition(figures, live if caller is None else None, store_up=live.store_up, accept=accept)
 
 
-def exposition(figures: Iterable[Figure], live: Live | None = None, *, accept: str = "") -> tuple[bytes, str]:
-    """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it."""
+def exposition(
+    figures: Iterable[Figure], live: Live | None = None, *, store_up: bool = True, accept: str = ""
+) -> tuple[bytes, str]:
+    """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it.
+
+    Counts are left out while the store is down: a zero would be taken for a restart of the count.
+    """
     try:
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import choose_encoder
@@ -51,7 +53,7 @@ def exposition(figures: Iterable[Figure], live: Live | None = None, *, accept: s
             "Install it with: pip install 'clicket[server]'."
         ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(figures), live))
+    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up))
     if live is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
@@ -61,16 +63,19 @@ def exposition(figures: Iterable[Figure], live: Live | None = None, *, accept: s
 class _Page:
     """A collector, as Prometheus' client asks for one."""
 
-    def __init__(self, figures: list[Figure], live: Live | None) -> None:
+    def __init__(self, figures: list[Figure], live: Live | None, store_up: bool) -> None:
         self._figures = figures
         self._live = live
+        self._store_up = store_up
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield from _tools(self._figures, self._live.tools if self._live is not None else ())
+        if self._store_up:
+            yield from _tools(self._figures, self._live.tools if self._live is not None else ())
         yield _build(self._live)
+        yield _up(self._store_up)
         if self._live is not None:
             yield from _gauges(self._live)
             yield from _store(self._live)
@@ -154,10 +159,15 @@ def _gauges(live: Live) -> Iterator[Metric]:
     )
 
 
+def _up(store_up: bool) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
+
+
 def _store(live: Live) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    yield GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(live.store_up))
     if live.store_latency is not None:
         yield GaugeMetricFamily(
             "clicket_store_latency_seconds", "How long the store took to answer just now.", value=live.store_latency

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 import sys
+from collections.abc import Coroutine
 from contextlib import redirect_stdout
 from typing import Annotated, Any
 
@@ -12,10 +15,12 @@ import typer
 from rich.table import Table
 
 from clicket.cli.errors import UNREACHABLE, CallFailed
+from clicket.cli.serving import Leaving
 from clicket.cli.session import Session, join_declared
 from clicket.cli.terminal import clean
 from clicket.cli.words import short
 from clicket.errors import RetryableError, UsageError
+from clicket.runtime import Runtime
 
 __all__ = ["mcp"]
 
@@ -52,13 +57,31 @@ async def _serve(session: Session) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with redirect_stdout(sys.stderr):
         _ = session.tools  # their modules may print when they are imported
-    async with session.runtime() as runtime:
-        # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
-        await unless_left(join_declared(runtime))
-        tools = await runtime.tools()
-        store = runtime.engine.store
-        session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
-        await serve_stdio(runtime)
+    with Leaving() as leaving:
+        async with session.runtime() as runtime:
+            # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
+            await leaving.unless_asked(unless_left(join_declared(runtime)))
+            if leaving.signal is None:
+                tools = await runtime.tools()
+                store = runtime.engine.store
+                session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
+                await _until_asked(serve_stdio(runtime), runtime, leaving)
+    if leaving.signal is not None:
+        raise KeyboardInterrupt
+
+
+async def _until_asked(serving: Coroutine[Any, Any, None], runtime: Runtime, leaving: Leaving) -> None:
+    """A thread waits in a read of stdin, and nothing but its end wakes it: who is told to leave before that dies of the signal."""
+    tasks = asyncio.ensure_future(serving), asyncio.ensure_future(leaving.asked())
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    tasks[1].cancel()
+    if tasks[0].done():
+        await tasks[0]
+        return
+    await runtime.close()
+    number = leaving.signal or signal.SIGTERM
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 async def _list(session: Session, server: list[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
+import sys
 import time
 from typing import Annotated, Any
 
@@ -38,6 +40,7 @@ async def serve(
 
     TERM and Ctrl-C drain: streams end, running calls get `close_timeout`. A second signal ends the process at once.
     """
+    from clicket.server.access import Lines
     from clicket.server.options import Options
 
     settings = session.settings
@@ -47,6 +50,7 @@ async def serve(
         allowed_origins=(*settings.allowed_origins, *(allowed_origin or ())),
         api_keys=settings.api_keys,
         access_log=log_format != "off",
+        access_lines=Lines(sys.stderr, json=log_format == "json"),
     )
     session.terminal.lines = True
     runtime = session.runtime()
@@ -54,6 +58,8 @@ async def serve(
     with Leaving() as leaving:
         opened = await leaving.unless_asked(runtime.open())
         if opened is not None:
+            gc.collect()
+            gc.freeze()  # what is there now stays: a full collection need not walk all of it again and again
             await _serve(runtime, session, host, port, options, leaving)
     if leaving.signal is signal.SIGINT:
         raise KeyboardInterrupt
@@ -68,6 +74,7 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
             teller.draining(leaving, runtime)
     finally:
         await runtime.close()
+        options.access_lines.flush()
     if session.terminal.json:
         teller.json("stopped", time.time())
     else:
@@ -77,18 +84,21 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
 def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
     tools = sorted(runtime.engine.registry.names)
     durability = runtime.engine.store.durability
-    auth = "keys" if served.keys else "none"
+    auth = "keys" if served.keys or served.locked else "none"
     if terminal.json:
         facts = {"url": served.url, "host": served.host, "port": served.port, "store": store, "durability": durability}
         more = {"auth": auth, "keys": served.keys, "mcp": served.mcp, "tools": tools, "pid": os.getpid()}
         terminal.print_json_line({"event": "ready", "at": time.time(), **facts, **more})
         return
-    keys = f"{served.keys} key{'s' if served.keys != 1 else ''}"
+    if served.locked:
+        keys = "every key is revoked or expired, so nobody can get in; `clicket keys create` makes one"
+    elif served.keys:
+        keys = f"{served.keys} key{'s' if served.keys != 1 else ''}"
+    else:
+        keys = "no keys: loopback only, everybody on this machine may do all"
     line = Text("listening on ").append(served.url, style="bold")
     line.append(f"\nstore       {store}, durability {durability}")
-    line.append(
-        f"\nauth        {keys if served.keys else 'no keys: loopback only, everybody on this machine may do all'}"
-    )
+    line.append(f"\nauth        {keys}")
     line.append(f"\nmcp         {served.url}/mcp" if served.mcp else "\nmcp         off (pip install 'clicket[mcp]')")
     line.append(f"\ntools       {', '.join(tools) or 'none; name some with --tools module:name'}")
     terminal.say(line)
@@ -104,4 +114,4 @@ def _log(form: str, runtime: Runtime) -> None:
     configure("json" if form == "json" else "text")
     for name in ("uvicorn", "mcp"):  # what they say at start and end is said by us
         logging.getLogger(name).setLevel(logging.WARNING)
-    follow(runtime)
+    follow(runtime, completed=False)  # a line for each request is enough

@@ -1,0 +1,36 @@
+"""Replies: HEAD has the head of the answer and nothing else, whatever server runs the application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from clicket.server.replies import Pieces, Reply
+
+
+async def _never() -> AsyncIterator[bytes]:
+    raise AssertionError("nobody asked for the bytes")
+    yield b""
+
+
+def _whole() -> Reply:
+    return Reply(200, b"some bytes", b"text/plain")
+
+
+def _pieces() -> Pieces:
+    return Pieces(200, _never(), 10, b"text/plain", patience=1.0)
+
+
+@pytest.mark.parametrize("make", [_whole, _pieces])
+async def test_head_sends_no_body(make: Any) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await make()({"method": "HEAD"}, None, send)
+    start, body = sent
+    assert (b"content-length", b"10") in start["headers"]
+    assert body == {"type": "http.response.body", "body": b""}

@@ -12,7 +12,7 @@ from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.kit import eventually, make, sqlite_url
 
-from clicket import Runtime, tool
+from clicket import Runtime, State, tool
 from clicket.hub import Change
 from clicket.kernel import ToolStatus
 
@@ -130,3 +130,31 @@ async def test_sqlite_is_never_behind(tmp_path: Path) -> None:
             await one.hub("t").set("base", "maintenance", "moving")
             assert not (await two.call("base", thread="t")).success, number
             await one.hub("t").reset("base")
+
+
+async def test_a_trial_that_is_handed_to_workers_is_the_only_one_until_it_has_ended(tmp_path: Path) -> None:
+    place, gate = sqlite_url(tmp_path), asyncio.Event()
+
+    @tool(max_retries=0, cooldown=0.2, name="flaky")
+    async def slowly(ok: bool = False) -> str:
+        RUNS.append("slowly")
+        await gate.wait()
+        return "fine"
+
+    async with make(TOOLS, place, engine="workers") as front:
+        async with make(TOOLS, place) as worker:
+            for _ in range(3):
+                await fail(worker, "t")
+
+        async def rested() -> bool:
+            return (await front.hub("t").status("flaky")).should_rebind
+
+        await eventually(rested)
+        handles = [await front.submit("flaky", {"ok": True}, thread="t") for _ in range(5)]
+        async with make([base, slowly, last], place) as worker:
+            refused = [handle for handle in handles if (await front.get(handle.id)).state is State.FAILED]
+            assert len(refused) == 4
+            gate.set()
+            left = next(handle for handle in handles if handle not in refused)
+            assert (await left.result()).success
+        assert (await front.hub("t").status("flaky")).status is ToolStatus.AVAILABLE

@@ -40,6 +40,9 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
     def given(call: LiveCall, error: ClicketError | None) -> None:
         engine.accepted(call, error)
         if error is None:
+            if call.trial is not None:  # whoever runs it, it is the one trial until it has ended
+                slot, call.trial = call.trial, None
+                engine.spawn(_hold_until_ended(engine, call, slot))
             _let_go(engine, call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
             asks = call.approval_timeout if call.waiting_for == "approval" else None
             for limit in (call.request.deadline, asks):
@@ -48,6 +51,19 @@ def give_away(engine: LocalEngine, call: LiveCall) -> None:
                     engine.clock.call_later(max(left, 0.0), lambda: engine.spawn(take(engine, call.key)))
 
     engine.journal.commit(call, given)
+
+
+async def _hold_until_ended(engine: LocalEngine, call: LiveCall, slot: str) -> None:
+    from clicket.engine.watch import find_stored, follow
+
+    try:
+        stored = await find_stored(engine, call.id, call.thread, call.caller)
+        async for _ in follow(engine, stored, call.id, 0):
+            pass
+    except ClicketError as error:
+        logger.info("call %s is not followed any more: %s", call.id, error)
+    finally:
+        engine.slots.give(slot)
 
 
 async def take(engine: LocalEngine, key: int) -> None:

@@ -18,12 +18,12 @@ from clicket.engine.unsealing import LOST, in_force
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.mcp.listing import find_tool
 from clicket.mcp.questions import Round, fits
-from clicket.mcp.results import questions_of
+from clicket.mcp.results import questions_of, told
 from clicket.mcp.visit import Visit
 from clicket.model import Record, ToolResult, result_of
 from clicket.vault import Identity, has_token
 
-__all__ = ["Chain", "answer", "drop", "look_up"]
+__all__ = ["KIND", "Chain", "answer", "drop", "look_up"]
 
 KIND = "mcp-task"
 _MAX_ROUNDS = 1_000
@@ -177,6 +177,6 @@ async def _go_on(who: Visit, chain: Chain, answers: dict[str, Any]) -> Chain:
             first.tool, arguments, thread=first.thread, id=after.call_id(first.id), metadata=after.metadata
         )
     except ClicketError as error:
-        raise MCPError(types.INTERNAL_ERROR, error.message) from error
+        raise MCPError(types.INTERNAL_ERROR, told(error)) from error
     await engine.store.delete_paper(KIND, _key(chain))
     return await look_up(who, first.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,15 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.mcp.content import MARK, speaks_mcp
 from clicket.mcp.listing import output_check
 from clicket.model import ToolResult
 from clicket.tools import Tool
 
-__all__ = ["protocol_error", "questions_of", "refusal", "tool_result"]
+__all__ = ["protocol_error", "questions_of", "refusal", "told", "tool_result"]
+
+logger = logging.getLogger("clicket.mcp")
 
 CALL_META = "io.clicket/callId"
 ERROR_META = "io.clicket/error"
@@ -103,7 +106,15 @@ def _broken_promise(tool: Tool, structured: Any) -> str | None:
 
 def refusal(error: ClicketError) -> types.CallToolResult:
     """A call that was not made: a full queue, an id that is taken, a store that does not answer."""
-    return _failed(error.message, {ERROR_META: {"code": error.code, "type": type(error).__name__}})
+    return _failed(told(error), {ERROR_META: {"code": error.code, "type": type(error).__name__}})
+
+
+def told(error: ClicketError) -> str:
+    """What a client is told. Where the store is, and as whom we go there, is for the log alone."""
+    if not isinstance(error, StoreUnavailable):
+        return error.message
+    logger.warning("the store is not available: %s", error.message)
+    return "the store is not reachable now; the server's log says why. Try again in a moment."
 
 
 def _failed(message: str, meta: dict[str, Any]) -> types.CallToolResult:

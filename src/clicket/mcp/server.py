@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import mcp_types as types
@@ -25,11 +25,14 @@ from mcp.server.subscriptions import (
     SubscriptionBus,
     ToolsListChanged,
 )
+from mcp.shared.exceptions import MCPError
 
+from clicket.errors import ClicketError
 from clicket.mcp.calling import Calling
 from clicket.mcp.listen import Listen
 from clicket.mcp.listing import list_tools
 from clicket.mcp.logs import Levels
+from clicket.mcp.results import told
 from clicket.mcp.tasks import TaskParams, Tasks, UpdateParams
 from clicket.mcp.visit import TASKS, Access, Context, caller_of, visit
 from clicket.views import version
@@ -98,6 +101,7 @@ class Serving:
             entry = base.get_request_handler(method) if base is not None else None
             if entry is not None:
                 add(method, entry.params_type, entry.handler)
+        self.server.middleware.append(_in_words)
         self.server.middleware.append(RequestStateBoundary(self._security(secret_key), default_audience=name))
 
     def _security(self, secret: str | None) -> RequestStateSecurity:
@@ -123,6 +127,14 @@ class Serving:
         """The server stops: streams end in good order, and a request that breaks off now does not end its call."""
         self._calling.closing = True
         self._listen.close()
+
+
+async def _in_words(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+    """Errors of ours that no handler took are told as JSON-RPC errors."""
+    try:
+        return await call_next(ctx)
+    except ClicketError as error:
+        raise MCPError(types.INTERNAL_ERROR, told(error), {"code": error.code}) from error
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,7 @@
 | call | task |
 |---|---|
 | pending, initializing, running, streaming, retrying | working |
-| waiting for approval | input_required: the approval is a question, for keys that may approve |
+| waiting for approval | input_required; the approval is a question to keys that may approve, and to no others |
 | completed with `need(...)` | input_required |
 | completed, failed, timeout | completed; the last two with `isError` |
 | failed with `ProtocolError`; arguments that were lost | failed |
@@ -26,6 +26,7 @@ from clicket.mcp.chain import Chain, answer, drop, look_up
 from clicket.mcp.content import elicit
 from clicket.mcp.listing import find_tool
 from clicket.mcp.results import protocol_error, tool_result
+from clicket.mcp.sweep import Sweep
 from clicket.mcp.visit import TASKS, Access, Context, Visit, missing_capability, visit
 from clicket.model import Record
 
@@ -56,6 +57,7 @@ class Tasks:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._sweep = Sweep()
 
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         return await detail(self._visit(ctx, params.task_id), params.task_id)
@@ -87,6 +89,7 @@ class Tasks:
         headers = getattr(ctx.request, "headers", None)
         if headers is not None and headers.get("mcp-name") != id:
             raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header must be the taskId.")
+        self._sweep.now_and_then(who.runtime.engine)
         return who
 
 
@@ -137,10 +140,16 @@ async def detail(who: Visit, id: str) -> dict[str, Any]:
         told = tool_result(chain.result, tool, modern=who.modern)
         result = told.model_dump(by_alias=True, mode="json", exclude_none=True)
         return {**_base(first, now, "completed", who), "result": result}
-    if now.waiting_for == "approval" and who.may_approve:
-        what = f"Tool {now.tool!r} asks for approval. Arguments: {msgspec.json.encode(now.arguments).decode()[:1_000]}"
-        asked = {_approval_key(chain): elicit(what, _APPROVAL)}
-        return {**_base(first, now, "input_required", who, message="waiting for approval"), "inputRequests": asked}
+    if now.waiting_for == "approval":
+        asked = {}
+        message = "waiting for approval by a person whose key has the scope approve; this key cannot decide"
+        if who.may_approve:
+            message = "waiting for approval"
+            what = (
+                f"Tool {now.tool!r} asks for approval. Arguments: {msgspec.json.encode(now.arguments).decode()[:1_000]}"
+            )
+            asked = {_approval_key(chain): elicit(what, _APPROVAL)}
+        return {**_base(first, now, "input_required", who, message=message), "inputRequests": asked}
     return _base(first, now, "working", who, message=_message(now))
 
 
@@ -150,8 +159,6 @@ def _failed(chain: Chain, who: Visit, number: int, message: str) -> dict[str, An
 
 
 def _message(record: Record) -> str:
-    if record.waiting_for == "approval":
-        return "waiting for approval by a person whose key may approve"
     said = (record.progress or {}).get("status")
     return f"{record.state}: {said}" if said else str(record.state)
 

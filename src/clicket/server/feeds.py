@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from clicket.engine.watch import CallHandle
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
+from clicket.server.problems import detail_of
 from clicket.server.readers import Bell, Reader, frame, some
 
 __all__ = ["Feed", "Feeds"]

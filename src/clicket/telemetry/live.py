@@ -108,7 +108,10 @@ def look(engine: Works) -> Live:
 
 
 async def survey(engine: Works, caller: str | None = None) -> tuple[list[Figure], Live]:
-    """The store's figures, of all callers or of one, and what the runtime does now. A store that does not answer is told as such, never raised."""
+    """The store's figures, of all callers or of one, and what the runtime does now.
+
+    A store that does not answer is told as such, never raised.
+    """
     live, begun = look(engine), time.perf_counter()
     try:
         async with asyncio.timeout(_PATIENCE):

@@ -356,13 +356,14 @@ class Runtime:
             raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
         try:
             wanted = None if state is None else State(state)
+        except ValueError:
+            raise UsageError(f"state must be one of {', '.join(State)}, not {state!r}.") from None
+        try:
             before = None if cursor is None else int(cursor)
             if before is not None and not 0 <= before < 1 << 63:
                 raise ValueError(cursor)
-        except ValueError:
-            raise UsageError(
-                f"state must be one of {', '.join(State)} and cursor one that a page gave; not {state!r}, {cursor!r}."
-            ) from None
+        except (ValueError, TypeError):
+            raise UsageError(f"cursor must be one that a page gave, not {cursor!r}.") from None
         query = Query(
             thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before,
             caller=self._caller, waiting_for=waiting_for,

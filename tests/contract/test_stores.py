@@ -136,7 +136,7 @@ class _Blurred(MemoryStore):
         return [msgspec.structs.replace(each, updated_at=float(f"{each.updated_at:.14g}")) for each in found]
 
 
-class _Forgetful(MemoryStore):
+class _Dated(MemoryStore):
     """Looks once, and tells that for ever."""
 
     def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
@@ -188,7 +188,7 @@ class _Blind(MemoryStore):
         (_Twice, "tallies_count_with_their_append_or_not_at_all"),
         (_Unversioned, "standings_are_written_by_who_knows_the_version"),
         (_Unversioned, "papers_have_versions"),
-        (_Forgetful, "papers_are_seen_at_once_or_not_at_all"),
+        (_Dated, "papers_are_seen_at_once_or_not_at_all"),
         (_Joined, "callers_and_threads_are_apart"),
         (_Blurred, "tallies_move_standings"),
         (_Tidy, "idle_standings_go_and_nothing_else"),

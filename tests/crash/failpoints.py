@@ -45,7 +45,7 @@ _PLACES: dict[str, tuple[str, int]] = {
     "accept": ("clicket.engine.local:LocalEngine.accept", 6),
     "begin": ("clicket.engine.local:LocalEngine.begin", 5),
     "launch": ("clicket.engine.local:LocalEngine._launch", 5),
-    "settled": ("clicket.engine.local:LocalEngine.settled", 5),
+    "settled": ("clicket.engine.settling:Settling.settled", 5),
     "decide": ("clicket.engine.approvals:decided", 1),
     "give away": ("clicket.engine.handover:give_away", 3),
     "hand back": ("clicket.engine.handover:close_started", 1),

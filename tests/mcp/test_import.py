@@ -189,6 +189,34 @@ async def test_tools_that_appear_later_are_registered() -> None:
         await server.close()
 
 
+async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
+    async with (
+        Runtime([toolbox.add, toolbox.facts], store="memory://") as far,
+        serving(far) as url,
+        Runtime(store="memory://") as rt,
+    ):
+        server = McpServer("box", url=url, prefix="box_")
+        await server.join(rt)
+        far.remove("facts")
+        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # something happens, and the list is looked at
+
+        async def names() -> bool:
+            return [info.name for info in await rt.tools()] == ["box_add"]
+
+        await until(names)
+        lost = await rt.call("box_facts")
+        assert lost.error is not None
+        assert lost.error.code == "tool_not_found"
+        far.add(toolbox.facts)
+        await far.call("add", {"a": 1, "b": 1}, thread="mcp")
+
+        async def back() -> bool:
+            return (await rt.call("box_facts")).success
+
+        await until(back)
+        await server.close()
+
+
 async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
     """clicket -> clicket -> client: content and schemas survive the second door."""
     async with far_end() as (_, url):
@@ -220,11 +248,14 @@ async def test_a_server_that_is_not_there_costs_its_tools_and_no_more(caplog: py
     assert "hush-hush" not in caplog.text + repr(server) + repr(settings)
 
 
-async def test_servers_of_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shape", ["list", "program and args"])
+async def test_servers_of_the_settings_file(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOX_SECRET", "hush-hush")
-    command = ", ".join(f'"{word}"' for word in COMMAND)
+    program, *rest = [f'"{word}"' for word in COMMAND]
+    args = ", ".join(rest)
+    command = f"command = [{program}, {args}]" if shape == "list" else f"command = {program}\nargs = [{args}]"
     (tmp_path / "clicket.toml").write_text(
-        f'store = "memory://"\n[mcp.servers.box]\ncommand = [{command}]\ncwd = "{ROOT}"\nprefix = "box."\n'
+        f'store = "memory://"\n[mcp.servers.box]\n{command}\ncwd = "{ROOT}"\nprefix = "box."\n'
         f'[mcp.servers.box.env]\nPYTHONPATH = "{ENV["PYTHONPATH"]}"\nTOOLBOX_SECRET = "${{BOX_SECRET}}"\n'
     )
     settings = Settings.load(file=tmp_path / "clicket.toml")
@@ -239,7 +270,12 @@ async def test_servers_of_the_settings_file(tmp_path: Path, monkeypatch: pytest.
         ({}, "url or a command"),
         ({"url": "http://x", "command": ["x"]}, "not both"),
         ({"url": "ftp://x"}, "http://"),
-        ({"command": "ls -l"}, "is a list"),
+        ({"command": "ls -l"}, "go into args"),
+        ({"command": []}, "the program, then its arguments"),
+        ({"command": [7]}, "a list of texts"),
+        ({"command": "ls", "args": "-l"}, "args is a list"),
+        ({"url": "http://x", "args": ["-l"]}, "args belong to a command"),
+        ({"command": "ls", "env": "A=1"}, "env must be a table"),
         ({"comand": ["x"]}, "Did you mean 'command'"),
         ({"url": "http://x", "headers": {"A": "${NO_SUCH_VARIABLE}"}}, "NO_SUCH_VARIABLE is not set"),
     ],

@@ -181,14 +181,32 @@ async def test_a_key_that_may_not_approve_is_not_asked() -> None:
     ):
         id = (await hand.call("work"))["taskId"]
 
-        async def waiting() -> bool:
-            return "approval" in (await hand.task(id)).get("statusMessage", "")
-
-        await until(waiting)
-        assert (await hand.task(id))["status"] == "working"
+        task = await hand.task(id, "input_required")
+        assert task["inputRequests"] == {}
+        assert "scope approve" in task["statusMessage"]
         error = await hand.error("tasks/update", taskId=id, inputResponses={"approval": accept(approve=True)})
         assert "may not approve" in error["message"]
         assert (await rt.get(id)).waiting_for == "approval"
+        await rt.approve(id)
+        assert (await hand.task(id, "completed"))["result"]["structuredContent"] == {"seconds": 0.0}
+
+
+async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.mcp.sweep.EVERY", 0.0)
+    async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
+        store = rt.engine.store
+        for number in range(50):
+            await store.put_paper("mcp-task", f'["","mcp","gone-{number:02}"]', b'{"round":1}', 0)
+        await store.put_paper("mcp-task", "no identity", b"{}", 0)
+        id = (await hand.call("two_words"))["taskId"]
+        await hand.task(id, "input_required")
+        await hand.answer(id, second=accept(word="b"))
+
+        async def swept() -> bool:
+            assert set((await hand.task(id))["inputRequests"]) == {"first"}
+            return [paper.key for paper in await store.papers("mcp-task")] == [f'["","mcp","{id}"]']
+
+        await until(swept)
 
 
 async def test_task_methods_need_the_extension_and_the_right_name() -> None:

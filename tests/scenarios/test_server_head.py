@@ -27,6 +27,8 @@ async def test_head_answers_as_get_does(store: str) -> None:
             assert head.headers["content-type"] == got.headers["content-type"]
             assert int(head.headers["content-length"]) > 0
         assert seen > 10
+        refused = await it.head("/mcp")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, GET, POST")
 
 
 async def test_ranges_and_refusals_have_no_body_either() -> None:

@@ -31,8 +31,13 @@ async def find_stored(engine: LocalEngine, id: str, thread: str | None, caller: 
         where = f" in thread {thread!r}" if thread is not None else ""
         raise NotFound(f"there is no call {id!r}{where}. It may have been swept; `history` lists what is there.")
     if len(found) > 1:
-        threads = ", ".join(repr(s.events[0].data["thread"]) for s in found if s.damaged is None)
-        raise UsageError(f"{len(found)} threads have a call {id!r} ({threads}); pass thread= to say which.")
+        first = [stored.events[0].data for stored in found if stored.damaged is None]
+        threads, callers = {data["thread"] for data in first}, {data.get("caller", "") for data in first}
+        how = "pass thread= to say which" if len(threads) > 1 else "say whose: `runtime.acting_for(caller)`"
+        where = f"threads {', '.join(map(repr, sorted(threads)))}"
+        if len(callers) > 1:
+            where += f", callers {', '.join(map(repr, sorted(callers)))}"
+        raise UsageError(f"{len(found)} calls have the id {id!r} ({where}); {how}.")
     if found[0].damaged is not None:
         raise StoreUnavailable(
             f"call {id!r} cannot be read: {found[0].damaged}. Somebody else wrote into {engine.store.url}, or it is damaged: "

@@ -75,7 +75,7 @@ def create_app(
     for operation in table:
         app.router.routes.append(_route(operation, context))
     if endpoint is not None:
-        app.router.routes.append(Route("/mcp", endpoint, methods=["GET", "POST", "DELETE"]))
+        app.router.routes.append(_only(Route("/mcp", endpoint, methods=["GET", "POST", "DELETE"])))
     context.straight = _straight(app)
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
     app.add_exception_handler(Exception, _broken)
@@ -108,7 +108,12 @@ def _straight(app: FastAPI) -> dict[tuple[str, str], Any]:
 
 def _route(operation: Operation, context: Context) -> Route:
     route = Route(operation.path, Endpoint(operation, context), methods=[operation.method], name=operation.name)
-    if route.methods is not None and not operation.head:
+    return route if operation.head else _only(route)
+
+
+def _only(route: Route) -> Route:
+    """For the methods that were named: Starlette adds HEAD to GET."""
+    if route.methods is not None:
         route.methods.discard("HEAD")
     return route
 

@@ -75,7 +75,8 @@ class _Page:
         if self._store_up:
             yield from _tools(self._figures, self._live.tools if self._live is not None else ())
         yield _build(self._live)
-        yield _up(self._store_up)
+        if self._live is not None or not self._store_up:
+            yield _up(self._store_up)
         if self._live is not None:
             yield from _gauges(self._live)
             yield from _store(self._live)

@@ -102,3 +102,14 @@ def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: 
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CHINESE = sorted((ROOT / "docs" / "zh-CN").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_translated_page_shows_the_same_code(page: Path) -> None:
+    name = page.relative_to(ROOT / "docs" / "zh-CN").as_posix()
+    english = ROOT / "README.md" if name == "README.md" else ROOT / "docs" / name
+    assert FENCE.findall(page.read_text("utf-8")) == FENCE.findall(english.read_text("utf-8"))

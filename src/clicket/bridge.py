@@ -185,7 +185,8 @@ def refuse_running_loop(what: str) -> None:
         return
     raise UsageError(
         f"{what} would block the event loop that is running in this thread. "
-        "Use clicket.Runtime with await here, or call it from a thread of its own (asyncio.to_thread)."
+        "Use its async twin (clicket.Runtime, clicket.client.Client) with await, or call it from a thread of its own "
+        "(asyncio.to_thread)."
     )
 
 

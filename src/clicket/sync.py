@@ -132,6 +132,8 @@ class ThreadHub:
 class Runtime:
     """`with clicket.sync.Runtime(tools=[...]) as rt: result = rt.call("name", {...})`."""
 
+    _name = "clicket.sync.Runtime"
+
     def __init__(
         self,
         tools: Iterable[Any] = (),
@@ -160,7 +162,7 @@ class Runtime:
 
     def open(self) -> Self:
         """Start the loop's thread and open the store. `with` does it."""
-        refuse_running_loop("clicket.sync.Runtime")
+        refuse_running_loop(self._name)
         if self._thread is not None:
             raise UsageError("the runtime is open already.")
         self._thread = LoopThread()
@@ -204,7 +206,7 @@ class Runtime:
         return self._refuse_unless_open().iterate(iterator)
 
     def _refuse_unless_open(self) -> LoopThread:
-        refuse_running_loop("clicket.sync.Runtime")
+        refuse_running_loop(self._name)
         if self._thread is None:
             raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
         return self._thread

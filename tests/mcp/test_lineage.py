@@ -101,9 +101,8 @@ async def test_no_circle_of_servers_is_endless(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("why", ["no answer in time", "nobody waits any more"])
 async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str, tmp_path: Path, place: Place) -> None:
-    server = McpServer(
-        "mute", command="sh", args=["-c", MUTE], cwd=str(tmp_path), connect_timeout=1 if why[:2] == "no " else 60
-    )
+    patience = 1.0 if why == "no answer in time" else 60.0
+    server = McpServer("mute", command="sh", args=["-c", MUTE], cwd=str(tmp_path), connect_timeout=patience)
     asking = asyncio.create_task(server.tools())
     await until(lambda: pids(tmp_path))
     if why == "nobody waits any more":

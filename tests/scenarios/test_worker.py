@@ -264,7 +264,7 @@ class TestWords:
             lambda: "one  quick" in worker.err and "completed" in worker.err and written(place) == ["x", "pay"]
         )
         worker.signal(signal.SIGTERM)
-        worker.until(lambda: "SIGTERM: no new calls; 1 running ones get" in worker.err)
+        worker.until(lambda: "SIGTERM: no new calls; 1 running: " in worker.err)
         place.touch("gate")
         assert worker.ended() == 0
         for text in (

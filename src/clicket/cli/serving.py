@@ -184,7 +184,7 @@ class Teller:
             self._say(f"{reason}: nothing is running here", style="yellow")
             return
         self._say(
-            f"{reason}: no new calls; {len(running)} running ones get {duration(patience)} to finish, "
+            f"{reason}: no new calls; {len(running)} running: {duration(patience)} to finish, "
             f"{len(calls) - len(running)} waiting ones go back. Once more ends at once.",
             style="yellow",
         )

@@ -49,6 +49,10 @@ class Problem(msgspec.Struct, kw_only=True):
     call_id: str | None = None
 
     def error(self) -> ClicketError:
+        if self.code == "unauthorized":
+            return PermissionDenied(
+                f"{self.detail} From Python: Client(url, key=…), or CLICKET_API_KEY.", status=self.status
+            )
         if self.code == "invalid_input":
             return InvalidInput(self.errors or self.detail)
         kind = _KINDS.get(self.code) or _BY_STATUS.get(self.status, UsageError)

@@ -29,7 +29,7 @@ async def find_stored(engine: LocalEngine, id: str, thread: str | None, caller: 
     found = await engine.store.load(id, thread, caller)
     if not found:
         where = f" in thread {thread!r}" if thread is not None else ""
-        raise NotFound(f"there is no call {id!r}{where}. It may have been swept; `history` lists what is there.")
+        raise NotFound(f"there is no call {id!r}{where}. It may have been swept; the history lists what is there.")
     if len(found) > 1:
         first = [stored.events[0].data for stored in found if stored.damaged is None]
         threads, callers = {data["thread"] for data in first}, {data.get("caller", "") for data in first}

@@ -184,6 +184,8 @@ def _why(
             left = tool.options.cooldown - (now - (standing.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
         return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or let somebody reset it."
-    first = f" Call {', '.join(map(repr, suggested))} first." if suggested else ""
-    wanted, undone = "; ".join(map(str, tool.options.depends_on)), ", ".join(missing)
-    return f"{tool.name!r} waits for {wanted}: {undone} has not completed in this thread.{first}"
+    groups = tool.options.depends_on
+    one = len(groups) == 1 and groups[0].kind == "any"  # else all that is named is needed
+    first = f" Call {(' or ' if one else ', ').join(map(repr, suggested))} first." if suggested else ""
+    wanted, undone = "; ".join(map(str, groups)), ", ".join(missing)
+    return f"{tool.name!r} waits for {wanted}; not completed in this thread yet: {undone}.{first}"

@@ -133,7 +133,8 @@ def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _not_json(why: object) -> Refused:
-    return Refused("invalid_json", f"the body is not valid JSON: {why}. Send one JSON object in UTF-8.")
+    said = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
+    return Refused("invalid_json", f"the body is not valid JSON: {said}. Send one JSON object in UTF-8.")
 
 
 def _pointer(path: str) -> str:

@@ -32,7 +32,9 @@ def providers(environ: Mapping[str, str]) -> tuple[TracerProvider, MeterProvider
     tracers = trace.get_tracer_provider()
     if isinstance(tracers, trace.ProxyTracerProvider):
         spans = _span_exporter(environ)
-        own = OwnTracerProvider(resource=_resource(environ))
+        own = OwnTracerProvider(
+            resource=_resource(environ), shutdown_on_exit=False
+        )  # `flush` has done it, within a bound
         if spans is not None:
             own.add_span_processor(BatchSpanProcessor(spans))
         trace.set_tracer_provider(own)
@@ -41,7 +43,7 @@ def providers(environ: Mapping[str, str]) -> tuple[TracerProvider, MeterProvider
     if type(meters).__name__ == _UNSET_METERS:  # the API has no public name for "not set yet"
         exporter = _metric_exporter(environ)
         readers = [] if exporter is None else [PeriodicExportingMetricReader(exporter)]
-        meters = OwnMeterProvider(readers, resource=_resource(environ))
+        meters = OwnMeterProvider(readers, resource=_resource(environ), shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
     return tracers, meters
 
@@ -60,9 +62,11 @@ async def flush(*given: Any) -> None:
         async with asyncio.timeout(_PATIENCE):
             await workers.run(send)
     except TimeoutError:
-        logger.warning("the collector did not take the last spans within %.0f s; they may be lost.", _PATIENCE)
+        logger.warning(
+            "the collector did not take the last spans and metrics within %.0f s; they may be lost.", _PATIENCE
+        )
     except Exception:
-        logger.exception("the last spans could not be sent")
+        logger.exception("the last spans and metrics could not be sent")
     finally:
         workers.close(patience=0.2)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session
-from clicket.cli.words import ago, at, parse_duration
+from clicket.cli.words import ago, parse_duration
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import keys
@@ -80,7 +80,9 @@ async def listing(session: Session) -> None:
     for key in found:
         state = key.state(now)
         until = (
-            f" until {at(key.expires_at, fraction=False)}" if key.expires_at is not None and state == "valid" else ""
+            f" until {time.strftime('%Y-%m-%d %H:%M', time.localtime(key.expires_at))}"
+            if key.expires_at is not None and state == "valid"
+            else ""
         )
         shown = Text(state, style=_COLOURS[state]).append(until, style="bright_black")
         table.add_row(key.id, Text(key.name), ", ".join(key.scopes), ago(key.created_at), shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Coroutine
@@ -36,10 +37,10 @@ async def mcp(
 
     An MCP client starts this as its server: `clicket mcp --tools my_tools`.
     Each tool call is kept in the store like any other. Servers declared as
-    `[mcp.servers.NAME]` in clicket.toml add their tools. Logs go to stderr.
+    `mcp.servers.NAME` in clicket.toml add their tools. Logs go to stderr.
 
     `clicket mcp tools URL` and `clicket mcp tools -- COMMAND …` list the
-    tools of another server.
+    tools of another server; CLICKET_API_KEY is sent to a URL.
     """
     if not words:
         await _serve(session)
@@ -90,7 +91,10 @@ async def _list(session: Session, server: list[str]) -> None:
     is_url = server[0].startswith(("http://", "https://"))
     if is_url and len(server) > 1:
         raise UsageError("one URL, please; what follows it would be lost.")
-    there = McpServer("server", url=server[0]) if is_url else McpServer("server", command=server)
+    key = os.environ.get("CLICKET_API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    name = server[0] if is_url else " ".join(server)
+    there = McpServer(name, url=server[0], headers=headers) if is_url else McpServer(name, command=server)
     try:
         async with there:
             tools = await there.tools()

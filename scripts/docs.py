@@ -392,7 +392,12 @@ def errors() -> str:
     classes = [
         thing for thing in vars(module).values() if isinstance(thing, type) and issubclass(thing, module.ClicketError)
     ]
-    not_classes = ("timeout", "cancelled", "outcome_unknown", "arguments_lost")  # states of a call, made without an exception
+    not_classes = (
+        "timeout",
+        "cancelled",
+        "outcome_unknown",
+        "arguments_lost",
+    )  # states of a call, made without an exception
     complete("error codes", CODES, {*(kind.code for kind in classes), *not_classes})
     by_code = {text: [k.__name__ for k in classes if k.code == text] for text in CODES}
     rows = [(code(name), ", ".join(map(code, by_code[name])), text) for name, text in CODES.items()]

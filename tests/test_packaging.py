@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of a clean environment with the wheel and its locked dependencies."""
+    """The `bin` of a clean environment with the wheel and the locked versions of what its core needs, no extras."""
     folder = tmp_path_factory.mktemp("installed")
     # The lock's versions, without its hashes: pip takes no hashes together with a local wheel.
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
@@ -42,7 +42,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     constraints.write_text("\n".join(pins))
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "-c", constraints, f"clicket[all] @ {wheel.as_uri()}", cwd=folder)
+    run(python, "-m", "pip", "install", "-q", "-c", constraints, f"clicket @ {wheel.as_uri()}", cwd=folder)
     return python.parent
 
 
@@ -88,6 +88,43 @@ def test_installed_packages_are_few_and_agree(installed: Path, empty: Path) -> N
     listed = run(installed / "python", "-m", "pip", "list", "--format=freeze", cwd=empty).split()
     assert len(listed) <= MAX_PACKAGES, listed
     run(installed / "python", "-m", "pip", "check", cwd=empty)
+
+
+@pytest.mark.timeout(600)
+def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
+    for command, extra in (
+        (["serve"], "clicket[server]"),
+        (["mcp", "tools", "http://127.0.0.1:9/mcp"], "clicket[mcp]"),
+    ):
+        told = subprocess.run(
+            [installed / "clicket", *command],
+            cwd=empty,
+            env=clean_env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (told.returncode, extra in told.stderr, "Traceback" in told.stderr) == (2, True, False), told.stderr
+
+
+@pytest.mark.timeout(600)
+def test_every_extra_fits_together(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
+    (tmp_path / "constraints.txt").write_text("\n".join(pins))
+    wanted = f"clicket[all] @ {wheel.as_uri()}"
+    told = run(
+        installed / "python",
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "-c",
+        tmp_path / "constraints.txt",
+        wanted,
+        cwd=tmp_path,
+    )
+    assert "mcp" in told
 
 
 def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:

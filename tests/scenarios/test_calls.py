@@ -469,3 +469,10 @@ async def test_two_runtimes_have_nothing_in_common(tmp_path: Any) -> None:
         await one.call("add", {"a": 1, "b": 2}, id="x")
         with pytest.raises(NotFound):
             await two.get("x")
+
+
+async def test_a_nameless_tool_does_not_make_a_nameless_thread_good() -> None:
+    async with make(TOOLS) as rt:
+        assert (await rt.call("")).error is not None
+        with pytest.raises(UsageError, match="thread"):
+            await rt.call("add", {"a": 1, "b": 2}, thread="")

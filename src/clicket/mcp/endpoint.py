@@ -45,7 +45,7 @@ class McpEndpoint:
         self,
         runtime_for: Callable[[MutableMapping[str, Any]], Runtime],
         *,
-        may_approve: Callable[[MutableMapping[str, Any]], bool] = lambda scope: True,
+        may_approve: Callable[[MutableMapping[str, Any]], bool] | None = None,
         extras: MCPServer[Any] | Server[Any] | None = None,
         name: str = "clicket",
         instructions: str | None = None,
@@ -56,7 +56,7 @@ class McpEndpoint:
         max_body_size: int = _MAX_BODY,
     ) -> None:
         self._runtime_for = runtime_for
-        self._may_approve = may_approve
+        self._may_approve = may_approve or (lambda scope: True)
         self._serving = Serving(
             self._key,
             extras=extras,

@@ -57,7 +57,8 @@ def _remember(name: str) -> None:
     """Names come again and again: what was found good once is not looked at again."""
     if len(_good) >= _MAX_GOOD:
         _good.clear()
-    _good.add(name)
+    if name:  # a tool may be asked for by any name, also by none; a thread may not
+        _good.add(name)
 
 
 def check_name(what: str, value: Any) -> None:

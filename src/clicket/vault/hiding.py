@@ -24,6 +24,7 @@ _CUT = 2_000
 """Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
 
 _LINE = 16
+_BARE = frozenset({int, float, bool, type(None)})
 EVERYTHING = "*"
 """Declared in place of names: every argument is a secret."""
 
@@ -61,6 +62,9 @@ _NOTHING = _fields(frozenset())
 
 def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
     """The secrets of a call; None for almost every one, which then costs next to nothing."""
+    if not sensitive and not metadata and type(arguments) is dict and _BARE.issuperset(map(type, arguments.values())):
+        if max(map(len, arguments), default=0) < MIN_TOKEN:
+            return None  # numbers under short names
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
     if EVERYTHING in sensitive:

@@ -62,9 +62,14 @@ _NOTHING = _fields(frozenset())
 
 def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
     """The secrets of a call; None for almost every one, which then costs next to nothing."""
-    if not sensitive and not metadata and type(arguments) is dict and _BARE.issuperset(map(type, arguments.values())):
-        if max(map(len, arguments), default=0) < MIN_TOKEN:
-            return None  # numbers under short names
+    if (
+        not sensitive
+        and not metadata
+        and type(arguments) is dict
+        and _BARE.issuperset(map(type, arguments.values()))
+        and max(map(len, arguments), default=0) < MIN_TOKEN
+    ):
+        return None  # numbers under short names
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
     if EVERYTHING in sensitive:

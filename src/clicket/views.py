@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
-from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -17,16 +15,7 @@ from clicket.model import Record, ToolCall, ToolError, ToolResult, read
 from clicket.ports import CacheStats, Stored
 from clicket.tools import Tool
 
-__all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of", "version"]
-
-
-@cache
-def version() -> str:
-    """The installed version; a copy of the source that was never installed has none."""
-    try:
-        return metadata.version("clicket")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+__all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of"]
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from clicket.errors import InvalidTransition, ToolNotFound, UsageError
 from clicket.hub import Change
 from clicket.kernel import ToolStatus
 from clicket.testing import StepClock, memory_runtime
+from clicket.tools import Registry
 
 
 @tool
@@ -353,3 +354,11 @@ class TestSnapshots:
         async with make(TOOLS) as rt:
             assert await rt.hub("t").restore(text)
             assert (await rt.call("dependent", thread="t")).success
+
+
+async def test_a_hand_through_other_tools_is_a_hand_all_the_same(store: str) -> None:
+    """`clicket states` looks with tools of its own; what it sets holds for the runtime's calls, in memory too."""
+    async with make(TOOLS, store) as rt:
+        assert (await rt.call("base", thread="t")).success
+        await rt.hub("t", registry=Registry([base])).set("base", "maintenance", "moving")
+        assert (await rt.call("base", thread="t")).error is not None

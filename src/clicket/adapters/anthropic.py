@@ -14,14 +14,14 @@ The SDK's helper `messages.stream()` raises by itself when an input is no JSON; 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from clicket.adapters.asked import Asked, clean, field
 from clicket.adapters.door import face, offers
 from clicket.adapters.schema import shown
 from clicket.adapters.schema import strict as strict_schema
-from clicket.adapters.turn import Answer, Turn, Watch, answer_all, options_of
+from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
 from clicket.errors import UsageError
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
@@ -78,12 +78,7 @@ def run(
 
     async def work(caller: Caller) -> list[ToolResultBlockParam]:
         made = Turn(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-        if isinstance(response, AsyncIterable):
-            async with Watch(made, response, _Reader(), _shape) as watched:
-                return await watched.results()
-        response_id, calls = _read(response)
-        made.name = turn or response_id
-        return [_shape(answer) for answer in await answer_all(made, calls)]
+        return await results_of(made, response, _read, _Reader(), _shape)
 
     return face(rt, work)
 

@@ -15,7 +15,7 @@ The SDK's own stream helpers raise when a strict tool's arguments are no JSON; `
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clicket.adapters.asked import Asked, clean, field
@@ -23,7 +23,7 @@ from clicket.adapters.door import Offer, face, offers
 from clicket.adapters.openai_calls import Reader, read_items, read_message
 from clicket.adapters.schema import shown
 from clicket.adapters.schema import strict as strict_schema
-from clicket.adapters.turn import Answer, Turn, Watch, answer_all, options_of
+from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
 from clicket.errors import UsageError
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
@@ -99,12 +99,7 @@ def run(
 
     async def work(caller: Caller) -> list[Any]:
         made = Turn(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-        if isinstance(response, AsyncIterable):
-            async with Watch(made, response, Reader(), _shape) as watched:
-                return await watched.results()
-        response_id, calls = _read(response)
-        made.name = turn or response_id
-        return [_shape(answer) for answer in await answer_all(made, calls)]
+        return await results_of(made, response, _read, Reader(), _shape)
 
     return face(rt, work)
 

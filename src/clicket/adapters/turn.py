@@ -6,7 +6,7 @@ What the model wrote never raises. A program's own mistake does: a runtime that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
@@ -19,7 +19,7 @@ from clicket.model import CallOptions, ToolResult
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 
-__all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of"]
+__all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of", "results_of"]
 
 R = TypeVar("R")
 _NAMING = ("tool_not_found", "tool_unavailable", "invalid_input", "permission_denied")
@@ -149,6 +149,22 @@ async def answer_all(turn: Turn, calls: Iterable[Asked]) -> list[Answer]:
         for asked in calls:
             turn.start(asked)
         return await turn.answers()
+
+
+async def results_of(
+    turn: Turn,
+    response: Any,
+    read: Callable[[Any], tuple[str | None, Iterable[Asked]]],
+    reader: Reader,
+    shape: Callable[[Answer], R],
+) -> list[R]:
+    """Run every tool call of a response, streamed or whole; one result for each, in order."""
+    if isinstance(response, AsyncIterable):
+        async with Watch(turn, response, reader, shape) as watched:
+            return await watched.results()
+    response_id, calls = read(response)
+    turn.name = turn.name or response_id
+    return [shape(answer) for answer in await answer_all(turn, calls)]
 
 
 class Reader(Protocol):

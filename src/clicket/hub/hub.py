@@ -93,9 +93,9 @@ class Hub:
         """Threads in which a tool is, or was, not in good health."""
 
     def of(self, registry: Registry) -> Hub:
-        """The same hub with other tools."""
+        """The same hub with other tools, for who looks or sets: it watches nothing, and what it learns this one knows."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
-        other.listeners = self.listeners
+        other.listeners, other._uneasy = self.listeners, self._uneasy
         return other
 
     # Before a call is accepted.

@@ -35,7 +35,7 @@ from clicket.mcp.logs import Levels
 from clicket.mcp.results import told
 from clicket.mcp.tasks import TaskParams, Tasks, UpdateParams
 from clicket.mcp.visit import TASKS, Access, Context, caller_of, visit
-from clicket.views import version
+from clicket.model.version import version
 
 __all__ = ["TASK_AFTER", "Serving"]
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from clicket.errors import UsageError
+from clicket.model.version import version
 from clicket.runtime import Runtime
 from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
 from clicket.server import events as streams
@@ -28,7 +29,6 @@ from clicket.server.problems import Refused, problem_of_error
 from clicket.server.readers import Readers
 from clicket.server.ring import Ring
 from clicket.server.watch import Watch
-from clicket.views import version
 
 __all__ = ["create_app", "is_open"]
 

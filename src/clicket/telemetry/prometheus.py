@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
+from clicket.model.version import version
 from clicket.telemetry.live import Live, survey
 from clicket.telemetry.report import named
 
@@ -119,18 +118,10 @@ def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
     return [*buckets, ("+Inf", sum(figure.count for figure in timed))]
 
 
-@cache
-def _version() -> str:
-    try:
-        return version("clicket")
-    except PackageNotFoundError:  # a copy of the source that was never installed
-        return "unknown"
-
-
 def _build(live: Live | None) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
-    labels = {"version": _version(), "python": platform.python_version()}
+    labels = {"version": version(), "python": platform.python_version()}
     if live is not None:
         labels |= {"store": live.store_kind, "durability": live.durability}
     info = GaugeMetricFamily("clicket_build_info", "What runs here; always 1.", labels=tuple(labels))

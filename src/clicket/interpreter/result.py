@@ -1,0 +1,153 @@
+"""What a run brought, as values that can be kept, sent and shown. All of it came out of the sandbox: it is data, never code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
+
+import msgspec
+
+from clicket.sandbox import Isolation
+
+__all__ = ["Block", "Display", "File", "ProgramError", "Result", "Skipped", "Status", "Variable", "Variables", "worst"]
+
+Status = Literal["ok", "error", "exit", "interrupted", "killed", "crashed", "session_lost"]
+_WORST = ("ok", "error", "interrupted", "exit", "crashed", "killed", "session_lost")
+
+
+class ProgramError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a block did not end well. The traceback shows lines of the program only."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    block_index: int | None = None
+    line: int | None = None
+    fatal: bool = False
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that a run made or changed. `value` is short text that was made without running the program's own `repr`."""
+
+    name: str
+    type: str
+    value: str = ""
+    length: int | None = None
+    shape: tuple[int, ...] | None = None
+    change: Literal["created", "changed"] = "created"
+
+
+class Variables(Sequence[Variable]):
+    """Variables in the order in which they came; also found by name: `r.variables["x"].value`, `"x" in r.variables`."""
+
+    __slots__ = ("_items", "_names")
+
+    def __init__(self, items: Iterable[Variable] = ()) -> None:
+        self._items = tuple(items)
+        self._names = {item.name: item for item in self._items}
+
+    @overload
+    def __getitem__(self, key: int | str) -> Variable: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Variable, ...]: ...
+    def __getitem__(self, key: Any) -> Any:
+        return self._names[key] if isinstance(key, str) else self._items[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names if isinstance(key, str) else key in self._items
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Variables) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return f"Variables({', '.join(f'{v.name}: {v.type} = {v.value}' for v in self._items)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._names)
+
+
+class Display(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to look at. Data of pictures is base64, of everything else text; `group` ties the forms of one thing."""
+
+    mime: str
+    data: str
+    block_index: int = 0
+    group: int = 0
+    artifact: str | None = None
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the run made or changed, kept as an artifact."""
+
+    name: str
+    size: int
+    sha256: str
+    artifact: str | None
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was there and was not taken: a block of another language, a file over a limit, a link."""
+
+    what: str
+    why: str
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One block and what came of it."""
+
+    index: int
+    code: str
+    status: Status
+    reason: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+    value: str | None = None
+    error: ProgramError | None = None
+    duration: float = 0.0
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run. `status` is the worst of its blocks; `reason` says why it was killed, or which signal it crashed with."""
+
+    status: Status
+    reason: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+    value: str | None = None
+    """The last block's last expression, as it prints."""
+    error: ProgramError | None = None
+    """The error that decided the status."""
+    errors: tuple[ProgramError, ...] = ()
+    variables: Variables = Variables()
+    displays: tuple[Display, ...] = ()
+    files: tuple[File, ...] = ()
+    imports: tuple[str, ...] = ()
+    """Modules that the code imports, by its text."""
+    blocks: tuple[Block, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the reader should know: a session that began anew, output that was cut, threads left running."""
+    outputs: dict[str, str] = {}
+    """Artifacts of `stdout` and `stderr` that were too long to be kept whole here."""
+    isolation: Isolation
+    duration: float = 0.0
+    exit_code: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The status of a run from those of its blocks."""
+    return max(statuses, key=_WORST.index, default="ok")

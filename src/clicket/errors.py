@@ -15,6 +15,7 @@ __all__ = [
     "NotFound",
     "PermissionDenied",
     "QueueFull",
+    "ProgramFailed",
     "ResultUnserializable",
     "RetryableError",
     "StoreUnavailable",
@@ -29,6 +30,8 @@ class ClicketError(Exception):
     """The root of every error that clicket raises on purpose."""
 
     code = "clicket_error"
+    blames_tool = True
+    """Raised by a tool: does it count among the failures for which the tool is taken out of use?"""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -96,6 +99,13 @@ class PermissionDenied(ClicketError):
 
 class ApprovalDenied(ClicketError):
     code = "approval_denied"
+
+
+class ProgramFailed(ClicketError):
+    """What the caller gave a tool to run did not end well. The tool itself did what it should."""
+
+    code = "tool_error"
+    blames_tool = False
 
 
 class ResultUnserializable(ClicketError):

@@ -6,7 +6,6 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from hashlib import sha256
 from math import isfinite
 from random import Random
 from types import TracebackType
@@ -20,6 +19,7 @@ from clicket.engine.approvals import decide
 from clicket.engine.audit import AuditEntry, entries
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
 from clicket.errors import ClicketError, PermissionDenied, UsageError
+from clicket.execution import grant, name_of
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
@@ -34,8 +34,6 @@ from clicket.tools import Registry, Tool
 from clicket.views import Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
-
-_PIECE = 1024 * 1024
 
 
 class Runtime:
@@ -429,10 +427,8 @@ class Runtime:
         """
         if not isinstance(data, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
-        engine, digest = self._opened, sha256()
-        for start in range(0, len(data), _PIECE):
-            digest.update(data[start : start + _PIECE])
-            await asyncio.sleep(0)  # calls go on while a large file is hashed
-        name = f"sha256-{digest.hexdigest()}"
-        await engine.store.put_artifact(name, [data], keep_until=kept_until(engine))
+        engine = self._opened
+        name, pieces, _ = await name_of(data)
+        await engine.store.put_artifact(name, pieces, keep_until=kept_until(engine))
+        await grant(engine.store, self._caller or "", name)
         return name

@@ -210,7 +210,7 @@ class Caching:
             return None
         if call.cached:
             return CacheUse(key, True)
-        if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.tool is None:
+        if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.keeps or call.tool is None:
             return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)

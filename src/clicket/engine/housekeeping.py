@@ -9,6 +9,7 @@ from clicket.engine.local import LocalEngine
 from clicket.engine.recovery import Recovered, recover, take_up
 from clicket.errors import ClicketError
 from clicket.ports import Keep, Stored, Sweep, Timer
+from clicket.tools import session_key
 
 __all__ = ["Housekeeping", "keep_of", "kept_until", "sweep"]
 
@@ -121,7 +122,8 @@ class Housekeeping:
         for tool in engine.registry:
             close_idle = getattr(tool, "sweep", None)
             if close_idle is not None:
-                busy = frozenset(c.thread for calls in engine.live.values() for c in calls if c.tool is tool)
+                calls = [c for calls in engine.live.values() for c in calls if c.tool is tool]
+                busy = frozenset(session_key(c.caller, c.thread) for c in calls)
                 await close_idle(busy)
 
 

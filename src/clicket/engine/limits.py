@@ -14,7 +14,7 @@ from clicket.tools import Tool
 __all__ = ["Limits", "Plans"]
 
 _Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
-"""Of a tool's calls: the lane, the needs, whether one call at a time per thread, and the retries."""
+"""Of a tool's calls: the lane, the needs, whether one call at a time per caller and thread, and the retries."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +57,9 @@ class Plans:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))
         call.lane, needs, exclusive, retries = plan
         if exclusive:
-            needs = (*needs, ("session", tool.name, call.thread, 1))
+            needs = (*needs, ("session", tool.name, call.caller, call.thread, 1))
         if self._limits.max_thread_concurrency is not None:
-            needs = (*needs, ("thread", call.thread, self._limits.max_thread_concurrency))
+            needs = (*needs, ("thread", call.caller, call.thread, self._limits.max_thread_concurrency))
         call.needs = needs
         call.retries_left = retries
 

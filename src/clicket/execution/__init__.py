@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clicket.execution.artifacts import GRANT, grant, granted, name_of, unknown
 from clicket.execution.limits import RUNTIME, Limiter
 from clicket.execution.outcome import Stopped, state_of, stop_error
 from clicket.execution.processes import ProcessPool
@@ -11,6 +12,7 @@ from clicket.execution.sink import CallSink, progress_data
 from clicket.execution.spool import Spool
 
 __all__ = [
+    "GRANT",
     "RUNTIME",
     "STOPPABLE",
     "CallSink",
@@ -20,9 +22,13 @@ __all__ = [
     "Spool",
     "Stopped",
     "describe",
+    "grant",
+    "granted",
     "lane_of",
+    "name_of",
     "progress_data",
     "state_of",
     "stop_error",
     "transient",
+    "unknown",
 ]

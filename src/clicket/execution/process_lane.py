@@ -48,6 +48,7 @@ class ProcessLane:
             "call_id": call.id,
             "tool": call.tool_name,
             "thread": call.thread,
+            "caller": call.caller,
             "attempt": call.attempt,
             "idempotency_key": call.idempotency_key,
             "metadata": dict(call.request.metadata or {}),

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clicket.bridge import on_loop, on_loop_thread
+from clicket.execution.artifacts import keep, read
 from clicket.execution.spool import Spool
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
@@ -160,6 +161,13 @@ class CallSink:
         else:
             await asyncio.sleep(0)  # a generator that never waits must still let others run
 
+    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
+        self.active_at = self._journal.clock.monotonic()
+        return await keep(self._journal, self._call, data)
+
+    async def artifact(self, name: str, start: int, end: int | None) -> bytes:
+        return await read(self._journal, self._call, name, start, end)
+
 
 class ThreadSink:
     """For bodies in worker threads: hands everything to the loop, and waits when the loop lags behind."""
@@ -211,6 +219,12 @@ class ThreadSink:
         """For async bodies that run in a thread, on a loop of their own."""
         await on_loop(self._loop, self._sink.drain)
 
+    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
+        return await on_loop(self._loop, lambda: self._sink.put_artifact(data))
+
+    async def artifact(self, name: str, start: int, end: int | None) -> bytes:
+        return await on_loop(self._loop, lambda: self._sink.artifact(name, start, end))
+
 
 def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:
     """What a progress event says; the estimate assumes that the rest goes as fast as what is done."""
@@ -238,4 +252,5 @@ def context_for(call: LiveCall, sink: Any) -> ToolContext:
         attempt=call.attempt,
         idempotency_key=call.idempotency_key,
         metadata=call.request.metadata or {},
+        caller=call.caller,
     )

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from clicket.sandbox import Isolation
+from clicket.sandbox.isolation import Isolation
 
 __all__ = ["Block", "Display", "File", "ProgramError", "Result", "Skipped", "Status", "Variable", "Variables", "worst"]
 
@@ -84,6 +84,7 @@ class Display(msgspec.Struct, frozen=True, kw_only=True):
     block_index: int = 0
     group: int = 0
     artifact: str | None = None
+    """Where its bytes are kept, when there are many of them."""
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +108,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     code: str
+    lines: tuple[int, int] | None = None
+    """The fence in the task: its first line, counted from 0, and the line after its last one. None for bare code."""
     status: Status
     reason: str | None = None
     stdout: str = ""
@@ -142,10 +145,73 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     isolation: Isolation
     duration: float = 0.0
     exit_code: int | None = None
+    task: str = ""
+    """The Markdown or code as it was given."""
 
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+    @property
+    def fatal(self) -> bool:
+        """Did something end the run before its last block was through?"""
+        return any(error.fatal for error in self.errors)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the reader of a tool: what is empty is left out, but for the fields that readers count on.
+
+        Code and output of the single blocks are not repeated, and a display that is kept as an artifact is only named.
+        """
+        plain: dict[str, Any] = {name: getattr(self, name) for name in _ALWAYS}
+        plain["error"] = None if self.error is None else _sparse(self.error)
+        plain["variables"] = [_sparse(variable) for variable in self.variables]
+        plain["displays"] = [_shown(display) for display in self.displays]
+        plain["files"] = [msgspec.to_builtins(file) for file in self.files]
+        plain["isolation"] = msgspec.to_builtins(self.isolation)
+        plain["blocks"] = [_brief(block) for block in self.blocks]
+        plain["errors"] = [_sparse(error) for error in self.errors]
+        plain["skipped"] = [_sparse(skipped) for skipped in self.skipped]
+        for name in ("reason", "exit_code", "imports", "notices", "outputs"):
+            plain[name] = msgspec.to_builtins(getattr(self, name))
+        kept = {*_ALWAYS, "error", "variables", "displays", "files", "isolation"}
+        return {name: value for name, value in plain.items() if name in kept or value not in (None, [], {}, ())}
+
+    def text(self) -> str:
+        """The run as a model reads it."""
+        parts = [f"status: {self.status}" + (f" ({self.reason})" if self.reason else "")]
+        parts += [
+            f"{name}:\n{text.rstrip()}" for name, text in (("stdout", self.stdout), ("stderr", self.stderr)) if text
+        ]
+        if self.value is not None:
+            parts.append(f"value: {self.value}")
+        parts += [error.traceback.rstrip() or f"{error.type}: {error.message}" for error in self.errors]
+        if self.displays:
+            parts.append("shown: " + ", ".join(display.mime for display in self.displays))
+        if self.files:
+            parts.append("files: " + ", ".join(f"{file.name} ({file.size} bytes)" for file in self.files))
+        parts += [f"not taken: {skipped.what}: {skipped.why}" for skipped in self.skipped]
+        return "\n".join((*parts, *self.notices))
+
+
+_ALWAYS = ("status", "stdout", "stderr", "value", "duration")
+
+
+def _sparse(value: msgspec.Struct) -> dict[str, Any]:
+    """A value's fields, without those that say nothing."""
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return {name: field for name, field in plain.items() if field is not None and field != "" and field is not False}
+
+
+def _shown(display: Display) -> dict[str, Any]:
+    plain = _sparse(display)
+    if display.artifact is not None:
+        del plain["data"]
+    return plain
+
+
+def _brief(block: Block) -> dict[str, Any]:
+    fields = {"index": block.index, "status": block.status, "reason": block.reason, "value": block.value}
+    return {name: value for name, value in fields.items() if value is not None} | {"duration": block.duration}
 
 
 def worst(statuses: Iterable[Status]) -> Status:

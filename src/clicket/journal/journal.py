@@ -154,8 +154,9 @@ class Journal:
             call.cache_use,
             call.tally,
         )
-        if call.ended_at is not None:  # said once: a late result must not name or count it again
-            call.kept, call.cache_use, call.tally = (), None, None
+        call.kept = ()  # said once, so that no size counts twice
+        if call.ended_at is not None:  # a late result must not count it again
+            call.cache_use = call.tally = None
         call.inflight = (change, thens)
         self._append(change, self._appended)
 

@@ -104,9 +104,13 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     truncated: bool = False
     artifact: str | None = None
     kept: tuple[tuple[str, int], ...] = ()
-    """Artifacts that the call names, with their sizes."""
+    """Artifacts that the call names from its next commit on, with their sizes."""
+    keeps: frozenset[str] = frozenset()
+    """Artifacts that its tool kept: they go with this call, so its output cannot serve equal ones."""
     error: ToolError | None = None
     outcome: State = State.FAILED
+    blameless: bool = False
+    """It failed, and its tool is not to blame."""
     metadata: dict[str, Any] = {}
     duration: float = 0.0
 

@@ -84,7 +84,7 @@ def _weight(call: LiveCall, code: str) -> Weight:
         return "none"
     if call.outcome is State.TIMEOUT:
         return "failed" if call.metadata.get("phase") in _RAN else "none"
-    return "failed" if code in _TOOL_FAILED else "none"
+    return "failed" if code in _TOOL_FAILED and not call.blameless else "none"
 
 
 def _outcome(call: LiveCall) -> dict[str, Any]:

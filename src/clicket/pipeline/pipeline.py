@@ -113,6 +113,7 @@ class Pipeline:
             return str(call.outcome)
         call.error = describe(error, retryable=transient(error, call.required_tool().options))
         call.outcome = State.FAILED
+        call.blameless = not getattr(error, "blames_tool", True)
         return call.error.code
 
     def _stopped(self, call: LiveCall, reason: str) -> None:

@@ -53,9 +53,10 @@ def judge(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
     processes, so `subreaper` is no gap beside them, and neither is `watch` for memory beside `cgroup`.
     """
     has = frozenset(layers)
+    ended = has | {"subreaper"} if "namespaces" in has else has
     level = "none"
     for name, needed in (("full", _FULL), ("partial", _PARTIAL), ("process", _PROCESS)):
-        if needed <= has:
+        if needed <= ended:
             level = name
             break
     spared = {"subreaper"} if "namespaces" in has else set()

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clicket.errors import ClicketError, NotFound
+from clicket.execution import GRANT, grant, granted, unknown
 from clicket.journal import LiveCall
 from clicket.model import Event, Record, ToolResult
-from clicket.model.codec import encode
 from clicket.ports import Paper
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "Grants", "unknown"]
 
 logger = logging.getLogger("clicket.server")
-KIND = "artifact"
+KIND = GRANT
 _MOST_REMEMBERED = 10_000
 _TRUSTED = 600.0
 """Seconds that a grant is remembered without a look at the store. Must be well below `_SETTLED`."""
@@ -63,7 +63,7 @@ class Grants:
     async def grant(self, caller: str, name: str) -> None:
         if self._is_remembered(caller, name):
             return
-        await self._write(f"{caller}/{name}")
+        await grant(self._context.store, caller, name)
         if len(self._given) >= _MOST_REMEMBERED:
             self._given.clear()
         self._given[caller, name] = time.monotonic()
@@ -71,15 +71,12 @@ class Grants:
     async def check(self, who: Principal, name: str) -> None:
         if who.is_admin or self._is_remembered(who.id, name):
             return
-        if await self._context.store.paper(KIND, f"{who.id}/{name}") is None:
+        if not who.id or not await granted(self._context.store, who.id, name):
             raise unknown(name)
 
     def _is_remembered(self, caller: str, name: str) -> bool:
         at = self._given.get((caller, name))
         return at is not None and time.monotonic() - at < _TRUSTED
-
-    async def _write(self, key: str) -> None:
-        await self._context.store.put_paper(KIND, key, encode({"at": time.time()}), None)
 
     # Sweeping.
 
@@ -120,7 +117,8 @@ class Grants:
     async def _remove(self, paper: Paper) -> bool:
         done = await self._context.store.delete_paper(KIND, paper.key)
         if await self._is_kept(paper):  # it came back, and was granted, in between
-            await self._write(paper.key)
+            caller, _, name = paper.key.rpartition("/")
+            await grant(self._context.store, caller, name)
             return False
         return done
 
@@ -130,7 +128,3 @@ class Grants:
         except NotFound:
             return False
         return True
-
-
-def unknown(name: str) -> NotFound:
-    return NotFound(f"there is no artifact {name[:100]!r}; it may have been swept with its call.")

@@ -115,6 +115,8 @@ class MemoryStore:
         if not change.owned:
             call.owned, call.priority = False, change.priority
         found.append(call)
+        if change.artifacts:
+            self._name(call, change)
         if change.ended_at is not None:
             self._close_off(call, change)
         return None
@@ -133,9 +135,18 @@ class MemoryStore:
             call.asked = False
             if not change.owned:
                 call.owned = False
+            if change.artifacts:
+                self._name(call, change)
             if change.ended_at is not None:
                 self._close_off(call, change)
         return None
+
+    def _name(self, call: _Call, change: Append) -> None:
+        for name, size in change.artifacts:
+            if all(known != name for known, _ in call.artifacts):
+                call.artifacts = (*call.artifacts, (name, size))
+                self._uses[name] = self._uses.get(name, 0) + 1
+                self._unnamed.discard(name)
 
     def _close_off(self, call: _Call, change: Append) -> None:
         if change.cache is not None and call.ended_at is None:
@@ -143,11 +154,6 @@ class MemoryStore:
         if call.ended_at is None:
             self._records.count(change)
         call.ended_at = change.ended_at
-        for name, size in change.artifacts:
-            if all(known != name for known, _ in call.artifacts):
-                call.artifacts = (*call.artifacts, (name, size))
-                self._uses[name] = self._uses.get(name, 0) + 1
-                self._unnamed.discard(name)
         self._ended[call.key] = None
         if len(self._ended) > self.max_ended:
             self._remove(next(iter(self._ended)))

@@ -6,7 +6,7 @@ from clicket.tools.check import Check, compile_schema
 from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
 from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
-from clicket.tools.native import NativeTool, Session, SessionTool
+from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
 from clicket.tools.options import Isolation, Options, Recovery, make_options
 from clicket.tools.protocol import Tool
 from clicket.tools.registry import Registry, as_tool
@@ -22,6 +22,7 @@ __all__ = [
     "Recovery",
     "Registry",
     "Session",
+    "SessionKey",
     "SessionTool",
     "Sink",
     "Streamed",
@@ -31,5 +32,6 @@ __all__ = [
     "compile_schema",
     "make_options",
     "names_of",
+    "session_key",
     "tool",
 ]

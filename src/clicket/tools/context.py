@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ class Sink(Protocol):
     def heartbeat(self) -> None: ...
     def note(self, text: str, data: Mapping[str, Any]) -> None: ...
     async def drain(self) -> None: ...
+    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str: ...
+    async def artifact(self, name: str, start: int, end: int | None) -> bytes: ...
     @property
     def cancelled(self) -> bool: ...
     @property
@@ -28,7 +30,7 @@ class Sink(Protocol):
 class ToolContext:
     """Handed to a tool that has a parameter annotated `ToolContext`; it is no part of the tool's schema."""
 
-    __slots__ = ("_sink", "attempt", "call_id", "idempotency_key", "metadata", "thread", "tool")
+    __slots__ = ("_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class ToolContext:
         attempt: int,
         idempotency_key: str,
         metadata: Mapping[str, Any],
+        caller: str = "",
     ) -> None:
         self._sink: Sink = sink
         self.call_id: str = call_id
@@ -49,6 +52,8 @@ class ToolContext:
         self.idempotency_key: str = idempotency_key
         """The same in every attempt of this call, also after a restart: hand it to the service that takes the effect."""
         self.metadata: Mapping[str, Any] = metadata
+        self.caller: str = caller
+        """In whose name the call was made: the id of an API key, or empty for the program itself."""
 
     def progress(self, step: float, total: float | None = None, text: str = "") -> None:
         """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""
@@ -72,6 +77,18 @@ class ToolContext:
     async def drain(self) -> None:
         """Wait until everything emitted so far is in the journal. Async tools that emit much call this now and then."""
         await self._sink.drain()
+
+    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
+        """Keep a file of this call; returns its name. It stays as long as the call is kept, and the call's caller may read it.
+
+        The bytes are kept as they are: nothing in them is hidden. A sync tool in a thread says
+        `asyncio.run(ctx.put_artifact(data))`; a tool in a child process has no way to the store.
+        """
+        return await self._sink.put_artifact(data)
+
+    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an artifact, or a range of them, if the call's caller may read it: `NotFound` otherwise."""
+        return await self._sink.artifact(name, start, end)
 
     @property
     def cancelled(self) -> bool:

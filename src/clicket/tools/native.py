@@ -1,4 +1,5 @@
-"""Tools with a state of their own, one per thread: opened once, used by one call at a time, closed when idle and at exit."""
+"""Tools with a state of their own, one per caller and thread: opened once, used by one call at a time, closed when idle and at
+exit. A thread's name proves nothing: two callers that use the same one have a state each."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import copy
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,7 +22,14 @@ from clicket.tools.schema import DIALECT, complaints, docstring_of
 
 logger = logging.getLogger("clicket.tools")
 
-__all__ = ["NativeTool", "Session", "SessionTool"]
+__all__ = ["NativeTool", "Session", "SessionKey", "SessionTool", "session_key"]
+
+SessionKey = str | tuple[str, str]
+"""Whose session: a thread of the program's own, or the caller and its thread."""
+
+
+def session_key(caller: str, thread: str) -> SessionKey:
+    return (caller, thread) if caller else thread
 
 
 class NativeTool:
@@ -57,11 +65,16 @@ class Session(msgspec.Struct, kw_only=True):
     """One thread's instance, as people may look at it: its connection, its use, and its own attributes as `state`."""
 
     thread: str
+    caller: str = ""
     connection: str = "closed"
     opened_at: float | None = None
     last_used_at: float | None = None
     calls: int = 0
     instance: Any = None
+
+    @property
+    def key(self) -> SessionKey:
+        return session_key(self.caller, self.thread)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -71,7 +84,7 @@ class Session(msgspec.Struct, kw_only=True):
 class SessionTool:
     """The tool that the runtime sees: it hands each call to its thread's instance."""
 
-    exclusive = True  # one call at a time per thread: the state is not shared by two calls
+    exclusive = True  # one call at a time per caller and thread: the state is not shared by two calls
 
     def __init__(self, given: NativeTool | type[NativeTool]) -> None:
         kind = given if isinstance(given, type) else type(given)
@@ -104,7 +117,8 @@ class SessionTool:
         )
         self.is_async = any(inspect.iscoroutinefunction(m) for m in (kind.run, kind.open, kind.close))
         self.run = self._run_async if self.is_async else self._run
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[SessionKey, Session] = {}
+        """By thread; those of callers by caller and thread: `sessions["ann"]`, `sessions["key-1", "ann"]`."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._model is None:
@@ -115,33 +129,34 @@ class SessionTool:
             raise complaints(error) from None
         return bound
 
-    def _session(self, thread: str) -> Session:
-        session = self.sessions.get(thread)
+    def _session(self, ctx: ToolContext) -> Session:
+        key = session_key(ctx.caller, ctx.thread)
+        session = self.sessions.get(key)
         if session is None:
             instance = self._given() if isinstance(self._given, type) else copy.deepcopy(self._given)
-            session = self.sessions[thread] = Session(thread=thread, instance=instance)
+            session = self.sessions[key] = Session(thread=ctx.thread, caller=ctx.caller, instance=instance)
         session.last_used_at = time.time()
         session.calls += 1
         return session
 
     def _run(self, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        session = self._session(ctx.thread)
+        session = self._session(ctx)
         if session.connection == "closed":
             session.instance.open(ctx.thread)
             session.connection, session.opened_at = "open", time.time()
         return session.instance.run(arguments, ctx)
 
     async def _run_async(self, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        session = self._session(ctx.thread)
+        session = self._session(ctx)
         if session.connection == "closed":
             await _maybe(session.instance.open(ctx.thread))
             session.connection, session.opened_at = "open", time.time()
         return await _maybe(session.instance.run(arguments, ctx))
 
-    async def sweep(self, busy: frozenset[str] = frozenset()) -> int:
+    async def sweep(self, busy: Collection[SessionKey] = frozenset()) -> int:
         """Close the sessions that were not used for `idle_after` seconds and are not in use."""
         limit = time.time() - self.idle_after
-        idle = [s for s in self.sessions.values() if (s.last_used_at or 0) < limit and s.thread not in busy]
+        idle = [s for s in self.sessions.values() if (s.last_used_at or 0) < limit and s.key not in busy]
         return await self._end(idle)
 
     async def close(self) -> None:
@@ -150,7 +165,7 @@ class SessionTool:
 
     async def _end(self, sessions: list[Session]) -> int:
         for session in sessions:
-            self.sessions.pop(session.thread, None)
+            self.sessions.pop(session.key, None)
             if session.connection == "open":
                 session.connection = "closed"
                 try:

@@ -10,8 +10,8 @@ import math
 import os
 import time
 import traceback
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
 from clicket.execution.processes.target import MAIN, resolve
@@ -125,6 +125,13 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _no_way_to_the_store() -> UsageError:
+    return UsageError(
+        "a tool in a child process cannot keep or read artifacts: it has no way to the store. "
+        "Return the data, or declare the tool with isolation='thread'."
+    )
+
+
 class _WireSink:
     """The signs of life of one job. Written straight to the socket: a tool that is faster than the journal waits there."""
 
@@ -153,6 +160,12 @@ class _WireSink:
 
     async def drain(self) -> None:
         """Nothing is kept back here: what was emitted has been written."""
+
+    async def put_artifact(self, data: bytes | Sequence[bytes]) -> NoReturn:
+        raise _no_way_to_the_store()
+
+    async def artifact(self, name: str, start: int, end: int | None) -> NoReturn:
+        raise _no_way_to_the_store()
 
     @property
     def cancelled(self) -> bool:

@@ -1,0 +1,132 @@
+"""What must hold before anything runs. The code is compiled in the sandbox and nowhere else; here are only sizes and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code, further_ends, join, parse
+from clicket.interpreter.result import ProgramError, Status
+from clicket.interpreter.session import Checked, Session
+
+__all__ = ["Refusal", "check", "compiled", "parsed"]
+
+_MAX_BLOCKS = 1_000
+_BARE = (
+    "The task has no fenced block, so all of it was taken for Python: put code between a line ```python and a line ```."
+)
+_MAGIC = "Lines that begin with % or ! are commands of a notebook, not Python: leave them out."
+
+
+class Refusal(Exception):
+    """The run ends here, with these errors; nothing of it has run, or nothing more will."""
+
+    def __init__(self, *errors: ProgramError, status: Status = "error", reason: str | None = None) -> None:
+        super().__init__(errors[0].message)
+        self.errors = errors
+        self.status = status
+        self.reason = reason
+
+
+def refused(message: str, kind: str = "ValueError", block: int | None = None, line: int | None = None) -> Refusal:
+    return Refusal(ProgramError(type=kind, message=message, block_index=block, line=line, fatal=True))
+
+
+def parsed(task: str) -> Parsed:
+    """The blocks of a task, of which there is at least one."""
+    try:
+        size = len(task.encode())
+    except UnicodeEncodeError as error:
+        line = task.count("\n", 0, error.start) + 1
+        raise refused(f"the task has half a character (a lone surrogate) in line {line}: send whole ones.") from None
+    if size > MAX_TASK:
+        raise refused(f"the task has {size:,} bytes, and may have {MAX_TASK:,}: send data as files.")
+    try:
+        found = parse(task)
+    except TooManyPieces as error:
+        raise refused(str(error)) from None
+    if not found.blocks:
+        others = ", ".join(skipped.what for skipped in found.skipped)
+        there = f"There is only: {others}." if others else "It is empty." if not task.strip() else "Its blocks are empty."
+        raise refused(f"the task has no Python to run. {there} Put code between a line ```python and a line ```.")
+    return found
+
+
+def check(found: Parsed) -> None:
+    """Bounds that hold for the text of each block, and for their number."""
+    if len(found.blocks) > _MAX_BLOCKS:
+        raise refused(f"the task has {len(found.blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
+    for index, block in enumerate(found.blocks):
+        if (at := block.code.find("\0")) >= 0:
+            line = block.code.count("\n", 0, at) + 1
+            message = f"block {index + 1} has a NUL character in its line {line}, which no Python source may have."
+            raise refused(message, "SyntaxError", index, line)
+
+
+def check_steps(found: Parsed, max_steps: int) -> None:
+    if len(found.blocks) > max_steps:
+        raise refused(
+            f"the task has {len(found.blocks)} Python blocks and max_steps is {max_steps}, so none was run. "
+            "Send fewer blocks at a time, or join some."
+        )
+
+
+async def compiled(found: Parsed, session: Session, timeout: float) -> tuple[Parsed, list[Checked]]:
+    """Have every block compiled. Where one does not compile, look for what the writer meant: a text that is Python as a whole,
+    with fences in its strings, or a block that goes on after a fence in a string."""
+    codes = [block.code for block in found.blocks]
+    if not found.bare and not found.text.lstrip().startswith(("```", "~~~")):
+        whole, *answers = await session.check([found.text, *codes], timeout)
+        if whole.error is None:
+            return as_code(found.text), [whole]
+    else:
+        answers = await session.check(codes, timeout)
+    for index in range(len(codes)):  # each step settles one block; joining only ever makes fewer
+        if index >= len(answers):
+            break
+        if answers[index].error is None:
+            continue
+        joined = await _joined(found, index, answers[index], session, timeout)
+        if joined is not None:
+            found = joined
+            rest = [block.code for block in found.blocks[index:]]
+            answers = [*answers[:index], *await session.check(rest, timeout)]
+    if any(answer.error is not None for answer in answers):
+        raise _not_python(found, answers)
+    return found, answers
+
+
+async def _joined(found: Parsed, index: int, answer: Checked, session: Session, timeout: float) -> Parsed | None:
+    assert answer.error is not None
+    if answer.error.type not in ("SyntaxError", "IndentationError", "TabError"):
+        return None
+    ends = further_ends(found, index)
+    if not ends:
+        return None
+    answers = await session.check([end.code for end in ends], timeout)
+    return next((join(found, index, end) for end, told in zip(ends, answers, strict=True) if told.error is None), None)
+
+
+def _not_python(found: Parsed, answers: Sequence[Checked]) -> Refusal:
+    errors: list[ProgramError] = []
+    for index, answer in enumerate(answers):
+        if (error := answer.error) is None:
+            continue
+        code = found.blocks[index].code
+        hints = [_BARE] if found.bare else []
+        if any(line.lstrip().startswith(("%", "!")) for line in code.split("\n")):
+            hints.append(_MAGIC)
+        where = f"block {index + 1}" + (f", line {error.line}" if error.line else "")
+        message = " ".join((f"{error.message} ({where}). Nothing was run.", *hints))
+        errors.append(
+            ProgramError(
+                type=error.type,
+                message=message,
+                traceback=error.traceback,
+                block_index=index,
+                line=error.line,
+                fatal=True,
+            )
+        )
+    return Refusal(*(msgspec.structs.replace(error, fatal=True) for error in errors))

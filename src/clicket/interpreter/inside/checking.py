@@ -1,0 +1,92 @@
+"""Looks at a block without running it: does it compile, what does it import, which names does it need and give."""
+
+from __future__ import annotations
+
+import _ast
+import builtins
+import sys
+
+from clicket.interpreter.inside.own import BUILTINS
+from clicket.interpreter.inside.running import AWAIT, LARGE, ONLY_TREE
+
+TYPE_CHECKING = False  # the checkers know the name
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from clicket.interpreter.inside.tracebacks import Tracebacks
+
+__all__ = ["check"]
+
+__builtins__ = BUILTINS
+
+MAX_LISTED = 1000
+"""Names of one sort, so that the answer stays small."""
+_NAME = "<block>"
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
+    loads: set[str] = set()
+    stores: set[str] = set()
+    imports: list[str] = []
+    failure = None
+    errors, sys.stderr = sys.stderr, None  # type: ignore[assignment] # warnings are for when the block runs
+    try:
+        compile(text, _NAME, "exec", AWAIT, dont_inherit=True)
+        loads, stores = _names_of(text)
+        imports = _imports_of(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError) as error:
+        failure = tracebacks.describe_syntax(error, text)
+    finally:
+        sys.stderr = errors
+    return {"error": failure, "imports": imports[:MAX_LISTED], "loads": _listed(loads), "stores": _listed(stores)}
+
+
+def _listed(names: set[str]) -> list[str]:
+    return sorted(names)[:MAX_LISTED]
+
+
+def _names_of(text: str) -> tuple[set[str], set[str]]:
+    """Global names that are read, at any depth, and are bound nowhere; and global names that are bound."""
+    import _symtable as table  # type: ignore[import-not-found]
+
+    bound = table.DEF_LOCAL | table.DEF_PARAM | table.DEF_IMPORT
+    outer = (table.GLOBAL_IMPLICIT, table.GLOBAL_EXPLICIT)
+    loads: set[str] = set()
+    stores: set[str] = set()
+    top = table.symtable(text, _NAME, "exec")
+    scopes = [top]
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.children
+        for name, flags in scope.symbols.items():
+            is_global = scope is top or flags >> table.SCOPE_OFF & table.SCOPE_MASK in outer
+            if is_global and flags & bound:
+                stores.add(name)
+            elif is_global and flags & table.USE:
+                loads.add(name)
+    return loads - stores - vars(builtins).keys(), stores
+
+
+def _imports_of(text: str) -> list[str]:
+    """Modules that the text names in its import statements, in the order in which they come."""
+    if len(text) > LARGE or "import" not in text:
+        return []
+    tree: Any = compile(text, _NAME, "exec", ONLY_TREE | AWAIT, dont_inherit=True)
+    return list(dict.fromkeys(_walk(tree)))
+
+
+def _walk(tree: Any) -> Iterator[str]:
+    """Statements only: an import cannot be inside an expression."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if type(node) is _ast.Import:
+            yield from (alias.name for alias in node.names)
+        elif type(node) is _ast.ImportFrom:
+            if node.module and not node.level:
+                yield node.module
+        else:
+            below = [child for field in _BODIES for child in getattr(node, field, None) or ()]
+            waiting += reversed(below)

@@ -1,0 +1,83 @@
+"""Where files, pictures and long output of programs are kept: bytes under the name of their own hash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from clicket.bridge import Workers
+from clicket.errors import NotFound
+
+__all__ = ["ARTIFACT", "Drawer", "Keeper", "name_of"]
+
+ARTIFACT = re.compile(r"sha256-[0-9a-f]{64}")
+_SMALL = 256 * 1024
+"""Bytes that are written without a thread: handing them over would take longer."""
+
+
+class Keeper(Protocol):
+    """Somewhere to keep bytes. `put` answers with their name, `sha256-` and 64 digits; `get` raises `NotFound`."""
+
+    async def put(self, pieces: bytes | Sequence[bytes]) -> str: ...
+    async def get(self, name: str) -> bytes: ...
+
+
+def name_of(pieces: Sequence[bytes]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return f"sha256-{digest.hexdigest()}"
+
+
+class Drawer:
+    """Keeps in a private temporary folder, for as long as it is open. When it is full, what came first goes first."""
+
+    def __init__(self, workers: Workers, *, max_size: int = 512 * 1024 * 1024, temp: Path | None = None) -> None:
+        self.max_size = max_size
+        self._workers = workers
+        self._temp = temp
+        self._folder: Path | None = None
+        self._sizes: dict[str, int] = {}
+
+    async def put(self, pieces: bytes | Sequence[bytes]) -> str:
+        listed = [pieces] if isinstance(pieces, bytes) else list(pieces)
+        size = sum(map(len, listed))
+        if size <= _SMALL:
+            return self._put(listed, size)
+        return await self._workers.run(lambda: self._put(listed, size))
+
+    async def get(self, name: str) -> bytes:
+        if name not in self._sizes or self._folder is None:
+            raise NotFound(
+                f"artifact {name!r} is not kept here. What a run brought is named in its result, and is there until the "
+                f"interpreter is closed or {self.max_size:,} bytes are kept."
+            )
+        path = self._folder / name
+        return path.read_bytes() if self._sizes[name] <= _SMALL else await self._workers.run(path.read_bytes)
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+        self._sizes.clear()
+
+    def _put(self, pieces: Sequence[bytes], size: int) -> str:
+        name = name_of(pieces)
+        if name in self._sizes:
+            self._sizes[name] = self._sizes.pop(name)  # asked for again: it counts as new
+            return name
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="clicket-kept-", dir=self._temp))
+        while self._sizes and sum(self._sizes.values()) + size > self.max_size:
+            oldest = next(iter(self._sizes))
+            (self._folder / oldest).unlink(missing_ok=True)
+            del self._sizes[oldest]
+        with (self._folder / name).open("wb") as file:
+            file.writelines(pieces)
+        self._sizes[name] = size
+        return name

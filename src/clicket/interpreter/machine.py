@@ -1,0 +1,329 @@
+"""One task's way through the states of the code table. Each step does the work of one state; a change is announced once it has
+happened, and whatever comes, the run ends and its result is the last thing that is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError
+from clicket.interpreter import messages
+from clicket.interpreter.checking import Refusal, check, check_steps, compiled, parsed
+from clicket.interpreter.endings import Bounds, error_of_fate
+from clicket.interpreter.files import Caps, take
+from clicket.interpreter.inputs import FileRefused, Inputs, put_in
+from clicket.interpreter.keeper import Keeper
+from clicket.interpreter.messages import Message
+from clicket.interpreter.parsing import Parsed
+from clicket.interpreter.report import Report
+from clicket.interpreter.result import Display, ProgramError, Result, Status
+from clicket.interpreter.seat import Seat, listed
+from clicket.interpreter.session import Checked, Ended, Out, Session, SessionGone
+from clicket.kernel import CODE, CodeState
+from clicket.sandbox.isolation import Isolation
+
+__all__ = ["Machine", "Terms"]
+
+_LARGE_TASK = 64 * 1024
+"""Bytes; above, Markdown is read in a thread."""
+_CHECK = 30.0
+"""Seconds in which a worker must have compiled what it was sent."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What every run of an interpreter keeps to."""
+
+    bounds: Bounds
+    max_steps: int = 10
+    folder: Path | None = None
+    """Host folder that file names may come from."""
+    caps: Caps = Caps()
+
+
+class Machine:
+    """Step until `state` is terminal; then `result` is there."""
+
+    def __init__(
+        self,
+        task: str,
+        *,
+        seat: Seat,
+        isolation: Isolation,
+        terms: Terms,
+        keeper: Keeper,
+        workers: Workers,
+        inputs: Inputs | None = None,
+    ) -> None:
+        self.state = CODE.initial
+        self.result: Result | None = None
+        self.stepping = False
+        self._task = task
+        self._seat = seat
+        self._isolation = isolation
+        self._terms = terms
+        self._keeper = keeper
+        self._workers = workers
+        self._inputs = inputs or Inputs()
+        self._report = Report(task, terms.bounds)
+        self._parsed = Parsed(text="", fences=())
+        self._checked: list[Checked] = []
+        self._at = 0
+        """The block that is next, or that runs."""
+        self._running = False
+        self._ended: Ended | None = None
+        self._stopped = False
+        self._fatal: ProgramError | None = None
+        self._work: dict[CodeState, Callable[[], Awaitable[list[Message]]]] = {
+            CodeState.PARSING: self._parse,
+            CodeState.VALIDATING: self._validate,
+            CodeState.PREPARING: self._prepare,
+            CodeState.EXECUTING: self._execute,
+            CodeState.MONITORING: self._monitored,
+            CodeState.COLLECTING: self._collect,
+        }
+
+    @property
+    def done(self) -> bool:
+        return self.state in CODE.terminal
+
+    async def step(self) -> AsyncIterator[Message]:
+        """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
+        if self.done:
+            raise UsageError(f"this run has ended ({self.state}). Begin another one.")
+        if self.stepping:
+            raise UsageError("a step of this run is under way. Take its messages to their end before the next step.")
+        self.stepping = True
+        try:
+            if self.state is CodeState.MONITORING:
+                async for item in self._session.watch():
+                    if isinstance(item, Ended):
+                        self._ended, self._running = item, False
+                    else:
+                        yield self._heard(item)
+            for message in await self._advance():
+                yield message
+        except BaseException:
+            await self.abandon()
+            raise
+        finally:
+            self.stepping = False
+
+    async def interrupt(self) -> None:
+        """Stop the block that runs, and run no further one. Comes back when it has ended."""
+        self._stopped = True
+        if self._running and self._seat.session is not None:
+            await self._seat.session.stop("cancel")
+
+    def kill(self) -> None:
+        """End the program at once, whatever it is doing."""
+        self._stopped = True
+        if not self.done and self._seat.session is not None:
+            self._seat.session.kill("cancel")
+
+    async def abandon(self) -> None:
+        """Nobody listens any more: stop what runs and end the run. Does nothing when it has ended."""
+        if self.done:
+            return
+        self._stopped = True
+        if self._running:
+            await self._halt(self._session)
+        if self._ended is not None:
+            self._note(self._ended)
+        self.state = CODE.advance(self.state, CodeState.ERROR)
+        dead = self._seat.session is not None and not self._seat.session.alive
+        status: Status | None = None if self._report.blocks else "interrupted"
+        self.result = self._report.result(self._isolation, status, "cancel")
+        self._report.close()
+        if dead or (self._fatal is not None and self.result.status == "exit"):
+            await self._drop()
+        elif self._seat.session is not None:
+            self._seat.session.rest()
+
+    # --- the work of each state ---------------------------------------------------------------------------------------
+
+    async def _advance(self) -> list[Message]:
+        try:
+            if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
+                raise _on_request()
+            return await self._work[self.state]()
+        except Refusal as refusal:
+            self._report.errors.extend(refusal.errors)
+            return await self._fail(refusal.errors[0], refusal.status, refusal.reason)
+        except SessionGone as gone:
+            error = error_of_fate(gone.fate, None, self._terms.bounds)
+            self._report.errors.append(error)
+            return await self._fail(error, gone.fate.status, gone.fate.reason)
+
+    async def _parse(self) -> list[Message]:
+        if len(self._task) > _LARGE_TASK:
+            self._parsed = await self._workers.run(lambda: parsed(self._task))
+        else:
+            self._parsed = parsed(self._task)
+        self._report.skipped.extend(self._parsed.skipped)
+        count = len(self._parsed.blocks)
+        return [self._change(CodeState.VALIDATING, "the blocks are found"), messages.progress(count)]
+
+    async def _validate(self) -> list[Message]:
+        check(self._parsed)
+        session = await self._seat.take()
+        self._isolation = session.isolation
+        before = len(self._parsed.blocks)
+        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK)
+        self._report.skipped[:] = self._parsed.skipped
+        count = len(self._parsed.blocks)
+        check_steps(self._parsed, self._terms.max_steps)
+        for answer in self._checked:
+            self._report.imports.update(dict.fromkeys(answer.imports))
+        said = [self._change(CodeState.PREPARING, "every block is Python")]
+        return said if count == before else [*said, messages.progress(count)]
+
+    async def _prepare(self) -> list[Message]:
+        loads = {name for answer in self._checked for name in answer.loads}
+        stores = {name for answer in self._checked for name in answer.stores}
+        if missed := self._seat.missed(loads - stores):
+            raise _lost(missed, self._seat.why)
+        if notice := self._seat.news():
+            self._report.notices.append(notice)
+        limits = self._terms.bounds.limits
+        try:
+            written = await put_in(
+                self._session.cage,
+                self._inputs,
+                folder=self._terms.folder,
+                keeper=self._keeper,
+                workers=self._workers,
+                each=limits.file_size,
+                whole=limits.disk,
+            )
+        except FileRefused as error:
+            raise Refusal(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
+        self._seat.signatures.update(written)
+        return [self._change(CodeState.EXECUTING, "the session is ready")]
+
+    async def _execute(self) -> list[Message]:
+        block = self._parsed.blocks[self._at]
+        lines = None if self._parsed.bare else block.lines
+        run = "" if self._seat.runs == 1 else f"run {self._seat.runs}, "
+        self._ended = None
+        self._running = True
+        self._session.begin(block.code, name=f"<{run}block {self._at + 1}>", timeout=self._terms.bounds.timeout)
+        started = messages.block_started(self._at, block.code, lines)
+        of = f"block {self._at + 1} of {len(self._parsed.blocks)} runs"
+        return [started, self._change(CodeState.MONITORING, of)]
+
+    async def _monitored(self) -> list[Message]:
+        """The block has ended; what it was, and where that leads."""
+        assert self._ended is not None
+        said, ended = self._note(self._ended), self._ended
+        self._ended = None
+        if self._fatal is None and self._stopped and self._at < len(self._parsed.blocks):
+            self._fatal = _on_request().errors[0]
+            self._report.errors.append(self._fatal)
+        if self._fatal is not None:
+            return [*said, self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")]
+        if self._at < len(self._parsed.blocks):
+            return [*said, self._change(CodeState.EXECUTING, "the next block")]
+        return [*said, self._change(CodeState.COLLECTING, "all blocks have run")]
+
+    async def _collect(self) -> list[Message]:
+        taken = await take(
+            self._session.cage.work_fd, self._seat.signatures, self._keeper, self._workers, self._terms.caps
+        )
+        self._seat.signatures = taken.signatures
+        self._report.files = taken.files
+        self._report.skipped.extend(taken.skipped)
+        await self._report.keep(self._keeper)
+        if self._fatal is not None:
+            return await self._fail(self._fatal, None, None)
+        self._session.rest()
+        changed = self._change(CodeState.COMPLETED, "the run is complete")
+        return [changed, self._finish(None, None)]
+
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> list[Message]:
+        was = self.state
+        session = self._seat.session
+        final = self._finish(status, reason)
+        assert self.result is not None
+        if session is not None and (not session.alive or self.result.status == "exit"):
+            await self._drop()
+        elif session is not None:
+            session.rest()
+        changed = self._change(CodeState.ERROR, f"{error.type}: {error.message}")
+        return [changed, messages.error(error.message, error.block_index or 0, was), final]
+
+    def _finish(self, status: Status | None, reason: str | None) -> Message:
+        self.result = self._report.result(self._isolation, status, reason)
+        self._report.close()
+        return messages.final_result(self.result.to_json())
+
+    async def _drop(self) -> None:
+        """The session is of no more use. What its blocks were about to bind counts as lost, too."""
+        assert self.result is not None
+        begun = self._checked[: len(self._report.blocks)]
+        words = f"{self.result.status}{f' ({self.result.reason})' if self.result.reason else ''}"
+        await self._seat.drop(f"a run ended as {words}", {name for answer in begun for name in answer.stores})
+
+    async def _halt(self, session: Session) -> None:
+        """Stop the block and hear its end. Whoever is impatient cancels again: then it is killed."""
+        stopping = asyncio.ensure_future(session.stop("cancel"))
+        while not stopping.done():
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError:
+                session.kill("cancel")
+        async for item in session.watch():
+            if isinstance(item, Ended):
+                self._ended = item
+        self._running = False
+
+    # --- small parts --------------------------------------------------------------------------------------------------
+
+    @property
+    def _session(self) -> Session:
+        session = self._seat.session
+        if session is None:
+            raise UsageError("the session of this run was closed while it ran. Begin another run.")
+        return session
+
+    def _change(self, to: CodeState, text: str) -> Message:
+        was, self.state = self.state, CODE.advance(self.state, to)
+        return messages.state_change(was, to, text)
+
+    def _heard(self, item: object) -> Message:
+        if isinstance(item, Out):
+            return messages.output(item.stream, item.text, self._at)
+        shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)  # type: ignore[attr-defined]
+        self._report.displays.append(shown)
+        return messages.displayed(shown)
+
+    def _note(self, ended: Ended) -> list[Message]:
+        """Write a block's end into the report, and say it."""
+        index, self._at = self._at, self._at + 1
+        block, error = self._report.block_ended(index, self._parsed.blocks[index], self._parsed.bare, ended)
+        said = [messages.variable(variable, index) for variable in ended.variables]
+        if error is None:
+            return [*said, messages.block_ended(block)]
+        if error.fatal:
+            self._fatal = error
+        return [*said, messages.execution_error(error), messages.block_failed(block, error)]
+
+
+def _on_request() -> Refusal:
+    error = ProgramError(
+        type="KeyboardInterrupt", message="the run was stopped on request before its next block.", fatal=True
+    )
+    return Refusal(error, status="interrupted", reason="cancel")
+
+
+def _lost(missed: list[str], why: str) -> Refusal:
+    message = (
+        f"the code reads {listed(missed)}, which went with an earlier session ({why}). Nothing was run. "
+        "Make these values again: the next run starts in a fresh session."
+    )
+    return Refusal(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")

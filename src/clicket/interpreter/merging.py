@@ -1,0 +1,75 @@
+"""Messages of a run on their way into a journal, which holds a bounded number of them: text that comes in small pieces is
+merged, the longer a run goes on the more of it; what is large is kept as an artifact and named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from clicket.interpreter.messages import Message
+from clicket.interpreter.report import bytes_of
+
+__all__ = ["Merging"]
+
+_TEXT = ("stdout", "stderr")
+_PIECE = 4 * 1024
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 2.0
+_PATIENT_AFTER = 100
+"""Pieces of text after which the next ones wait twice as long: a journal takes 1,000 in all."""
+_LARGE = 16 * 1024
+_LARGE_RESULT = 64 * 1024
+_BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation", "duration")
+
+
+class Merging:
+    """`emit` gets the messages that go on; `put` keeps bytes and gives their name."""
+
+    def __init__(self, emit: Callable[[Message], None], put: Callable[[bytes | Sequence[bytes]], Awaitable[str]]) -> None:
+        self._emit = emit
+        self._put = put
+        self._held: Message | None = None
+        self._parts: list[str] = []
+        self._size = 0
+        self._pieces = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in _TEXT:
+            self._hold(message)
+            return
+        self.flush()
+        if kind == "display" and len(message["data"]) > _LARGE:
+            message = {**message, "data": "", "artifact": await self._put(bytes_of(message["mime"], message["data"]))}
+        elif kind == "final_result" and len(msgspec.json.encode(message)) > _LARGE_RESULT:
+            result = {name: message["result"][name] for name in _BRIEF if name in message["result"]}
+            message = {**message, "result": result, "cut": True}  # the whole is the call's output
+        elif kind == "code_execution_start" and len(message["code"]) > _LARGE:
+            message = {**message, "code": message["code"][:_LARGE], "cut": True}
+        self._emit(message)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held = self._held, None
+        if held is not None:
+            self._pieces += 1
+            self._emit({**held, "content": "".join(self._parts)})
+        self._parts, self._size = [], 0
+
+    def _hold(self, message: Message) -> None:
+        held = self._held
+        if held is not None and any(held.get(name) != message.get(name) for name in ("type", "block_index")):
+            self.flush()
+        if self._held is None:
+            self._held = message
+            loop, wait = asyncio.get_running_loop(), _FIRST_WAIT * 2 ** (self._pieces // _PATIENT_AFTER)
+            self._timer = loop.call_later(min(wait, _LONGEST_WAIT), self.flush)
+        self._parts.append(message["content"])
+        self._size += len(message["content"])
+        if self._size >= _PIECE:
+            self.flush()

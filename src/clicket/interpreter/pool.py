@@ -1,0 +1,238 @@
+"""Interpreters of many callers over one sandbox: one per key, a bounded number of them with a session, and one spare session
+that is warm. Whoever needs a session when all are taken gets that of who used its own least recently; if all are in use it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from clicket.errors import ClicketError, UsageError
+from clicket.interpreter.starter import WARM, Starter
+
+if TYPE_CHECKING:
+    from clicket.interpreter.interpreter import Interpreter
+    from clicket.interpreter.session import Session
+
+__all__ = ["Pool", "Guest"]
+
+logger = logging.getLogger("clicket.interpreter")
+_REMEMBERED = 1_000
+"""Interpreters without a session that are kept, so that their owners are told what became of it."""
+_FULL = "other sessions needed the room, and this one had not been used for longest"
+
+Start = Callable[[], Awaitable["Session"]]
+Note = Callable[[str], object]
+
+
+class Guest:
+    """One key's interpreter, as people may look at it."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.interpreter: Interpreter
+        self.runs = 0
+        self.used_at = time.monotonic()
+        self.placed = False
+        """Does it hold one of the places for sessions?"""
+        self.note: Note = str
+        self.lock = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        return self.lock.locked()
+
+
+class Pool:
+    """`make` gives an interpreter that gets its sessions from the function it is given.
+
+    At most `max_sessions` sessions live at once, and one spare; with the memory that each may use, that is what all of them
+    together can take. `idle_after` seconds without a run end a session.
+    """
+
+    def __init__(
+        self,
+        starter: Starter,
+        make: Callable[[Start], Interpreter],
+        *,
+        max_sessions: int = 16,
+        idle_after: float | None = 1800.0,
+        warm: bool = True,
+    ) -> None:
+        if type(max_sessions) is not int or max_sessions < 1:
+            raise UsageError(f"max_sessions must be a whole number of at least 1, not {max_sessions!r}.")
+        self.max_sessions = max_sessions
+        self.idle_after = idle_after
+        self.guests: dict[Hashable, Guest] = {}
+        """By key, the least recently used first."""
+        self._starter = starter
+        self._make = make
+        self._warm = warm
+        self._used = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._spare: asyncio.Task[Session] | None = None
+        self._spare_at = time.monotonic()
+        self._closed = False
+
+    @asynccontextmanager
+    async def lend(self, key: Hashable | None, note: Note = str) -> AsyncIterator[Interpreter]:
+        """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards."""
+        if self._closed:
+            raise UsageError("the sessions are closed; open the runtime again.")
+        guest = self.guests.pop(key, None) if key is not None else None
+        if guest is None:
+            guest = Guest(key)
+            guest.interpreter = self._make(self._start_of(guest))
+        if key is not None:
+            self.guests[key] = guest  # at the end: used last
+        async with guest.lock:
+            guest.note = note
+            guest.runs += 1
+            try:
+                yield guest.interpreter
+            finally:
+                await self._given_back(guest)
+
+    async def sweep(self, busy: Collection[Hashable] = frozenset()) -> int:
+        """Close the sessions that were idle for too long, and the spare that nobody came for."""
+        if self.idle_after is None:
+            return 0
+        limit, closed = time.monotonic() - self.idle_after, 0
+        for guest in list(self.guests.values()):
+            if guest.placed and not guest.busy and guest.used_at < limit and guest.key not in busy:
+                closed += await self._drop(guest, f"nobody used it for {self.idle_after:g} seconds")
+        if self._spare is not None and self._spare_at < limit:
+            await self._end_spare()
+        return closed
+
+    async def close(self) -> None:
+        """Close every session and the sandbox."""
+        self._closed = True
+        await self._end_spare()
+        for guest in list(self.guests.values()):
+            await self._close(guest)
+        self.guests.clear()
+        await self._starter.close()
+
+    # Places: each session has one, from before it is started until it is gone.
+
+    def _start_of(self, guest: Guest) -> Start:
+        async def start() -> Session:
+            if not guest.placed:
+                await self._find_place(guest)
+            self._spare_at = time.monotonic()
+            return await self._take_spare() or await self._starter()
+
+        return start
+
+    async def _find_place(self, guest: Guest) -> None:
+        if self._used < self.max_sessions:
+            self._used += 1
+            guest.placed = True
+            return
+        idle = next((each for each in self.guests.values() if each.placed and not each.busy), None)
+        if idle is not None:
+            turn = self._wait()
+            await self._drop(idle, _FULL)  # its place goes to whoever is first in line, and we are in it now
+        else:
+            guest.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
+            turn = self._wait()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._free()
+            raise
+        guest.placed = True
+
+    def _wait(self) -> asyncio.Future[None]:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        return turn
+
+    async def _drop(self, guest: Guest, why: str) -> bool:
+        async with guest.lock:
+            had = guest.interpreter.session is not None
+            await guest.interpreter.drop(why)
+            self._settle(guest)
+        return had
+
+    async def _given_back(self, guest: Guest) -> None:
+        guest.used_at = time.monotonic()
+        guest.note = str
+        guest.interpreter.history.clear()  # results are the callers' to keep
+        try:
+            if guest.key is None or self._closed:
+                await guest.interpreter.close()
+            elif any(not turn.done() for turn in self._waiting):
+                await guest.interpreter.drop(_FULL)
+        finally:
+            self._settle(guest)
+        await self._forget_some()
+        self._warm_up()
+
+    def _settle(self, guest: Guest) -> None:
+        """A guest whose session is gone has no place any more."""
+        if guest.placed and guest.interpreter.session is None:
+            guest.placed = False
+            self._free()
+
+    def _free(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)  # the place is handed on, so nobody overtakes who waits
+                return
+        self._used -= 1
+
+    async def _forget_some(self) -> None:
+        lost = [guest for guest in self.guests.values() if not guest.placed and not guest.busy]
+        for guest in lost[: max(len(lost) - _REMEMBERED, 0)]:
+            del self.guests[guest.key]
+            await self._close(guest)
+
+    async def _close(self, guest: Guest) -> None:
+        try:
+            await guest.interpreter.close()
+        except ClicketError as error:
+            logger.warning("a session could not be closed: %s", error)
+        self._settle(guest)
+
+    # The spare.
+
+    def _warm_up(self) -> None:
+        """After a run, so that it takes nothing from it."""
+        if self._warm and self._spare is None and not self._closed:
+            self._spare = asyncio.get_running_loop().create_task(self._make_spare())
+
+    async def _make_spare(self) -> Session:
+        session = await self._starter(WARM)
+        session.rest()
+        return session
+
+    async def _take_spare(self) -> Session | None:
+        if self._spare is None or not self._spare.done():
+            return None
+        made, self._spare = self._spare, None
+        if made.cancelled() or (error := made.exception()) is not None:
+            logger.warning("no spare session could be made, so none is: %s", None if made.cancelled() else error)
+            self._warm = False
+            return None
+        session = made.result()
+        if session.alive:
+            return session
+        await session.close()
+        return None
+
+    async def _end_spare(self) -> None:
+        made, self._spare = self._spare, None
+        if made is None:
+            return
+        made.cancel()
+        with suppress(asyncio.CancelledError, ClicketError):
+            await (await made).close()

@@ -1,0 +1,124 @@
+"""Questions to a Python that is not ours: what is installed there, which modules packages bring, and its own pip.
+
+Each question is a process of its own, isolated from our environment; it may be another version than the one we run on. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import msgspec
+
+from clicket.errors import UsageError
+
+__all__ = ["Done", "ask", "pip"]
+
+_PATIENCE = 300.0
+_NOWHERE = "http://127.0.0.1:9"
+"""Where a proxy is not: whatever a package says, nothing is fetched."""
+
+_QUESTIONS = r"""
+import importlib.metadata as metadata, importlib.util, json, os, re, sys
+
+def plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+def installed(_):
+    names = [name for path in sys.path if os.path.isdir(path) for name in os.listdir(path)]
+    return [sys.version, sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))]
+
+def modules(package):
+    declared = (package.read_text("top_level.txt") or "").split()
+    found = {plain(package.metadata["Name"]).replace("-", "_"), *declared}
+    for file in package.files or ():
+        first, suffix = file.parts[0], file.suffix
+        if suffix in (".py", ".so", ".pyd"):
+            found.add(first if len(file.parts) > 1 else first.split(".")[0])
+    return {name for name in found if name.isidentifier()}
+
+def names(given):
+    wanted, folder = given
+    if folder:
+        sys.path.insert(0, folder)
+    packages = {}
+    for package in metadata.distributions():
+        if package.metadata["Name"]:
+            packages.setdefault(plain(package.metadata["Name"]), package)
+    found, unknown, todo, seen = set(), [], [], set()
+    owners = None
+    for each in wanted:
+        name, extras = parts(each)
+        if plain(name) in packages:
+            todo.append((plain(name), extras))
+            continue
+        if owners is None:
+            owners = {m: key for key, package in packages.items() for m in modules(package)}
+        if name in owners:
+            todo.append((owners[name], extras))
+        elif name in sys.stdlib_module_names or name.isidentifier() and importlib.util.find_spec(name):
+            found.add(name)
+        else:
+            unknown.append(name)
+    while todo:
+        name, extras = todo.pop()
+        if (name, extras) in seen or name not in packages:
+            continue
+        seen.add((name, extras))
+        found |= modules(packages[name])
+        for line in packages[name].requires or ():
+            asked = set(re.findall(r"extra\s*==\s*['\"]([^'\"]+)", line))
+            if not asked or asked & set(extras):
+                needed, more = parts(line)
+                todo.append((plain(needed), more))
+    return {"names": sorted(found), "unknown": unknown, "known": sorted({*packages, *(owners or ())})}
+
+def parts(requirement):
+    match = re.match(r"\s*([\w.\-]+)\s*(?:\[([^\]]*)\])?", requirement)
+    return match[1], tuple(sorted(e.strip() for e in (match[2] or "").split(",") if e.strip()))
+
+print(json.dumps(globals()[sys.argv[1]](json.loads(sys.argv[2]))))
+"""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process ended and what it said."""
+
+    code: int
+    output: bytes
+    words: str
+
+
+def ask(python: str, question: str, given: Any) -> Any:
+    """`installed`: what the outcome of an installation depends on. `names`: the modules of packages and their dependencies."""
+    done = _run(python, "-I", "-c", _QUESTIONS, question, msgspec.json.encode(given).decode())
+    if done.code != 0:
+        raise UsageError(f"{python} could not say which packages it has: {done.words.strip()[-500:]}")
+    return msgspec.json.decode(done.output)
+
+
+def pip(python: str, *arguments: str) -> Done:
+    """That Python's own pip, with no settings but ours and no way to the network."""
+    done = _run(
+        python, "-I", "-m", "pip", "--isolated", "--no-input", "--disable-pip-version-check", "--no-color",
+        "--no-cache-dir", "--proxy", _NOWHERE, *arguments,
+    )  # fmt: skip
+    if done.code != 0 and "No module named pip" in done.words:
+        raise UsageError(f"{python} has no pip, which installs the wheels. Run: {python} -m ensurepip")
+    return done
+
+
+def _run(python: str, *arguments: str) -> Done:
+    environment = {"LANG": "C.UTF-8", "PATH": "/nowhere", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1"}
+    environment |= {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
+    try:
+        done = subprocess.run(
+            [python, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022,
+            timeout=_PATIENCE, check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise UsageError(f"python names {python!r}, which cannot be started: {error}.") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{python} did not answer within {_PATIENCE:.0f} seconds.") from None
+    return Done(code=done.returncode, output=done.stdout, words=done.stderr.decode(errors="replace"))

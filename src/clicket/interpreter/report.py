@@ -1,0 +1,164 @@
+"""A run's result while it grows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.interpreter.endings import Bounds, error_of
+from clicket.interpreter.keeper import Keeper
+from clicket.interpreter.parsing import Fence
+from clicket.interpreter.result import (
+    Block,
+    Display,
+    File,
+    ProgramError,
+    Result,
+    Skipped,
+    Status,
+    Variable,
+    Variables,
+    worst,
+)
+from clicket.interpreter.watched import Ended
+from clicket.sandbox.isolation import Isolation
+
+__all__ = ["Report", "bytes_of"]
+
+_SMALL = 16 * 1024
+"""Bytes of a display that travel with the result; a bigger one is an artifact as well."""
+
+
+class Report:
+    """Takes what happens, gives one `Result`."""
+
+    def __init__(self, task: str, bounds: Bounds) -> None:
+        self.task = task
+        self.bounds = bounds
+        self.blocks: list[Block] = []
+        self.displays: list[Display] = []
+        self.errors: list[ProgramError] = []
+        self.imports: dict[str, None] = {}
+        self.notices: list[str] = []
+        self.skipped: list[Skipped] = []
+        self.files: tuple[File, ...] = ()
+        self.outputs: dict[str, str] = {}
+        self._began_at = time.monotonic()
+        self._ends: list[Ended] = []
+        self._variables: dict[str, Variable] = {}
+
+    @property
+    def duration(self) -> float:
+        return time.monotonic() - self._began_at
+
+    def block_ended(self, index: int, block: Fence, bare: bool, ended: Ended) -> tuple[Block, ProgramError | None]:
+        error = error_of(ended, index, self.bounds)
+        told = Block(
+            index=index,
+            code=block.code,
+            lines=None if bare else block.lines,
+            status=ended.status,
+            reason=ended.reason,
+            stdout=ended.stdout.text,
+            stderr=ended.stderr.text,
+            value=ended.value,
+            error=error,
+            duration=ended.duration,
+        )
+        self.blocks.append(told)
+        self._ends.append(ended)
+        if error is not None:
+            self.errors.append(error)
+        if ended.threads:
+            threads = "a thread" if ended.threads == 1 else f"{ended.threads} threads"
+            self.notices.append(f"Block {index + 1} left {threads} running. They stand still between runs.")
+        for variable in ended.variables:
+            self._note(variable)
+        return told, error
+
+    async def keep(self, keeper: Keeper) -> None:
+        """Long output and big pictures go where they can be read in full."""
+        for stream in ("stdout", "stderr"):
+            pieces = list(self._whole(stream))
+            if pieces and (name := await self._put(keeper, pieces, f"all of {stream}")):
+                self.outputs[stream] = name
+        for at, display in enumerate(self.displays):
+            if len(display.data) > _SMALL:
+                artifact = await self._put(keeper, [bytes_of(display.mime, display.data)], f"a display ({display.mime})")
+                self.displays[at] = msgspec.structs.replace(display, artifact=artifact)
+
+    def result(self, isolation: Isolation, status: Status | None = None, reason: str | None = None) -> Result:
+        """`status` is the run's own, where it is not that of a block."""
+        final = status or worst(block.status for block in self.blocks)
+        decided = [block for block in self.blocks if block.status == final]
+        error = next((block.error for block in decided if block.error is not None), None) if status is None else None
+        return Result(
+            status=final,
+            reason=reason or next((block.reason for block in decided if block.reason), None),
+            stdout="".join(block.stdout for block in self.blocks),
+            stderr="".join(block.stderr for block in self.blocks),
+            value=self.blocks[-1].value if self.blocks else None,
+            error=error or next(iter(self.errors), None),
+            errors=tuple(self.errors),
+            variables=Variables(self._variables.values()),
+            displays=tuple(self.displays),
+            files=self.files,
+            imports=tuple(self.imports),
+            blocks=tuple(self.blocks),
+            skipped=tuple(self.skipped),
+            notices=tuple(self.notices),
+            outputs=self.outputs,
+            isolation=isolation,
+            duration=self.duration,
+            exit_code=next((ended.exit_code for ended in self._ends if ended.status == "exit"), None),
+            task=self.task,
+        )
+
+    def close(self) -> None:
+        """Let go of what was kept on disk while the run went on."""
+        for ended in self._ends:
+            for captured in (ended.stdout, ended.stderr):
+                if captured.spool is not None:
+                    captured.spool.close()
+
+    def _note(self, variable: Variable) -> None:
+        """The last state of each name; one that this run made is not a changed one, whatever came after."""
+        before = self._variables.get(variable.name)
+        if before is not None and before.change == "created":
+            variable = msgspec.structs.replace(variable, change="created")
+        self._variables[variable.name] = variable
+
+    def _whole(self, stream: str) -> Iterator[bytes]:
+        """All that the blocks wrote to a stream, when the result has only a part of it."""
+        captured = [getattr(ended, stream) for ended in self._ends]
+        if not any(part.cut for part in captured):
+            return
+        for part in captured:
+            if part.spool is None:
+                yield part.text.encode("utf-8", "replace")
+            else:
+                yield from part.spool.pieces()
+                if part.spool.size < part.size:
+                    yield f"\n[the last {part.size - part.spool.size} bytes were not kept]\n".encode()
+
+    async def _put(self, keeper: Keeper, pieces: Iterable[bytes], what: str) -> str | None:
+        try:
+            return await keeper.put(list(pieces))
+        except ClicketError as error:
+            self.skipped.append(Skipped(what=what, why=f"could not be kept: {error}"))
+            return None
+
+
+def bytes_of(mime: str, data: str) -> bytes:
+    """Pictures come as base64; everything else, and what only claims to be a picture, is text."""
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error:
+            pass
+    return data.encode("utf-8", "replace")

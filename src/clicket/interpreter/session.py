@@ -1,0 +1,332 @@
+"""One worker in its cage, from the host's side. Whatever the program inside does, a block that was begun ends: by its own
+answer, by an interrupt, or with the cage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from clicket.errors import UsageError
+from clicket.interpreter import wire
+from clicket.interpreter.fate import Fate, SessionGone, StopReason, fate_of
+from clicket.interpreter.line import Line, Timers
+from clicket.interpreter.watched import Ended, Item, Out, Shown, Stream, Watched, ended_of
+from clicket.interpreter.wire import CheckedBlock as Checked
+from clicket.sandbox import Cage, Exit, Isolation, Sandbox, SandboxFailed
+
+__all__ = ["Checked", "Ended", "Fate", "Out", "Session", "SessionGone", "Shown", "StopReason"]
+
+MIB = 1024 * 1024
+PROGRAM = "clicket.interpreter.inside.worker"
+_START = 60.0
+_REST = 0.25
+_YOUNG = 0.25
+"""A block of this age may not have been begun inside: an interrupt that came too early is sent once more."""
+_PATIENCE = 5.0
+"""Seconds after a kill until a cage that does not report its end counts as ended all the same."""
+_MAX_SHOWN = 64 * MIB
+_MAX_LATE = 1_000
+
+F = TypeVar("F", wire.CheckedFrame, wire.PreloadedFrame)
+
+
+class Session:
+    """Blocks of code, one at a time, in one namespace: `begin` sends one, `watch` follows it to its end."""
+
+    def __init__(self, cage: Cage, *, grace: float, max_output: int, kept_output: int, max_spooled: int) -> None:
+        self.cage = cage
+        self.names: frozenset[str] = frozenset()
+        """The program's names after the last block, as the worker told."""
+        self.python = ""
+        self.layers: tuple[str, ...] = ()
+        """Put on from inside, as the worker told before it ran anything."""
+        self._grace = grace
+        self._max_output = max_output
+        self._kept = kept_output
+        self._max_spooled = max_spooled
+        self._id = 0
+        self._block: Watched | None = None
+        self._asked: tuple[type[wire.Answer], int, asyncio.Future[Any]] | None = None
+        self._doom: Fate | None = None
+        """A fate that was decided here, from then until it has happened."""
+        self._fate: Fate | None = None
+        self._late = 0
+        self._frozen = False
+        self._closed = False
+        self._timers = Timers()
+        self._line = Line(cage, self)
+        cage.exited.add_done_callback(self._exited)
+        cage.breach.add_done_callback(self._breached)
+
+    @classmethod
+    async def start(
+        cls,
+        sandbox: Sandbox,
+        *,
+        settings: Mapping[str, Any] = {},
+        grace: float = 1.0,
+        max_output: int = 64 * MIB,
+        kept_output: int = MIB,
+        max_spooled: int = 64 * MIB,
+    ) -> Session:
+        """A worker that is ready. A block that writes more than `max_output` is killed; `kept_output` is what stays in memory
+        of each of its streams, and `max_spooled` bounds the file that has the whole of one."""
+        cage = await sandbox.start(PROGRAM, dict(settings))
+        session = cls(cage, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
+        try:
+            await session._open()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    @property
+    def alive(self) -> bool:
+        return self.fate is None and not self._closed
+
+    @property
+    def busy(self) -> bool:
+        return self._asked is not None or (self._block is not None and self._block.ended is None)
+
+    @property
+    def fate(self) -> Fate | None:
+        """Why it is not alive any more."""
+        return self._fate or self._doom
+
+    @property
+    def isolation(self) -> Isolation:
+        return self.cage.isolation
+
+    async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
+        """Look at the text of blocks: does it parse, what does it import, read and bind. Nothing of it runs."""
+        self._ready_for_next()
+        answer = await self._ask(wire.check(self._id, codes), wire.CheckedFrame, len(codes), timeout)
+        return list(answer.blocks)
+
+    async def preload(self, modules: Sequence[str], timeout: float) -> tuple[str, ...]:
+        """Import modules before they are needed. Those that could be."""
+        self._ready_for_next()
+        answer = await self._ask(wire.preload(self._id, modules), wire.PreloadedFrame, len(modules), timeout)
+        return answer.modules
+
+    def begin(self, code: str, *, name: str, timeout: float | None) -> None:
+        """Send a block. In a session that has ended, the block has ended too, and says why."""
+        self._ready_for_next()
+        block = self._block = self._watched(name)
+        if not self.alive:
+            if self._fate is not None:
+                self._end_with_fate(block)
+            return
+        self.cage.watching = True
+        self._line.flow()
+        if timeout is not None:
+            self._timers.start("deadline", timeout, self._interrupt, "timeout")
+        self._line.send(wire.execute(self._id, code, name))
+
+    async def watch(self) -> AsyncIterator[Item]:
+        """What the block writes and shows, live, and last how it ended."""
+        if self._block is None:
+            raise UsageError("no block was begun in this session. Call begin(code, name=..., timeout=...) first.")
+        async for item in self._block.items():
+            yield item
+
+    async def stop(self, reason: StopReason) -> None:
+        """End the running block: interrupt, grace, kill. Comes back when it has ended; without a block, at once."""
+        block = self._block
+        if block is not None and block.ended is None:
+            self._interrupt(reason)
+            await block.over()
+
+    def rest(self) -> None:
+        """Nothing is asked for now: freeze the cage in a moment, so that nothing runs on unseen. The next request thaws it."""
+        if self.alive and not self.busy and not self._frozen:
+            self._timers.start("rest", _REST, self._freeze)
+
+    async def close(self) -> None:
+        """End the worker and all it started. A block that runs ends as killed."""
+        if not self._closed:
+            self._closed = True
+            self._settle(self.fate or Fate(status="killed", reason="cancel", detail="the session was closed"))
+        await self.cage.close()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """The start is a block of its own, so that whatever goes wrong in it is seen the same way."""
+        block = self._block = self._watched("<start>")
+        self._line.flow()
+        self._timers.start("deadline", _START, self._kill, "timeout", f"it was not ready after {_START:g} s")
+        ended = await block.over()
+        if ended.status != "ok":
+            words = (ended.stderr.text or ended.stdout.text).strip()[-2000:]
+            said = f" It wrote: {words}" if words else ""
+            raise SandboxFailed(f"The Python worker did not start in the sandbox: {ended.detail}.{said}")
+
+    def _ready_for_next(self) -> None:
+        if self._closed:
+            raise UsageError("this session is closed. Start another one.")
+        if self.busy:
+            raise UsageError("this session is busy. Watch its block to the end, or stop it, before the next request.")
+        self._timers.stop("rest")
+        if self._frozen:
+            self._frozen = False
+            self.cage.thaw()
+        self._late = 0
+        self._id += 1
+
+    async def _ask(self, frame: bytes, kind: type[F], size: int, timeout: float) -> F:
+        if (gone := self.fate) is not None:
+            raise SessionGone(gone)
+        answer: asyncio.Future[F] = asyncio.get_running_loop().create_future()
+        self._asked = (kind, size, answer)
+        self._line.listen()
+        self._timers.start("deadline", timeout, self._kill, "timeout", f"it did not answer within {timeout:g} s")
+        self._line.send(frame)
+        try:
+            return await answer
+        finally:  # also when cancelled: the answer will then be a late one
+            self._asked = None
+            self._timers.stop("deadline")
+
+    def _freeze(self) -> None:
+        if self.alive and not self.busy:
+            self._frozen = True
+            self.cage.freeze()
+
+    def _watched(self, name: str) -> Watched:
+        return Watched(name, kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
+
+    # --- what comes out: called by the line ---------------------------------------------------------------------------
+
+    def wrote(self, stream: Stream, data: bytes) -> None:
+        block = self._block
+        if block is None or block.ended is not None:  # the last words of a cage that ended while nothing ran
+            return
+        block.wrote(stream, data)
+        if block.written > self._max_output:
+            self._kill("output", f"it wrote more than {self._max_output} bytes")
+        elif block.full and not block.stopping:
+            self._line.hold()
+
+    def heard(self, frame: wire.Answer) -> None:
+        if isinstance(frame, wire.ReadyFrame | wire.RefusedFrame):
+            self._opened(frame)
+        elif frame.id > self._id:
+            raise wire.Violation(f"an answer to request {frame.id}, which was never made")
+        elif frame.id < self._id or not self.busy:
+            self._came_late()
+        elif self._asked is not None:
+            self._answered(*self._asked, frame)
+        elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
+            self._line.take_output()  # what was written before this frame
+            if self._doom is None:
+                self._told(self._block, frame)
+        else:
+            raise wire.Violation(f"{type(frame).__name__} about a block")
+
+    def broke(self, why: str) -> None:
+        self._kill("protocol", f"what came from the worker is none of its answers: {why}")
+
+    def fell_silent(self) -> None:
+        """Usually the end of the cage, which tells more. If that does not come, a program has closed the line."""
+        if self.fate is None:
+            self._timers.start("silent", self._grace, self._kill, "protocol", "the line to the worker was closed")
+
+    def _made_room(self) -> None:
+        if self.alive and self.busy:
+            self._line.flow()
+
+    def _opened(self, frame: wire.ReadyFrame | wire.RefusedFrame) -> None:
+        block = self._block
+        if self._id or block is None or block.ended is not None:
+            raise wire.Violation("it said twice that it is ready")
+        if isinstance(frame, wire.ReadyFrame):
+            self.python, self.layers = frame.python, frame.layers
+            self._end(block, Ended(status="ok"))
+        else:
+            self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
+
+    def _came_late(self) -> None:
+        """Old ids: a thread that shows something after its block, or the true end after a forged one. Both do no harm."""
+        self._late += 1
+        if self._late > _MAX_LATE:
+            raise wire.Violation(f"more than {_MAX_LATE} answers that nobody waits for")
+
+    def _answered(self, kind: type[wire.Answer], size: int, answer: asyncio.Future[Any], frame: wire.Answer) -> None:
+        if type(frame) is not kind:
+            raise wire.Violation(f"{type(frame).__name__} to another question")
+        if isinstance(frame, wire.CheckedFrame) and len(frame.blocks) != size:
+            raise wire.Violation(f"{len(frame.blocks)} blocks were looked at, {size} were sent")
+        if not answer.done():
+            answer.set_result(frame)
+
+    def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
+        if isinstance(frame, wire.DoneFrame):
+            ended = ended_of(frame, block.stopping)
+            self.names = ended.names
+            self._end(block, ended)
+            return
+        block.show(Shown(mime=frame.mime, data=frame.data, group=frame.group))
+        if block.shown > _MAX_SHOWN:
+            self._kill("output", f"it showed more than {_MAX_SHOWN} bytes")
+        elif block.full and not block.stopping:
+            self._line.hold()
+
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    def _end(self, block: Watched, ended: Ended) -> None:
+        self._timers.stop("deadline", "grace", "again")
+        self._line.rest()
+        self.cage.watching = False
+        block.end(ended)
+
+    def _interrupt(self, reason: StopReason) -> None:
+        self._line.take_answers()  # it may have ended, and we have only not heard of it
+        block = self._block
+        if block is None or block.ended is not None or block.stopping or not self.alive:
+            return
+        block.stopping = reason
+        self._line.flow()
+        self.cage.interrupt()
+        if block.age < _YOUNG:
+            self._timers.start("again", 0.05, self.cage.interrupt)
+        detail = f"it did not stop within {self._grace:g} s of an interrupt"
+        self._timers.start("grace", self._grace, self._kill, reason, detail)
+
+    def _kill(self, reason: StopReason, detail: str) -> None:
+        if self.fate is None:
+            self._doom = Fate(status="killed", reason=reason, detail=detail)
+            self._timers.stop_all()
+            self._line.hang_up()
+            self.cage.kill()
+            self._timers.start("patience", _PATIENCE, self._settle, self._doom)
+
+    def _breached(self, breach: asyncio.Future[str]) -> None:
+        if breach.cancelled() or self._closed:
+            return
+        if breach.result() == "memory":
+            self._kill("memory", "it used more memory than it may")
+        else:
+            self._kill("disk", "it put more into its folder than it may")
+
+    def _exited(self, exited: asyncio.Future[Exit]) -> None:
+        if exited.cancelled() or self._fate is not None:
+            return
+        self._line.take_answers()  # the last of them may be the end of the block
+        self._line.take_output()
+        self._settle(self._doom or fate_of(exited.result()))
+
+    def _settle(self, fate: Fate) -> None:
+        self._fate = self._fate or fate
+        self._timers.stop_all()
+        self._line.close()
+        self.cage.watching = False
+        if self._block is not None and self._block.ended is None:
+            self._end_with_fate(self._block)
+        if self._asked is not None and not self._asked[2].done():
+            self._asked[2].set_exception(SessionGone(self._fate))
+
+    def _end_with_fate(self, block: Watched) -> None:
+        assert self._fate is not None
+        block.end(Ended(status=self._fate.status, reason=self._fate.reason, detail=self._fate.detail))

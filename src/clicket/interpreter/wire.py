@@ -1,0 +1,185 @@
+"""The frames between host and worker. Whoever runs in the cage can write what it likes to our pipe: a frame is of a known
+type, in its bounds, and about the request that is open, or it is a violation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "MAX_FRAME",
+    "MAX_SMALL_FRAME",
+    "Answer",
+    "CheckedBlock",
+    "CheckedFrame",
+    "DisplayFrame",
+    "DoneFrame",
+    "ErrorFrame",
+    "Frames",
+    "PreloadedFrame",
+    "ReadyFrame",
+    "RefusedFrame",
+    "VariableFrame",
+    "Violation",
+    "check",
+    "decode",
+    "execute",
+    "preload",
+]
+
+MAX_FRAME = 32 * 1024 * 1024
+MAX_SMALL_FRAME = 4 * 1024 * 1024
+"""Of every type but `display`. Many small values take a multiple of their text in memory; one long text does not."""
+
+_Id = Annotated[int, Meta(ge=1, le=2**53)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Name = Annotated[str, Meta(max_length=2_000)]
+_Text = Annotated[str, Meta(max_length=256 * 1024)]
+_Names = Annotated[tuple[_Name, ...], Meta(max_length=100_000)]
+
+
+class Violation(Exception):
+    """What came out of the cage is not what a worker says. The text is for people; it repeats nothing long."""
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    pass
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ErrorFrame(_Part):
+    type: _Name
+    message: _Text
+    traceback: _Text = ""
+    line: Annotated[int, Meta(ge=0, le=2**31)] | None = None
+
+
+class VariableFrame(_Part):
+    name: _Name
+    type: _Name
+    value: _Text = ""
+    length: _Count | None = None
+    shape: Annotated[tuple[_Count, ...], Meta(max_length=64)] | None = None
+    change: Literal["created", "changed"] = "created"
+
+
+class CheckedBlock(_Part):
+    """What a look at the text of a block told: nothing of it has run."""
+
+    error: ErrorFrame | None = None
+    imports: _Names = ()
+    loads: _Names = ()
+    stores: _Names = ()
+
+
+class ReadyFrame(_Frame, tag="ready"):
+    layers: Annotated[tuple[_Name, ...], Meta(max_length=32)]
+    python: _Name
+
+
+class RefusedFrame(_Frame, tag="refused"):
+    layer: _Name
+    message: _Text
+
+
+class CheckedFrame(_Frame, tag="checked"):
+    id: _Id
+    blocks: Annotated[tuple[CheckedBlock, ...], Meta(max_length=10_000)]
+
+
+class PreloadedFrame(_Frame, tag="preloaded"):
+    id: _Id
+    modules: Annotated[tuple[_Name, ...], Meta(max_length=1_000)]
+
+
+class DisplayFrame(_Frame, tag="display"):
+    id: _Id
+    group: _Count
+    mime: Annotated[str, Meta(max_length=200)]
+    data: str
+
+
+class DoneFrame(_Frame, tag="done"):
+    id: _Id
+    status: Literal["ok", "error", "exit", "interrupted"]
+    value: _Text | None = None
+    error: ErrorFrame | None = None
+    exit_code: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    variables: Annotated[tuple[VariableFrame, ...], Meta(max_length=10_000)] = ()
+    threads: _Count = 0
+    names: Annotated[tuple[_Name, ...], Meta(max_length=10_000)] = ()
+
+
+Answer = ReadyFrame | RefusedFrame | CheckedFrame | PreloadedFrame | DisplayFrame | DoneFrame
+
+_ANY: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+_BIG = msgspec.json.Decoder(DisplayFrame)
+
+
+def decode(body: bytes | bytearray) -> Answer:
+    try:
+        return _ANY.decode(body) if len(body) <= MAX_SMALL_FRAME else _BIG.decode(body)
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, not in its bounds, nested without end
+        raise Violation(f"a frame of {len(body)} bytes is none that a worker sends: {str(error)[:200]}") from None
+
+
+class Frames:
+    """Bytes in as they come, whole frames out. A length beyond the limit is refused before anything of it is kept."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Answer]:
+        if not self._kept and len(data) > 4 and int.from_bytes(data[:4], "big") == len(data) - 4 <= MAX_FRAME:
+            yield decode(data[4:])  # the common case: exactly one frame came
+            return
+        self._kept += data
+        while (body := self._next()) is not None:
+            yield decode(body)
+
+    def _next(self) -> bytearray | None:
+        kept = self._kept
+        if len(kept) < 4:
+            return None
+        size = int.from_bytes(kept[:4], "big")
+        if size > MAX_FRAME:
+            raise Violation(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are taken")
+        if len(kept) < 4 + size:
+            return None
+        body = kept[4 : 4 + size]
+        del kept[: 4 + size]
+        return body
+
+    @property
+    def middle(self) -> bool:
+        """A frame has begun and not ended."""
+        return bool(self._kept)
+
+
+def check(id: int, codes: Sequence[str]) -> bytes:
+    return _pack({"op": "check", "id": id, "codes": list(codes)})
+
+
+def execute(id: int, code: str, name: str) -> bytes:
+    return _pack({"op": "exec", "id": id, "code": code, "name": name})
+
+
+def preload(id: int, modules: Sequence[str]) -> bytes:
+    return _pack({"op": "preload", "id": id, "modules": list(modules)})
+
+
+def _pack(value: dict[str, Any]) -> bytes:
+    try:
+        body = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and Python inside says what it thinks of them
+        body = json.dumps(value).encode()
+    return len(body).to_bytes(4, "big") + body

@@ -1,0 +1,114 @@
+"""The layer `namespaces`: the arguments of bubblewrap. A program sees its work folder, the system's programs and its
+interpreter, and of the host's other files, processes and networks nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from clicket.sandbox.library import Python
+
+__all__ = ["GID", "HOME", "LIBRARY", "SCRATCH", "UID", "View", "arguments", "shown_python", "tool"]
+
+HOME = "/work"
+LIBRARY = "/run/clicket"
+SCRATCH = "/tmp"  # noqa: S108 -- the cage's own, new and empty
+UID = GID = 1000
+"""Who an ordinary user's program believes to be."""
+
+_VENV = "/run/venv"
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types", "python3")
+_NIX = ("/nix/store", "/gnu/store")  # there, what is in /usr elsewhere
+_KEPT_FOR_SETPRIV = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What one cage is shown, as paths of the host."""
+
+    work: Path
+    etc: Path
+    """A folder with this cage's `passwd` and `group`."""
+    library: Path
+    python: Python
+    readable: tuple[Path, ...] = ()
+    scratch: int
+
+
+def tool() -> str | None:
+    return shutil.which("bwrap")
+
+
+def shown_python(python: Python) -> Python:
+    """The interpreter as a cage sees it: at its own place, unless the work folder is there."""
+    if not _hidden(python.prefix):
+        return python
+    inner = os.path.relpath(python.executable, python.prefix)
+    return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
+
+
+def arguments(view: View, *, root: bool, disable_userns: bool = True) -> list[str]:
+    """All but the descriptors and the command. As root there is no user namespace: in one, the program would still be the
+    host's uid 0, which owns much of /proc."""
+    return [*_apart(root=root, disable_userns=disable_userns), *_files(view)]
+
+
+def _apart(*, root: bool, disable_userns: bool) -> Iterator[str]:
+    yield from ("--die-with-parent", "--new-session")
+    yield from ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    yield from ("--hostname", "cage")
+    if root:
+        yield from ("--cap-drop", "ALL")
+        for name in _KEPT_FOR_SETPRIV:
+            yield from ("--cap-add", name)
+        return
+    yield from ("--unshare-user", "--uid", str(UID), "--gid", str(GID))
+    if disable_userns:
+        yield "--disable-userns"
+
+
+def _files(view: View) -> Iterator[str]:
+    for path in _SYSTEM:
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path):
+            yield from ("--ro-bind", path, path)
+    for path in _NIX:
+        yield from ("--ro-bind-try", path, path)
+    yield from ("--perms", "0755", "--dir", "/etc")
+    for name in _ETC:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    for name in ("passwd", "group"):
+        yield from ("--ro-bind", str(view.etc / name), f"/etc/{name}")
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for path in (SCRATCH, "/dev/shm"):  # noqa: S108 -- both are the cage's own
+        yield from ("--perms", "1777", "--size", str(view.scratch), "--tmpfs", path)
+    yield from _read_only(str(view.library), LIBRARY)
+    yield from _interpreter(view.python)
+    for folder in view.readable:
+        yield from _read_only(str(folder), str(folder))
+    yield from ("--bind", str(view.work), HOME, "--chdir", "/", "--remount-ro", "/")
+
+
+def _interpreter(python: Python) -> Iterator[str]:
+    for folder in python.folders:
+        if any(Path(folder).is_relative_to(path) for path in _SYSTEM):
+            continue
+        shown = _VENV if folder == python.prefix and _hidden(folder) else folder
+        yield from _read_only(folder, shown)
+
+
+def _read_only(source: str, target: str) -> Iterator[str]:
+    """A folder of the host, and the folders above it: those that bubblewrap makes by itself would be closed to the program."""
+    for parent in reversed(Path(target).parents):
+        if str(parent) not in {"/", SCRATCH, *_SYSTEM}:
+            yield from ("--perms", "0755", "--dir", str(parent))
+    yield from ("--ro-bind", source, target)
+
+
+def _hidden(folder: str) -> bool:
+    return Path(folder).is_relative_to(HOME)

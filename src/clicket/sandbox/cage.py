@@ -1,0 +1,192 @@
+"""One program that runs caged: its pipes, its folder, its end. `close` leaves no process, no file and no group of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.sandbox import home as homes
+from clicket.sandbox.cgroup import Group
+from clicket.sandbox.environment import Pipes
+from clicket.sandbox.isolation import Isolation
+from clicket.sandbox.limits import Limits
+from clicket.sandbox.processes import Tree
+from clicket.sandbox.watch import Watch, memory_of
+
+__all__ = ["Cage", "Exit"]
+
+_PATIENCE = 10.0
+"""Seconds in which a process that got SIGKILL is gone; one that sits in the kernel longer is left to it."""
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended. `memory`: it had no choice, it held too much of it."""
+
+    code: int | None = None
+    signal: int | None = None
+    memory: bool = False
+
+
+class Cage:
+    """Made by `Sandbox.start`. The descriptors are the host's ends and never block."""
+
+    def __init__(
+        self,
+        *,
+        process: subprocess.Popen[bytes],
+        tree: Tree,
+        pipes: Pipes,
+        folder: Path,
+        home: str,
+        uid: int | None,
+        isolation: Isolation,
+        limits: Limits,
+        group: Group | None,
+        exited: asyncio.Future[Exit],
+        workers: Workers,
+        forget: Callable[[Cage], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        ends = pipes.host
+        self.commands, self.answers, self.stdout, self.stderr = ends.commands, ends.answers, ends.stdout, ends.stderr
+        self.work = folder / "work"
+        self.work_fd = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.home = home
+        self.uid = uid
+        self.isolation = isolation
+        self.limits = limits
+        self.exited = exited
+        self.breach: asyncio.Future[str] = loop.create_future()
+        self._process = process
+        self._tree = tree
+        self._pipes = pipes
+        self._folder = folder
+        self._group = group
+        self._workers = workers
+        self._forget = forget
+        self._frozen = False
+        self._stopped: set[int] = set()
+        self._closing: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
+        if "watch" in isolation.layers:
+            self._watch = Watch(
+                folder=self.work_fd,
+                limits=limits,
+                pids=self.pids,
+                memory=group is None or not group.bounds_memory,
+                workers=workers,
+                tell=self._breached,
+            )
+
+    @property
+    def watching(self) -> bool:
+        """Whether memory and disk are looked at; switch it on while a program is busy."""
+        return self._watch is not None and self._watch.on
+
+    @watching.setter
+    def watching(self, on: bool) -> None:
+        if self._watch is not None and self._closing is None:
+            if on:
+                self._watch.start()
+            else:
+                self._watch.rest()
+
+    def pids(self) -> list[int]:
+        """The host's numbers of all its processes."""
+        return self._tree.pids()
+
+    def grouped(self) -> bool:
+        """Whether the program is in the cgroup that was made for it."""
+        program = self._tree.program
+        return self._group is not None and program is not None and self._group.holds(program)
+
+    def memory(self) -> int:
+        """Bytes that it holds now."""
+        held = self._group.memory() if self._group is not None else None
+        return held if held is not None else memory_of(self.pids())
+
+    def interrupt(self) -> None:
+        """SIGINT to the program alone."""
+        if not self.exited.done():
+            self._tree.interrupt()
+
+    def kill(self) -> None:
+        """Everything in it, now. `exited` tells when it has happened."""
+        if self._closing is not None and self._closing.done():
+            return
+        if self._group is not None:
+            self._group.freeze(False)
+        self._tree.kill()
+        if self._group is not None:
+            self._group.kill()
+
+    def freeze(self) -> None:
+        """Nothing in it runs until `thaw`."""
+        if self._frozen or self.exited.done() or self._closing is not None:
+            return
+        self._frozen = True
+        if self._group is not None and self._group.freeze(True):
+            return
+        # Who is stopped starts nobody: when a look finds nobody new, all are.
+        while fresh := [pid for pid in self.pids() if pid not in self._stopped]:
+            for pid in fresh:
+                self._stopped.add(pid)
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if not self._frozen:
+            return
+        self._frozen = False
+        if self._group is not None:
+            self._group.freeze(False)
+        stopped, self._stopped = self._stopped, set()
+        if stopped:
+            for pid in self.pids():
+                if pid in stopped:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGCONT)
+
+    async def close(self) -> None:
+        """Kill, reap, close, remove. May be called again, by several at once, and from a task that is cancelled."""
+        if self._closing is None:
+            if self._watch is not None:
+                self._watch.stop()
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.shield(self.exited)
+                await self._tree.gone()
+        await asyncio.sleep(0)  # who waits for `exited` takes the last words out of the pipes and lets go of them
+        self._tree.close()
+        self._pipes.close()
+        os.close(self.work_fd)
+        self.work_fd = -1
+        if self._group is not None:
+            await _remove_group(self._group)
+        await self._workers.run(lambda: homes.remove(self._folder))
+        self._forget(self)
+
+    def _breached(self, what: str) -> None:
+        if not self.breach.done():
+            self.breach.set_result(what)
+
+
+async def _remove_group(group: Group) -> None:
+    for pause in (0.0, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5):
+        if group.remove():
+            return
+        group.kill()
+        await asyncio.sleep(pause)

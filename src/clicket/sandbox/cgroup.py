@@ -1,0 +1,268 @@
+"""The layer `cgroup`: one group for a cage, below our own. The kernel bounds its memory and its processes, and can stop or
+end all of them at once. Our own process is never moved."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["Group", "Parents", "find", "sweep"]
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_OWN = Path("/proc/self/cgroup")
+_PATIENCE = 2.0
+
+
+class Parents(msgspec.Struct, frozen=True, kw_only=True):
+    """Folders in which groups can be made, for each thing that is wanted of them."""
+
+    memory: Path | None = None
+    pids: Path | None = None
+    freezer: Path | None = None
+    unified: Path | None = None
+    """Version 2, with or without controllers: there all processes of a group can be frozen and killed."""
+    controlled: bool = False
+    """Memory and processes are bounded in `unified` itself."""
+
+    @property
+    def bounds(self) -> bool:
+        return self.controlled or (self.memory is not None and self.pids is not None)
+
+    @property
+    def folders(self) -> list[Path]:
+        return [f for f in (self.memory, self.pids, self.freezer, self.unified) if f is not None]
+
+
+def find() -> Parents:
+    """What this process may use. Nothing at all is a fine answer."""
+    try:
+        mounts, own = _mounts(_MOUNTS.read_text()), _own(_OWN.read_text())
+    except OSError:
+        return Parents()
+    unified, controlled = _unified(mounts, own)
+    if controlled:
+        return Parents(unified=unified, controlled=True)
+    one = {name: _writable(_below(mounts, own, name)) for name in ("memory", "pids", "freezer")}
+    return Parents(
+        memory=one["memory"],
+        pids=one["pids"],
+        freezer=None if unified is not None else one["freezer"],
+        unified=unified,
+    )
+
+
+class Group:
+    """The cgroup of one cage, in as many hierarchies as there are."""
+
+    def __init__(self, parents: Parents, name: str, *, memory: int, processes: int) -> None:
+        self._parents = parents
+        self._made: list[Path] = []
+        try:
+            for parent in parents.folders:
+                folder = parent / name
+                folder.mkdir()
+                self._made.append(folder)
+            self._name = name
+            self._bound(memory, processes)
+        except OSError:
+            self.remove()
+            raise
+
+    @property
+    def bounds_memory(self) -> bool:
+        return self._parents.bounds
+
+    def _bound(self, memory: int, processes: int) -> None:
+        parents = self._parents
+        if parents.controlled and parents.unified is not None:
+            group = parents.unified / self._name
+            _write(group / "memory.max", memory)
+            _try(group / "memory.swap.max", 0)
+            _try(group / "memory.oom.group", 0)
+            _write(group / "pids.max", processes)
+            return
+        if parents.memory is not None:
+            _write(parents.memory / self._name / "memory.limit_in_bytes", memory)
+            _try(parents.memory / self._name / "memory.memsw.limit_in_bytes", memory)
+        if parents.pids is not None:
+            _write(parents.pids / self._name / "pids.max", processes)
+
+    def join(self, pid: int) -> None:
+        """Put a process in, while it is still alone: what it starts from now on is in it, too."""
+        for folder in self._made:
+            _write(folder / "cgroup.procs", pid)
+
+    def pids(self) -> list[int]:
+        return _pids(self._made[0]) if self._made else []
+
+    def holds(self, pid: int) -> bool:
+        """Whether a process is in it, in every hierarchy."""
+        return all(pid in _pids(folder) for folder in self._made)
+
+    def memory(self) -> int | None:
+        parents = self._parents
+        if parents.controlled and parents.unified is not None:
+            return _number(parents.unified / self._name / "memory.current")
+        if parents.memory is not None:
+            return _number(parents.memory / self._name / "memory.usage_in_bytes")
+        return None
+
+    def out_of_memory(self) -> int:
+        """How many processes the kernel ended because the group was full."""
+        parents = self._parents
+        if parents.controlled and parents.unified is not None:
+            return _counter(parents.unified / self._name / "memory.events", "oom_kill")
+        if parents.memory is not None:
+            return _counter(parents.memory / self._name / "memory.oom_control", "oom_kill")
+        return 0
+
+    def freeze(self, on: bool) -> bool:
+        """Whether there was a way to do it."""
+        if self._parents.unified is not None:
+            return _try(self._parents.unified / self._name / "cgroup.freeze", int(on))
+        if self._parents.freezer is not None:
+            return _try(self._parents.freezer / self._name / "freezer.state", "FROZEN" if on else "THAWED")
+        return False
+
+    def kill(self) -> None:
+        """All of it. A frozen group of version 1 would die only when it thaws."""
+        if self._parents.unified is not None and _try(self._parents.unified / self._name / "cgroup.kill", 1):
+            return
+        self.freeze(True)
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self.freeze(False)
+
+    def remove(self) -> bool:
+        """False: somebody is still in it."""
+        self._made = [folder for folder in self._made if not _rmdir(folder)]
+        return not self._made
+
+
+def sweep(parent: Path, prefix: str) -> None:
+    """End and remove the groups of a process that died; they bear its home's name."""
+    for folder in parent.glob(f"{prefix}-*"):
+        give_up_at = time.monotonic() + _PATIENCE
+        while not _rmdir(folder) and time.monotonic() < give_up_at:
+            _try(folder / "freezer.state", "THAWED")
+            if not _try(folder / "cgroup.kill", 1):
+                for pid in _pids(folder):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+
+def _unified(mounts: dict[str, tuple[str, Path]], own: dict[str, str]) -> tuple[Path | None, bool]:
+    """Where groups of version 2 can be made, and whether they bound anything: below our own group, or else beside it,
+    because a group that has processes cannot hand controllers down."""
+    mine = _below(mounts, own, "")
+    if mine is None:
+        return None, False
+    for folder in (mine, mine.parent):
+        if not (folder / "cgroup.controllers").exists() or _writable(folder) is None:
+            continue
+        if {"memory", "pids"} <= set(_words(folder / "cgroup.controllers")):
+            _try(folder / "cgroup.subtree_control", "+memory +pids")
+            if {"memory", "pids"} <= set(_words(folder / "cgroup.subtree_control")):
+                return folder, True
+    return _writable(mine), False
+
+
+def _mounts(text: str) -> dict[str, tuple[str, Path]]:
+    """Controller (version 2: the empty name) -> the part of the hierarchy that is mounted, and where."""
+    found: dict[str, tuple[str, Path]] = {}
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split()[:3]
+        if kind == "cgroup2":
+            found.setdefault("", (root, Path(point)))
+        elif kind == "cgroup":
+            for name in options.split(","):
+                found.setdefault(name, (root, Path(point)))
+    return found
+
+
+def _own(text: str) -> dict[str, str]:
+    """Controller -> the path of our own group."""
+    rows = [line.split(":", 2) for line in text.splitlines()]
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+def _below(mounts: dict[str, tuple[str, Path]], own: dict[str, str], name: str) -> Path | None:
+    """The folder of our own group. What is mounted may be a part of the hierarchy only."""
+    if name not in mounts or name not in own:
+        return None
+    root, point = mounts[name]
+    path = own[name]
+    if path.startswith("/.."):
+        return None
+    inner = os.path.relpath(path, root)
+    folder = point if inner == "." or inner.startswith("..") else point / inner
+    return folder if folder.is_dir() else None
+
+
+def _writable(folder: Path | None) -> Path | None:
+    """Permission is not enough: /sys may be mounted read-only."""
+    if folder is None or not os.access(folder / "cgroup.procs", os.W_OK):
+        return None
+    trial = folder / f"clicket-trial-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError:
+        return None
+    return folder
+
+
+def _write(path: Path, value: int | str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, str(value).encode())
+    finally:
+        os.close(fd)
+
+
+def _try(path: Path, value: int | str) -> bool:
+    try:
+        _write(path, value)
+    except OSError:
+        return False
+    return True
+
+
+def _rmdir(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _number(path: Path) -> int | None:
+    words = _words(path)
+    return int(words[0]) if words and words[0].isdigit() else None
+
+
+def _counter(path: Path, name: str) -> int:
+    words = _words(path)
+    return int(words[words.index(name) + 1]) if name in words else 0
+
+
+def _pids(folder: Path) -> list[int]:
+    return [int(word) for word in _words(folder / "cgroup.procs")]

@@ -1,0 +1,128 @@
+"""Frames between host and cage: four bytes of length, big-endian, then one JSON object in UTF-8. This is the blocking side,
+for the inside; the host decodes what it is sent with its own, strict decoder."""
+
+# The accelerator of `json` is used directly: the package around it draws in `re` and `enum`, which costs a program more
+# than all the rest of its start. Where the accelerator is missing or has changed, the package does the same, later.
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # the checkers know the name; `typing` itself is left out for the same reason
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["MAX_FRAME", "BadFrame", "decode", "encode", "pack", "read", "write"]
+
+MAX_FRAME = 32 * 1024 * 1024
+
+
+class BadFrame(ValueError):
+    """What came is no frame: cut short, too long, or not one JSON object."""
+
+
+def pack(value: dict[str, Any]) -> bytes:
+    body = encode(value)
+    if len(body) > MAX_FRAME:
+        raise BadFrame(f"a frame may have {MAX_FRAME} bytes, this one has {len(body)}; send less, or in pieces.")
+    return len(body).to_bytes(4, "big") + body
+
+
+def write(fd: int, value: dict[str, Any]) -> None:
+    """All of it, however small the pipe is."""
+    data = memoryview(pack(value))
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def read(fd: int) -> dict[str, Any] | None:
+    """The next frame; None when the other side has closed between two frames."""
+    head = _read_exactly(fd, 4)
+    if not head:
+        return None
+    size = int.from_bytes(head, "big") if len(head) == 4 else -1
+    if size > MAX_FRAME:
+        raise BadFrame(f"a frame may have {MAX_FRAME} bytes, this one announces {size}.")
+    body = _read_exactly(fd, size) if size >= 0 else b""
+    if size < 0 or len(body) < size:
+        raise BadFrame("the other side closed in the middle of a frame.")
+    value = decode(body)
+    if not isinstance(value, dict):
+        raise BadFrame(f"a frame is one JSON object, not a {type(value).__name__}.")
+    return value
+
+
+def encode(value: Any) -> bytes:
+    # Text may hold lone surrogates, which UTF-8 cannot say. Who wants to see them has escaped them before.
+    return _to_text(value).encode("utf-8", "replace")
+
+
+def decode(body: bytes) -> Any:
+    try:
+        text = body.decode("utf-8")
+        value, end = _from_text(text)
+    except (ValueError, StopIteration, RecursionError) as error:
+        raise BadFrame(f"a frame is one JSON object in UTF-8: {error}.") from error
+    if end != len(text):
+        raise BadFrame(f"a frame is one JSON object, but {len(text) - end} characters follow it.")
+    return value
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    """`size` bytes, or fewer when the other side has closed."""
+    piece = os.read(fd, size) if size else b""
+    if len(piece) == size or not piece:
+        return piece
+    pieces = bytearray(piece)
+    while len(pieces) < size and (piece := os.read(fd, min(size - len(pieces), 1 << 20))):
+        pieces += piece
+    return bytes(pieces)
+
+
+def _not_json(value: object) -> Any:
+    raise TypeError(f"{type(value).__name__} cannot be sent in a frame.")
+
+
+def _quick() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
+    import _json
+
+    class Options:
+        strict = True
+        object_hook = object_pairs_hook = None
+        parse_float, parse_int, parse_constant = float, int, float
+
+    options: Any = Options()
+    scan = _json.make_scanner(options)
+    # markers, default, encoder, indent, separators, sort_keys, skipkeys, allow_nan
+    pieces = _json.make_encoder(None, _not_json, _json.encode_basestring, None, ":", ",", False, False, False)
+
+    def to_text(value: Any) -> str:
+        return "".join(pieces(value, 0))
+
+    def from_text(text: str) -> tuple[Any, int]:
+        value, end = scan(text, 0)
+        return value, end
+
+    return to_text, from_text
+
+
+def _plain() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
+    import json
+
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_not_json)
+    return encoder.encode, json.JSONDecoder().raw_decode
+
+
+def _choose() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
+    sample: dict[str, Any] = {"a": [1, 2.5, None, True, "é\n\U0001f600"], "b": {}}
+    try:
+        to_text, from_text = _quick()
+        if from_text(text := to_text(sample)) == (sample, len(text)):
+            return to_text, from_text
+    except (ImportError, AttributeError, TypeError, ValueError):
+        pass
+    return _plain()
+
+
+_to_text, _from_text = _choose()

@@ -1,0 +1,149 @@
+"""The sandbox's folders on the host: one home for a process, locked while it lives, one folder in it for a cage. Whoever
+comes next sweeps the homes of those who died."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from clicket.sandbox import cgroup
+
+__all__ = ["Home", "remove", "sweep"]
+
+PREFIX = "clicket-sandbox-"
+_LOCK = "lock"
+_GROUPS = "cgroups"
+_NEWBORN = 60.0
+"""Seconds in which a home may be without its lock file."""
+
+
+class Home:
+    """A folder that is this process's alone, and tells by its lock that the process lives."""
+
+    def __init__(self, temp: Path | None = None) -> None:
+        base = Path(temp) if temp is not None else Path(tempfile.gettempdir())
+        sweep(base)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))  # 0700
+        self._count = 0
+        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def note_groups(self, parents: list[Path]) -> None:
+        """Where this process makes its cgroups: they bear the home's name, and who sweeps it removes them, too."""
+        (self.path / _GROUPS).write_text("".join(f"{parent}\n" for parent in parents))
+
+    def let_through(self) -> None:
+        """Where there is no mount namespace, another user has to get past this folder (not to see what is in it)."""
+        self.path.chmod(0o711)
+
+    def new_cage(self, uid: int | None) -> Path:
+        """A folder with an empty `work` that belongs to that user, and what `etc` needs."""
+        self._count += 1
+        folder = self.path / f"cage-{self._count}"
+        folder.mkdir(mode=0o711)
+        for name in ("work", "etc"):
+            (folder / name).mkdir(mode=0o700)
+        if uid is not None:
+            os.chown(folder / "work", uid, uid)
+        return folder
+
+    def close(self) -> None:
+        remove(self.path)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep(base: Path) -> None:
+    """Remove what processes of this user left behind that did not live to do it themselves."""
+    with contextlib.suppress(OSError), os.scandir(base) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                with contextlib.suppress(OSError):
+                    _sweep_one(Path(entry.path))
+
+
+def _sweep_one(home: Path) -> None:
+    found = home.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        return
+    try:
+        lock = os.open(home / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if time.time() - found.st_mtime > _NEWBORN:
+            remove(home)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its owner lives
+        return
+    else:
+        with contextlib.suppress(OSError):
+            for parent in (home / _GROUPS).read_text().splitlines():
+                cgroup.sweep(Path(parent), home.name)
+        remove(home)
+    finally:
+        os.close(lock)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder whatever a program made in it: links are not followed, closed folders are opened, and depth costs
+    nothing, because folders within folders are first moved to the top."""
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        numbers = iter(range(1 << 62))
+        while names := os.listdir(top):
+            left = [name for name in names if not _remove_one(top, name, numbers)]
+            if left == names:  # nothing can be done about any of them; the caller's last try says why
+                break
+    finally:
+        os.close(top)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+def _remove_one(top: int, name: str, numbers: Iterator[int]) -> bool:
+    """Remove an entry of `top`, or at least what is in it; False when nothing came of it."""
+    try:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
+            os.unlink(name, dir_fd=top)
+            return True
+        _open_up(top, name)
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        for inner in os.listdir(fd):
+            if stat.S_ISDIR(os.lstat(inner, dir_fd=fd).st_mode):
+                _open_up(fd, inner)
+                os.rename(inner, f".gone-{next(numbers)}-{os.getpid()}", src_dir_fd=fd, dst_dir_fd=top)
+            else:
+                os.unlink(inner, dir_fd=fd)
+        os.rmdir(name, dir_fd=top)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _open_up(parent: int, name: str) -> None:
+    """A folder of mode 000 cannot be emptied. Nobody is left who could swap it for a link."""
+    if stat.S_IMODE(os.lstat(name, dir_fd=parent).st_mode) & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=parent)

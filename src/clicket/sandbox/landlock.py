@@ -1,0 +1,125 @@
+"""A fence around the file system that a program puts on itself and cannot take off. What is not named may not be opened;
+TCP is closed, and where the kernel can, so are abstract sockets and signals to whatever is outside."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False  # the checkers know the name; `typing` would cost the cage more than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = ["SYSTEM_READ", "SYSTEM_WRITE", "apply", "gaps", "rules", "version"]
+
+SYSTEM_READ = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/hostedtoolcache"),
+    *(
+        f"/etc/{name}"
+        for name in "passwd group nsswitch.conf ld.so.cache ld.so.conf localtime timezone mime.types".split()
+    ),
+    *(f"/etc/{name}" for name in "fonts alternatives ssl/certs ssl/openssl.cnf pki/tls/certs ca-certificates".split()),
+    *(f"/proc/{name}" for name in "self cpuinfo meminfo stat uptime version loadavg filesystems".split()),
+    *(f"/proc/sys/{name}" for name in "kernel/osrelease kernel/pid_max vm/overcommit_memory fs/file-max".split()),
+    *("/sys/devices/system/cpu", "/sys/fs/cgroup/cpu.max", "/sys/kernel/mm/transparent_hugepage"),
+    *("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+)
+"""What a Python program reads of a system that it sees as a whole, because no mount namespace hides the rest. Of /proc that is
+its own process and a few figures of the machine, of /etc no secrets, of the homes nothing."""
+
+SYSTEM_WRITE = ("/dev/null",)
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # the only rights that a rule for a file may name
+_FIRST = (1 << 13) - 1  # all that the first version knew
+_TCP = 0b11  # bind, connect
+_OUTSIDE = 0b11  # abstract sockets, signals
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every machine
+_ASK_VERSION, _PATH_BENEATH = 1, 1
+
+_LACKS = (
+    (2, "files cannot be moved from one folder to another"),
+    (3, "files can be cut short by path"),
+    (4, "TCP is not closed by it"),
+    (5, "devices that are open take every ioctl"),
+    (6, "signals and abstract sockets of the host are in reach"),
+)
+
+
+def rules(
+    *, read: Iterable[str | os.PathLike[str]], write: Iterable[str | os.PathLike[str]], network: bool = False
+) -> dict[str, Any]:
+    """What may be read (and run), and what written as well; each with all that is below it."""
+    return {
+        "read": [os.fspath(path) for path in read],
+        "write": [os.fspath(path) for path in write],
+        "network": network,
+    }
+
+
+def version() -> int:
+    """The kernel's version of Landlock, 0 where there is none."""
+    from clicket.sandbox.libc import machine, syscall
+
+    if machine() is None:
+        return 0
+    try:
+        return syscall(_CREATE_RULESET, 0, 0, _ASK_VERSION)
+    except OSError:
+        return 0
+
+
+def gaps(version: int) -> list[str]:
+    """What this version leaves open, and what all do."""
+    found = [f"landlock: {text} (version {version}, needs {needed})" for needed, text in _LACKS if version < needed]
+    return [*found, "landlock: names, sizes and times of files can be asked for everywhere, though nothing is opened"]
+
+
+def apply(rules: dict[str, Any]) -> None:
+    """Bind this process, and all that it will start, for good. A path to read that is not there is passed over; one to write
+    must be there."""
+    from clicket.sandbox.libc import no_new_privileges, syscall
+
+    known = version()
+    if not known:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
+    handled = _handled(known)
+    closed = 0 if rules.get("network") else _TCP
+    fields = [handled, closed, _OUTSIDE][: 1 + (known >= 4) + (known >= 6)]
+    attributes = b"".join(field.to_bytes(8, "little") for field in fields)
+    ruleset = syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        for path in rules["read"]:
+            _allow(ruleset, path, _READ & handled, needed=False)
+        for path in rules["write"]:
+            _allow(ruleset, path, handled, needed=True)
+        no_new_privileges()
+        syscall(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _handled(version: int) -> int:
+    """All rights to files that this version knows: what is handled and not given is refused."""
+    return _FIRST | _REFER * (version >= 2) | _TRUNCATE * (version >= 3) | _IOCTL_DEV * (version >= 5)
+
+
+def _allow(ruleset: int, path: str, access: int, *, needed: bool) -> None:
+    from clicket.sandbox.libc import syscall
+
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        if needed:
+            raise
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            access &= _FILE
+        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, access.to_bytes(8, "little") + fd.to_bytes(4, "little"), 0)
+    finally:
+        os.close(fd)

@@ -1,0 +1,81 @@
+"""The few calls to the kernel that Python has no name for. Raises OSError as `os` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # the checkers know the name; `typing` costs more than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["adopt_orphans", "die_with_parent", "machine", "no_new_privileges", "pointer", "syscall"]
+
+_MACHINES = ("x86_64", "aarch64")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_RTLD_NOW = 2
+
+_loaded: dict[str, Any] = {}
+
+
+def machine() -> str | None:
+    """The name under which this process's system calls are known, or None where we do not know them."""
+    if not sys.platform.startswith("linux") or sys.maxsize < 2**32:
+        return None
+    name = os.uname().machine
+    return name if name in _MACHINES else None
+
+
+def syscall(number: int, *arguments: int | bytes) -> int:
+    """Bytes are passed as a pointer to them. Raises OSError as any call of `os` does."""
+    return _call("syscall", number, *arguments)
+
+
+def pointer(data: bytes) -> bytes:
+    """The address of the first byte, as it stands in a struct. `data` must stay referenced as long as that is used."""
+    return bytes(memoryview(_load()["text"](data)))
+
+
+def no_new_privileges() -> None:
+    """Without it an ordinary user may bind itself neither by seccomp nor by Landlock."""
+    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Whatever below this process loses its parent becomes a child of this process."""
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(number: int) -> None:
+    """The signal that this process gets when its parent ends. A change of user takes it back."""
+    _call("prctl", _PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def _call(name: str, *arguments: int | bytes) -> int:
+    known = _load()
+    long = known["long"]
+    result: int = known[name](*[a if isinstance(a, bytes) else long(a) for a in arguments])
+    if result == -1:
+        code = known["errno"]()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def _load() -> dict[str, Any]:
+    """The functions of the C library, the types of their arguments, and how to ask for the error."""
+    if not _loaded:
+        # Not `ctypes`: the package around it costs a program in a cage a good part of its start.
+        import _ctypes as c
+
+        simple: Any = c._SimpleCData
+        long = type("long", (simple,), {"_type_": "l"})
+        flags = c.FUNCFLAG_CDECL | c.FUNCFLAG_USE_ERRNO
+        function: Any = type("function", (c.CFuncPtr,), {"_flags_": flags, "_restype_": long})
+        itself: Any = None
+        library = c.dlopen(itself, _RTLD_NOW)
+        for name in ("syscall", "prctl"):
+            _loaded[name] = function(c.dlsym(library, name))
+        _loaded.update(long=long, text=type("text", (simple,), {"_type_": "z"}), errno=c.get_errno)
+    return _loaded

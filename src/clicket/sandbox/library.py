@@ -1,0 +1,125 @@
+"""The interpreter that programs run on, and the few modules of ours that it finds inside: compiled, without their sources,
+and none that knows anything of the host."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import py_compile
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from clicket.errors import UsageError
+
+__all__ = ["INSIDE", "Python", "describe", "lay_out"]
+
+INSIDE = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "syscalls", "trial")
+"""The modules of this package that run in a cage. They use the standard library and each other, nothing else."""
+
+_PACKAGES = ("clicket", "clicket/sandbox", "clicket/interpreter")
+_OLDEST = (3, 11)
+_PATIENCE = 60.0
+_ASK = (
+    "import sys,json,importlib.util as u;"
+    "print(json.dumps([sys.executable,sys.prefix,sys.base_prefix,sys.version.split()[0],u.MAGIC_NUMBER.hex()]))"
+)
+_COMPILE = (
+    "import sys,json,py_compile as p;"
+    "[p.compile(s,c,d,True,invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH) for s,c,d in json.load(sys.stdin)]"
+)
+
+
+class Python(msgspec.Struct, frozen=True, kw_only=True):
+    """An interpreter: what to start, and which folders it cannot do without."""
+
+    executable: str
+    prefix: str
+    base_prefix: str
+    version: str
+    magic: str
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Its own folders, outermost only."""
+        both = sorted({self.prefix, self.base_prefix})
+        return tuple(f for f in both if not any(f != other and Path(f).is_relative_to(other) for other in both))
+
+
+@functools.cache
+def describe(python: str | None = None) -> Python:
+    """Which interpreter that is. Another one than ours is asked itself, once."""
+    magic = importlib.util.MAGIC_NUMBER.hex()
+    if python is None or python == sys.executable:
+        if not sys.executable:
+            raise UsageError("this process does not know its own interpreter; say which one to use: python='/usr/bin/python3'.")
+        return Python(
+            executable=sys.executable,
+            prefix=sys.prefix,
+            base_prefix=sys.base_prefix,
+            version=sys.version.split()[0],
+            magic=magic,
+        )
+    answer = _run(python, ["-I", "-c", _ASK], b"")
+    try:
+        executable, prefix, base, version, magic = json.loads(answer)
+    except ValueError:
+        raise UsageError(f"{python!r} answered {answer[:200]!r} instead of describing itself; is it a Python?") from None
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise UsageError(f"the sandbox needs Python 3.11 or newer, and {python!r} is {version}.")
+    return Python(executable=executable, prefix=prefix, base_prefix=base, version=version, magic=magic)
+
+
+def lay_out(folder: Path, python: Python) -> None:
+    """Compile the modules of the inside into `folder`, for that interpreter."""
+    source = Path(__file__).parent.parent
+    empty = folder / "empty.py"
+    folder.mkdir(mode=0o755)
+    empty.write_text("")
+    jobs: list[tuple[str, str, str]] = []
+    for package in (*_PACKAGES, "clicket/interpreter/inside"):
+        (folder / package).mkdir(mode=0o755)
+    jobs += [(str(empty), str(folder / package / "__init__.pyc"), f"{package}/__init__.py") for package in _PACKAGES]
+    modules = [source / "sandbox" / f"{name}.py" for name in INSIDE]
+    modules += sorted((source / "interpreter" / "inside").glob("*.py"))
+    for path in modules:
+        if path.exists():
+            name = path.relative_to(source.parent)
+            jobs.append((str(path), str(folder / name.with_suffix(".pyc")), str(name)))
+    if not (source / "interpreter" / "inside" / "__init__.py").exists():
+        name = Path("clicket/interpreter/inside/__init__.py")
+        jobs.append((str(empty), str(folder / name.with_suffix(".pyc")), str(name)))
+    _compile(jobs, python)
+    empty.unlink()
+    for root, folders, files in os.walk(folder):  # whatever our umask: every cage's user may read them
+        for name in folders:
+            os.chmod(os.path.join(root, name), 0o755)
+        for name in files:
+            os.chmod(os.path.join(root, name), 0o644)
+
+
+def _compile(jobs: list[tuple[str, str, str]], python: Python) -> None:
+    if python.magic == importlib.util.MAGIC_NUMBER.hex():
+        for source, target, name in jobs:
+            py_compile.compile(
+                source, target, name, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+            )
+    else:
+        _run(python.executable, ["-I", "-c", _COMPILE], json.dumps(jobs).encode())
+
+
+def _run(python: str, arguments: list[str], given: bytes) -> bytes:
+    try:
+        done = subprocess.run(
+            [python, *arguments], input=given, capture_output=True, timeout=_PATIENCE, check=False, cwd="/"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"the interpreter {python!r} cannot be started: {error}. Check the option python.") from None
+    if done.returncode != 0:
+        words = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise UsageError(f"the interpreter {python!r} failed: {words or f'exit code {done.returncode}'}.")
+    return done.stdout

@@ -1,0 +1,218 @@
+"""Tries the layers out, by running a program in a cage that has them, and believes nothing but what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from clicket.sandbox import bubblewrap, identity, landlock, seccomp
+from clicket.sandbox.cage import Cage
+from clicket.sandbox.isolation import LAYERS, Isolation, judge
+from clicket.sandbox.launch import Ground, Plan, SandboxFailed, launch
+from clicket.sandbox.limits import Limits
+from clicket.sandbox.processes import wait_readable
+from clicket.sandbox.watch import memory_of, usage
+
+__all__ = ["Finding", "probe"]
+
+_INSIDE = ("rlimits", "landlock", "seccomp")
+_PATIENCE = 60.0
+_NO_POWERS = "|".join(["0" * 16] * 3)
+_known: dict[tuple[str, frozenset[str]], Finding] = {}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """How cages are made on this host, and what that is worth."""
+
+    plan: Plan
+    isolation: Isolation
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the trial says; see `trial.py`."""
+
+    type: str
+    layer: str = ""
+    message: str = ""
+    layers: list[str] = []
+    uid: int = -1
+    pid: int = -1
+    variables: list[str] = []
+    descriptors: list[int] = []
+    powers: str = ""
+    sees: bool = True
+    networks: list[str] = []
+    socket: str = ""
+    device: str = ""
+    bounds: bool = False
+    adopted: bool = False
+    writes: str = ""
+
+
+async def probe(ground: Ground, without: frozenset[str]) -> Finding:
+    """Once for each interpreter and set of layers, in a process."""
+    key = (ground.python.executable, without)
+    if key not in _known:
+        _known[key] = await _try_out(ground, without)
+    return _known[key]
+
+
+async def _try_out(ground: Ground, without: frozenset[str]) -> Finding:
+    wanted, gaps = _possible(ground, without)
+    for plan in _plans(wanted, gaps):
+        while True:
+            try:
+                report, seen = await _trial(ground, plan)
+            except SandboxFailed as error:
+                gaps.append(f"{_lost(plan)}: {error}")
+                break
+            if report.type == "ready":
+                layers, found = _judge(report, plan, seen)
+                lacks = landlock.gaps(landlock.version()) if "landlock" in layers else []
+                return Finding(
+                    plan=msgspec.structs.replace(plan, layers=layers), isolation=judge(layers, (*gaps, *found, *lacks))
+                )
+            gaps.append(f"{report.layer}: {report.message}")
+            if report.layer not in plan.layers:
+                break
+            plan = msgspec.structs.replace(plan, layers=plan.layers - {report.layer})  # noqa: PLW2901 -- the same, without it
+    nothing = Plan(way="plain", layers=frozenset(), root=identity.is_root())
+    return Finding(plan=nothing, isolation=judge((), gaps))
+
+
+def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
+    """The layers that are worth trying, and why the others are not."""
+    gaps: list[str] = []
+    missing: set[str] = set(without)
+    if not sys.platform.startswith("linux"):
+        missing |= {"namespaces", "identity", "seccomp", "landlock", "cgroup", "subreaper"}
+        gaps.append(f"system: cages are made of what Linux offers; on {sys.platform} little of that is there")
+        return frozenset(LAYERS) - missing, gaps
+    if "namespaces" not in missing and bubblewrap.tool() is None:
+        missing.add("namespaces")
+        gaps.append("namespaces: the program bwrap is not installed (package bubblewrap)")
+    if "seccomp" not in missing and (gap := seccomp.gap()) is not None:
+        missing.add("seccomp")
+        gaps.append(gap)
+    if "landlock" not in missing and landlock.version() == 0:
+        missing.add("landlock")
+    if "cgroup" not in missing and not ground.parents.bounds:
+        missing.add("cgroup")
+    if "identity" not in missing and identity.is_root():
+        if identity.tool() is None:
+            missing.add("identity")
+            gaps.append("identity: the program setpriv is not installed (package util-linux)")
+        elif identity.choose() is None:
+            missing.add("identity")
+            gaps.append("identity: this container has too few user numbers to give one to each cage")
+    return frozenset(LAYERS) - missing, gaps
+
+
+def _plans(wanted: frozenset[str], gaps: list[str]) -> Iterator[Plan]:
+    """From the strongest to the weakest; the next is asked for when one does not start."""
+    root = identity.is_root()
+    if "namespaces" in wanted:
+        layers = wanted - {"subreaper"}
+        yield Plan(way="bubblewrap", layers=layers, root=root)
+        if not root:
+            yield Plan(way="bubblewrap", layers=layers, root=root, disable_userns=False)
+    layers = wanted - {"namespaces"}
+    if "subreaper" in layers:
+        if root and "identity" in layers:
+            yield Plan(way="guard", layers=layers, root=root)
+        yield Plan(way="guard", layers=layers - {"identity"}, root=root)
+    yield Plan(way="plain", layers=layers - {"identity", "subreaper"}, root=root)
+
+
+def _lost(plan: Plan) -> str:
+    """The layer that a failed start is the failure of."""
+    if plan.way == "bubblewrap":
+        return "namespaces"
+    return "identity" if "identity" in plan.layers else "subreaper"
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host itself saw of a trial."""
+
+    uid: int | None
+    grouped: bool
+    watched: bool
+
+
+async def _trial(ground: Ground, plan: Plan) -> tuple[_Report, _Seen]:
+    cage = await launch(
+        ground,
+        plan,
+        program="clicket.sandbox.trial",
+        settings={"hidden": str(ground.home.path), "orphan": plan.way == "guard"},
+        limits=Limits(),
+        isolation=judge(()),
+        forget=lambda _: None,
+    )
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            report = msgspec.json.decode(await _first_frame(cage), type=_Report)
+        pids = cage.pids()
+        watched = memory_of(pids) > 0 and usage(cage.work_fd, size=1 << 40, entries=100).entries >= 0
+        return report, _Seen(uid=cage.uid, grouped=cage.grouped(), watched=watched)
+    except (TimeoutError, EOFError, msgspec.DecodeError) as error:
+        raise SandboxFailed(f"the trial of a cage gave no sensible answer: {error!r}.") from error
+    finally:
+        await cage.close()
+
+
+async def _first_frame(cage: Cage) -> bytes:
+    found = b""
+    while len(found) < 4 or len(found) < 4 + int.from_bytes(found[:4], "big"):
+        await wait_readable(cage.answers)
+        piece = os.read(cage.answers, 65536)
+        if not piece:
+            raise EOFError("it ended in the middle")
+        found += piece
+    return found[4:]
+
+
+def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], list[str]]:
+    """The layers of the plan that the trial found to hold, and what is wrong with the others."""
+    holds = {
+        "environment": (not _strangers(report.variables), f"the program was given {_strangers(report.variables)}"),
+        "namespaces": (
+            not report.sees and report.pid < 10 and report.networks in ([], ["lo"]),
+            "files, processes or networks of the host could be seen from inside",
+        ),
+        "identity": (_is_nobody(report, plan, seen), "the program had a user or powers that it should not have"),
+        "seccomp": (bool(report.socket), "a socket to the network could be opened"),
+        "landlock": (bool(report.device), "a device could be written to"),
+        "rlimits": (report.bounds, "a bound could be raised by the program"),
+        "cgroup": (seen.grouped, "the program was not in the group that was made for it"),
+        "watch": (seen.watched, "the memory of the program could not be read"),
+        "subreaper": (report.adopted, "an orphan of the program was not adopted"),
+    }
+    good = frozenset(name for name in plan.layers if holds[name][0])
+    gaps = [f"{name}: {holds[name][1]}" for name in LAYERS if name in plan.layers - good]
+    if report.descriptors != [0, 1, 2, 3, 4]:
+        gaps.append(f"environment: the program had the descriptors {report.descriptors}")
+        good -= {"environment"}
+    if plan.way == "bubblewrap" and not plan.disable_userns:
+        gaps.append("namespaces: this bwrap cannot forbid further user namespaces; seccomp does")
+    if report.writes:
+        gaps.append(f"work folder: it cannot be written to: {report.writes}")
+    return good, gaps
+
+
+def _strangers(variables: list[str]) -> list[str]:
+    from clicket.sandbox.environment import variables as ours
+
+    known = {*ours(home="", binaries="", scratch=""), "HOME", "PATH", "TMPDIR", "TZ", "LC_CTYPE", "PWD"}
+    return [name for name in variables if name not in known]
+
+
+def _is_nobody(report: _Report, plan: Plan, seen: _Seen) -> bool:
+    if plan.root:
+        return report.uid == seen.uid != 0 and report.powers == _NO_POWERS
+    return report.uid == bubblewrap.UID and report.powers == _NO_POWERS

@@ -1,0 +1,139 @@
+"""The processes of a cage, seen from the host: who belongs to it, how all of them are ended, and when none is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from typing import Protocol
+
+__all__ = ["Child", "Namespace", "Tree", "descendants", "wait_readable"]
+
+
+class Tree(Protocol):
+    """One way to hold the processes of a cage together."""
+
+    program: int | None
+    """The host's number of the program's first process."""
+
+    def pids(self) -> list[int]:
+        """All of them, without those that are ours (bubblewrap's, the guard)."""
+        ...
+
+    def interrupt(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def gone(self) -> None:
+        """Comes back when no process of it is left."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Namespace:
+    """A pid namespace: the death of its first process is the death of all."""
+
+    def __init__(self, init: int) -> None:
+        self._init = init
+        # Taken while bubblewrap waits for us: the number cannot be somebody else's yet.
+        self._init_fd = os.pidfd_open(init)
+        self._program_fd = -1
+        self.program: int | None = None
+
+    def settle(self) -> None:
+        """Call this when the program is known to run, and before it is asked to do anything."""
+        children = _children(self._init)
+        if children:
+            self.program = children[0]
+            with contextlib.suppress(OSError):
+                self._program_fd = os.pidfd_open(self.program)
+
+    def pids(self) -> list[int]:
+        return descendants(self._init)
+
+    def interrupt(self) -> None:
+        if self._program_fd >= 0:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._program_fd, signal.SIGINT)
+
+    def kill(self) -> None:
+        if self._init_fd >= 0:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        await wait_readable(self._init_fd)
+
+    def close(self) -> None:
+        for fd in (self._init_fd, self._program_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._init_fd = self._program_fd = -1
+
+
+class Child:
+    """A plain child in a session of its own. What leaves the session and its parents escapes: that is this tree's gap."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.program: int | None = process.pid
+
+    def pids(self) -> list[int]:
+        return [self._process.pid, *descendants(self._process.pid)]
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)  # looks first whether it was waited for
+
+    def kill(self) -> None:
+        if self._process.returncode is not None:
+            return
+        below = descendants(self._process.pid)
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pid in below:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+async def wait_readable(fd: int) -> None:
+    """Until there is something to read, or the end of it."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+def descendants(pid: int) -> list[int]:
+    """Everything below a process, nearest first."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        below = _children(pending.pop())
+        found += below
+        pending += below
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Those of all its threads. Kernels without that list in /proc are asked the long way round."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as text:
+                    found += [int(word) for word in text.read().split()]
+    except OSError:
+        return []
+    return found

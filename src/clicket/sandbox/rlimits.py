@@ -1,0 +1,60 @@
+"""The kernel's bounds for each process: address space, size of a file, open files, processes of its user, core dumps.
+
+Address space is no measure of memory, only a fence far behind it; what counts memory is a layer of the host. Time is not
+bounded here: a program may wait for its next block for days, and its blocks are timed from outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["apply", "rules", "tasks_of"]
+
+_ADDRESS_SPACE = 4
+"""Times the memory: threads and libraries reserve far more than they use."""
+
+
+def rules(
+    *, memory: int, processes: int, file_size: int, open_files: int, alone: bool = True, uid: int | None = None
+) -> dict[str, int]:
+    """What to apply, by the kernel's names.
+
+    `processes` are counted over all that the program's user runs. Where that is more than the cage (`alone` is False), those
+    that run already are added, and `uid` is that user; for root nothing is counted, and none is set.
+    """
+    found = {"CORE": 0, "FSIZE": file_size, "NOFILE": open_files}
+    if sys.platform != "darwin":  # there, libraries alone reserve more than any sensible bound
+        found["AS"] = _ADDRESS_SPACE * memory
+    if alone:
+        found["NPROC"] = processes
+    elif uid:
+        found["NPROC"] = processes + tasks_of(uid)
+    return found
+
+
+def apply(rules: dict[str, int]) -> None:
+    """Hard and soft alike, so that no program can raise them again. A stricter bound that is there already stays."""
+    import resource
+
+    for name, value in rules.items():
+        number = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(number)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)  # noqa: PLW2901 - the stricter of two
+        resource.setrlimit(number, (value, value))
+
+
+def tasks_of(uid: int) -> int:
+    """How many threads a user has now, as far as they can be seen from here."""
+    found = 0
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return 0
+    for name in names:
+        if name.isdecimal():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    found += os.stat(f"/proc/{name}/task").st_nlink - 2
+            except OSError:
+                continue  # it ended meanwhile
+    return found

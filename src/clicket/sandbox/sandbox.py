@@ -1,0 +1,122 @@
+"""Settings, then a trial of what works here, then cages. Below the level that is asked for, nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError, did_you_mean
+from clicket.sandbox import cgroup
+from clicket.sandbox.cage import Cage
+from clicket.sandbox.home import Home
+from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level, judge
+from clicket.sandbox.launch import Ground, launch
+from clicket.sandbox.library import describe, lay_out
+from clicket.sandbox.limits import Limits
+from clicket.sandbox.probe import Finding, probe
+
+__all__ = ["Sandbox"]
+
+_CLOSED = "the sandbox is closed; make a new one."
+
+
+class Sandbox:
+    """Makes cages, all of one kind, and ends them with itself."""
+
+    def __init__(
+        self,
+        *,
+        require: str = "full",
+        limits: Limits = Limits(),  # noqa: B008 -- frozen
+        python: str | None = None,
+        without: Iterable[str] = (),
+        readable: Iterable[Path] = (),
+        temp: Path | None = None,
+    ) -> None:
+        self.require = check_level(require)
+        self.limits = limits
+        self._python = python
+        self._without = frozenset(without)
+        for name in self._without - set(LAYERS):
+            raise UsageError(f"without names layers of the sandbox, and {name!r} is none.{did_you_mean(name, LAYERS)}")
+        self._readable = tuple(Path(path) for path in readable)
+        self._temp = temp
+        self._ground: Ground | None = None
+        self._cages: set[Cage] = set()
+        self._closed = False
+        self._probing = asyncio.Lock()
+
+    async def isolation(self) -> Isolation:
+        """What this host can do, seen by trying it once."""
+        return (await self._find()).isolation
+
+    async def start(
+        self,
+        program: str,
+        settings: dict[str, Any] = {},  # noqa: B006 -- only read
+        *,
+        limits: Limits | None = None,
+    ) -> Cage:
+        """A program, running in a cage of its own. Its first frame is there to be read."""
+        finding = await self._find()
+        _refuse_below(self.require, finding.isolation)
+        cage = await launch(
+            self._ready(),
+            finding.plan,
+            program=program,
+            settings=settings,
+            limits=limits or self.limits,
+            isolation=finding.isolation,
+            forget=self._cages.discard,
+        )
+        if self._closed:  # meanwhile
+            await cage.close()
+            raise UsageError(_CLOSED)
+        self._cages.add(cage)
+        return cage
+
+    async def close(self) -> None:
+        """Ends every cage and leaves nothing behind."""
+        self._closed = True
+        await asyncio.gather(*(cage.close() for cage in list(self._cages)))
+        if self._ground is not None:
+            ground, self._ground = self._ground, None
+            ground.home.close()
+            ground.workers.close()
+
+    async def _find(self) -> Finding:
+        async with self._probing:  # several may start their first cage at once
+            return await probe(self._ready(), self._without)
+
+    def _ready(self) -> Ground:
+        if self._closed:
+            raise UsageError(_CLOSED)
+        if self._ground is None:
+            python = describe(self._python)
+            home = Home(self._temp)
+            lay_out(home.path / "library", python)
+            parents = cgroup.find()
+            home.note_groups(parents.folders)
+            self._ground = Ground(
+                home=home,
+                library=home.path / "library",
+                python=python,
+                readable=self._readable,
+                parents=parents,
+                workers=Workers(2, "clicket-sandbox"),
+            )
+        return self._ground
+
+
+def _refuse_below(require: str, isolation: Isolation) -> None:
+    if LEVELS.index(isolation.level) >= LEVELS.index(require):
+        return
+    gaps = "; ".join(isolation.gaps[:-1])
+    raise NotIsolated(
+        f"this host gives the isolation level {isolation.level!r}, and {require!r} is required, so nothing was run. "
+        f"What is missing: {gaps}. Install bubblewrap and util-linux (and allow user namespaces), or accept less with "
+        f"require={isolation.level!r}."
+    )

@@ -1,0 +1,185 @@
+"""Which system calls a program may not make: one filter, written here as data, that the kernel asks at each call.
+
+What is refused has no use in ordinary programs and a history of breaking out, or reaches what is not the cage's own. A call
+of another machine's kind, or one younger than the table, is refused, too: a filter must fail closed."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+TYPE_CHECKING = False  # the checkers know the name; `typing` would cost the cage more than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Condition = tuple[str, int, int, str, Sequence[int], int]
+    Instruction = tuple[int, int, int, int]
+
+__all__ = ["apply", "gap", "program"]
+
+DENIED = {
+    "other processes": "ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd process_madvise process_mrelease",
+    "mounts": "mount umount2 move_mount fsopen fsconfig fsmount fspick open_tree open_tree_attr mount_setattr pivot_root "
+    "chroot statmount listmount",
+    "namespaces": "unshare setns",
+    "the kernel's machinery": "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl "
+    "add_key request_key fanotify_init fanotify_mark lookup_dcookie modify_ldt nfsservctl",
+    "the whole machine": "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct "
+    "quotactl quotactl_fd settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm syslog "
+    "vhangup",
+    "files by handle": "name_to_handle_at open_by_handle_at",
+    "where memory lies": "mbind move_pages migrate_pages set_mempolicy_home_node",
+    "memory that nobody counts": "memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget "
+    "semop semctl semtimedop mq_open mq_unlink",
+}
+"""Refused everywhere."""
+
+NO_SOCKETS = "connect bind listen accept accept4"
+"""Refused besides where the sockets of the host could be reached by their path."""
+
+SAME_USER = (
+    "truncate inotify_add_watch setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat file_setattr"
+)
+"""Refused besides where the host's files belong to the program's user; Landlock does not know these by path."""
+
+SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat"
+"""There, these do nothing and say that they did: every copy of a file ends with one. By descriptor they work."""
+
+NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
+"""Refused besides where a signal could reach a process of the host."""
+
+_NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW* that clone() takes
+_UNIX, _INET, _INET6 = 1, 2, 10
+_STREAM, _SEQPACKET = 1, 5
+_TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
+_SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
+_F_SETOWN, _F_SETOWN_EX = 8, 15
+_ALL = 0xFFFFFFFF
+_ITSELF = 0x7FFFFFFE  # no process has this number; `apply` puts in that of the process it binds
+
+_LOAD, _AND, _IF_EQUAL, _IF_ABOVE, _IF_BITS, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER = 1
+
+
+def program(
+    *,
+    network: bool = False,
+    unix_sockets: bool = True,
+    same_user: bool = False,
+    signals: bool = True,
+    machine: str | None = None,
+) -> bytes | None:
+    """The filter in the kernel's own form, or None on a machine whose calls we do not know.
+
+    `unix_sockets` is False where the host's sockets can be reached by path, `same_user` where files and processes of the
+    host belong to the program's user, `signals` is False where nothing else keeps a signal inside.
+    """
+    from clicket.sandbox.libc import machine as this_machine
+    from clicket.sandbox.syscalls import AUDIT, FIRST_UNKNOWN, NUMBERS
+
+    name = machine or this_machine()
+    if name not in NUMBERS:
+        return None
+    code = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, AUDIT[name]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    if name == "x86_64":  # the calls of x32 are marked by one bit; below it nothing has ever been
+        code += [(_IF_ABOVE, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]
+    code += [(_IF_ABOVE, 0, 1, FIRST_UNKNOWN), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    refused = dict.fromkeys(" ".join(DENIED.values()).split(), errno.EPERM)
+    refused["clone3"] = errno.ENOSYS  # its flags are in memory, where no filter sees them; all fall back to clone
+    if not unix_sockets and not network:
+        refused |= dict.fromkeys(NO_SOCKETS.split(), errno.EPERM)
+    if not signals:
+        refused |= dict.fromkeys(NO_SIGNALS.split(), errno.EPERM)
+    if same_user:
+        refused |= dict.fromkeys(SAME_USER.split(), errno.EPERM) | dict.fromkeys(SILENT.split(), 0)
+    numbers = NUMBERS[name]
+    for call, error in refused.items():
+        if call in numbers:
+            code += [(_IF_EQUAL, 0, 1, numbers[call]), (_RETURN, 0, 0, _ERRNO | error)]
+    conditions: dict[str, list[Condition]] = {}
+    for condition in _conditions(network, unix_sockets, same_user, signals):
+        conditions.setdefault(condition[0], []).append(condition)
+    for call, all_of_it in conditions.items():
+        body = [instruction for condition in all_of_it for instruction in _check(condition)]
+        code += [(_IF_EQUAL, 0, len(body) + 1, numbers[call]), *body, (_RETURN, 0, 0, _ALLOW)]
+    code.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(_packed(instruction) for instruction in code)
+
+
+def apply(filter: str | bytes) -> None:
+    """Bind this process, and all that it will start, for good. There must be no second thread yet."""
+    from clicket.sandbox.libc import machine, no_new_privileges, pointer, syscall
+
+    name = machine()
+    if name is None:
+        raise OSError(errno.ENOSYS, "system calls of this machine are not known")
+    code = _addressed(bytes.fromhex(filter) if isinstance(filter, str) else filter)
+    no_new_privileges()
+    sized = (len(code) // 8).to_bytes(8, "little") + pointer(code)  # a short, its padding, an address
+    syscall(_SECCOMP[name], _SET_MODE_FILTER, 0, sized)
+
+
+def gap() -> str | None:
+    """Why there is no filter for this machine, if there is none."""
+    from clicket.sandbox.libc import machine
+
+    if machine() is not None:
+        return None
+    return "seccomp: the system calls of this kind of machine are not known here; they are on Linux, x86_64 and aarch64"
+
+
+def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: bool) -> Iterator[Condition]:
+    """call, argument, mask, what is refused (`bits`, `in`, `not in`), values, error. The kernel reads these arguments as
+    numbers of 32 bits, so their upper half says nothing."""
+    families = [_UNIX] * unix_sockets + [_INET, _INET6] * network
+    yield "clone", 0, _ALL, "bits", (_NEW_NAMESPACE,), errno.EPERM
+    yield "socket", 0, _ALL, "not in", families, errno.EAFNOSUPPORT
+    yield "socketpair", 0, _ALL, "not in", (_UNIX,), errno.EAFNOSUPPORT
+    if not unix_sockets:  # one end of a pair of datagram sockets can be sent to any path
+        yield "socketpair", 1, 0xF, "not in", (_STREAM, _SEQPACKET), errno.EPROTONOSUPPORT
+    yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM
+    yield "prlimit64", 0, _ALL, "not in", (0,), errno.EPERM
+    owner = () if signals else (_SIOCSPGRP, _FIOSETOWN)
+    yield "ioctl", 1, _ALL, "in", (_TIOCSTI, _TIOCSETD, _TIOCLINUX, *owner), errno.EPERM
+    if not signals:  # only to its own group, and the first process to itself
+        yield "kill", 0, _ALL, "not in", (0, _ITSELF), errno.EPERM
+        yield "tgkill", 0, _ALL, "not in", (_ITSELF,), errno.EPERM
+        yield "fcntl", 1, _ALL, "in", (_F_SETOWN, _F_SETOWN_EX), errno.EPERM
+    if same_user:
+        for call in ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
+            yield call, 0, _ALL, "not in", (0,), errno.EPERM
+        for call, process in (("setpriority", 0), ("ioprio_set", 1)):
+            yield call, 0, _ALL, "not in", (process,), errno.EPERM
+            yield call, 1, _ALL, "not in", (0,), errno.EPERM
+
+
+def _check(condition: Condition) -> Iterator[Instruction]:
+    _, argument, mask, kind, values, error = condition
+    yield _LOAD, 0, 0, 16 + 8 * argument  # the lower half: both machines store it first
+    if mask != _ALL:
+        yield _AND, 0, 0, mask
+    if kind == "bits":
+        yield _IF_BITS, 0, 1, values[0]
+    elif kind == "in":
+        last = len(values) - 1
+        for place, value in enumerate(values):
+            yield _IF_EQUAL, last - place, int(place == last), value
+    else:
+        for place, value in enumerate(values):
+            yield _IF_EQUAL, len(values) - place, 0, value
+    yield _RETURN, 0, 0, _ERRNO | error
+
+
+def _addressed(code: bytes) -> bytes:
+    stands_for, itself = _ITSELF.to_bytes(4, "little"), os.getpid().to_bytes(4, "little")
+    if stands_for not in code:
+        return code
+    steps = (code[at : at + 8] for at in range(0, len(code), 8))
+    return b"".join(step[:4] + itself if step[4:] == stands_for else step for step in steps)
+
+
+def _packed(instruction: Instruction) -> bytes:
+    operation, then, otherwise, value = instruction
+    return operation.to_bytes(2, "little") + bytes((then, otherwise)) + value.to_bytes(4, "little")

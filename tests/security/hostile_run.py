@@ -1,0 +1,146 @@
+"""`python hostile_run.py JSON`: run hostile programs in one tier, as the user who starts this, and print what came of each.
+
+For every program: its result, whether a variable set before was there afterwards, whether a session beside it went on, and what
+was left on the host once everything was closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
+
+from clicket.interpreter import Interpreter  # after the path
+from clicket.sandbox import Limits
+
+MIB = 1024 * 1024
+MARK = "canary-of-the-host"
+AT_ONCE = 3
+WITHOUT = {
+    "full": (),
+    "partial": ("namespaces",),
+    "process": ("namespaces", "identity", "seccomp", "landlock", "cgroup"),
+}
+
+
+@contextmanager
+def canaries() -> Iterator[dict[str, Any]]:
+    """What a program could reach if it were not held."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="canary-")))
+        folder.chmod(0o777)
+        secret = folder / "secret"
+        secret.write_text(MARK)
+        secret.chmod(0o644)
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind(("127.0.0.1", 0))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(folder / "socket"))
+        (folder / "socket").chmod(0o777)
+        unix.listen()
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
+        abstract.bind(f"\0{MARK}-{os.getpid()}")
+        abstract.listen()
+        victim = subprocess.Popen([sys.executable, "-I", "-c", "import time; time.sleep(600)", MARK])
+        stack.callback(victim.wait)
+        stack.callback(victim.kill)
+        yield {
+            "SECRET": str(secret), "FOLDER": str(folder), "ENV": MARK + "-env", "HOST": os.getpid(), "VICTIM": victim.pid,
+            "TCP": tcp.getsockname()[1], "UDP": udp.getsockname()[1], "UNIX": str(folder / "socket"),
+            "ABSTRACT": f"{MARK}-{os.getpid()}",
+        }  # fmt: skip
+        assert victim.poll() is None, "a program ended a process of the host"
+        made = sorted(p.name for p in folder.iterdir())
+        assert set(made) <= {"secret", "socket", "mine", "renamed"}, made
+        assert secret.read_text() == MARK
+
+
+def filled(program: Hostile, names: dict[str, Any]) -> str:
+    if "{" not in program.code or not any(f"{{{name}" in program.code for name in names):
+        return program.code.replace("{{", "{").replace("}}", "}") if "{{" in program.code else program.code
+    code = program.code
+    for name, value in names.items():
+        code = code.replace(f"{{{name}!r}}", repr(value)).replace(f"{{{name}}}", str(value))
+    return code.replace("{{", "{").replace("}}", "}")
+
+
+def interpreter(tier: str) -> Interpreter:
+    limits = Limits(memory=256 * MIB, processes=64, file_size=64 * MIB, disk=64 * MIB, files=2_000, scratch=16 * MIB)
+    return Interpreter(
+        require=tier,
+        without=WITHOUT[tier],
+        timeout=1.5,
+        grace=0.3,
+        limits=limits,
+        memory=256 * MIB,
+        max_output=16 * MIB,
+    )
+
+
+async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, Any]:
+    async with interpreter(tier) as ci:
+        before = await ci.run("kept_from_before = 41")
+        assert before.status == "ok", before
+        code = filled(program, names)
+        r = await ci.run(f"````python\n{code}\n````" if "```" in code else code)
+        after = await ci.run("print(globals().get('kept_from_before', 'nothing'))")
+        again = await ci.run("print('still here')")
+        return {
+            "name": program.name,
+            "status": r.status,
+            "reason": r.reason,
+            "stdout": r.stdout[:2_000],
+            "stderr": r.stderr[-1_000:],
+            "size": len(r.stdout),
+            "error": None if r.error is None else r.error.type,
+            "message": None if r.error is None else r.error.message[:500],
+            "kept": "41" in after.stdout,
+            "usable": "still here" in again.stdout or "still here" in (await ci.run("print('still here')")).stdout,
+            "level": r.isolation.level,
+            "files": [file.name for file in r.files],
+        }
+
+
+async def run(tier: str, wanted: list[str]) -> dict[str, Any]:
+    programs = [p for p in (PROGRAMS if tier == "full" else FENCES) if not wanted or p.name in wanted]
+    programs = [p for p in programs if tier in p.held_by or not p.dangerous]
+    beside = interpreter(tier)
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def gated(program: Hostile) -> dict[str, Any]:
+        async with gate:
+            try:
+                return await one(program, tier, names)
+            except Exception as error:
+                return {"name": program.name, "broken": f"{type(error).__name__}: {error}"}
+
+    with canaries() as names:
+        async with beside:
+            await beside.run("neighbour = 'unharmed'")
+            results = await asyncio.gather(*map(gated, programs))
+            neighbour = await beside.run("print(neighbour)")
+    return {"results": results, "neighbour": neighbour.stdout.strip(), "uid": os.getuid()}
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    os.environ["CLICKET_CANARY"] = MARK + "-env"
+    found = asyncio.run(run(asked["tier"], asked.get("programs", [])))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

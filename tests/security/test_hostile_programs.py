@@ -1,0 +1,106 @@
+"""Every hostile program, in every tier, as root and as an ordinary user: what comes of it, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.security.as_user import ROOT, UID, as_user
+from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
+
+pytestmark = pytest.mark.timeout(300)
+
+SCRIPT = str(ROOT / "tests" / "security" / "hostile_run.py")
+MARK = "canary-of-the-host-env"
+OPEN = {
+    "read a secret of the host",
+    "write outside of the work folder",
+    "connect by TCP",
+    "send by UDP",
+    "connect to a socket file of the host",
+    "signal a process of the host",
+    "see the host's processes",
+}
+"""What the weakest tier lets through; its gaps say so."""
+
+
+def outcome(user: str, tier: str) -> dict[str, Any]:
+    """All programs of one tier, run by one child."""
+    command = [sys.executable, SCRIPT, json.dumps({"tier": tier})]
+    env = {"CLICKET_CANARY": MARK}
+    if user == "user":
+        done = as_user(command, env=env, timeout=240)
+    else:
+        whole = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", **env}
+        done = subprocess.run(command, env=whole, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# One test for all programs of a tier: they share a child, and run side by side in it.
+@pytest.mark.parametrize("user", ["root", "user"])
+@pytest.mark.parametrize("tier", ["full", "partial", "process"])
+def test_hostile_programs_are_held(user: str, tier: str) -> None:
+    found = outcome(user, tier)
+    by_name = {result["name"]: result for result in found["results"]}
+    programs = [p for p in (PROGRAMS if tier == "full" else FENCES) if tier in p.held_by or not p.dangerous]
+    complaints = [f"{p.name}: {why}: {by_name[p.name]}" for p in programs for why in wrongs(p, tier, by_name[p.name])]
+    assert not complaints, "\n".join(complaints)
+    through = {name for name, result in by_name.items() if "ESCAPED" in result.get("stdout", "")}
+    assert through >= OPEN if tier == "process" else not through
+    assert found["neighbour"] == "unharmed"
+    assert found["uid"] == (UID if user == "user" and os.getuid() == 0 else os.getuid())
+    assert left_processes() == []
+
+
+def wrongs(program: Hostile, tier: str, found: dict[str, Any]) -> Iterator[str]:
+    """What is not as it must be."""
+    if "broken" in found:
+        yield "the host was harmed"
+        return
+    if found["level"] != tier:
+        yield "another level"
+    if not found["usable"]:
+        yield "the session cannot be used afterwards"
+    if found["size"] > 4 * 1024 * 1024:
+        yield "too much output kept"
+    if tier not in program.held_by:
+        return
+    if "ESCAPED" in found["stdout"]:
+        yield "it got through"
+    if found["status"] not in program.status:
+        yield f"status not one of {sorted(program.status)}"
+    if (
+        program.reason
+        and found["status"] in ("killed", "crashed", "interrupted")
+        and found["reason"] not in program.reason
+    ):
+        yield f"reason not one of {sorted(program.reason)}"
+    if program.error and found["status"] == "error" and found["error"] != program.error:
+        yield f"error is not {program.error}"
+    if program.says not in found["stdout"]:
+        yield f"did not say {program.says!r}"
+    if program.kept is not None and found["kept"] is not program.kept:
+        yield "variables kept" if found["kept"] else "variables lost"
+
+
+def left_processes() -> list[str]:
+    """What still runs of our children: everything that a cage starts has no environment but ours."""
+    left = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+                environ = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if b"clicket.sandbox" in command or b"CLICKET_CAGE=" in environ:
+                left.append(command.decode(errors="replace"))
+    return left

@@ -77,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """As `[policy]` and `[[policy.rules]]` of `clicket.toml`, or JSON in `CLICKET_POLICY`."""
     mcp: dict[str, Any] = {}
     """Other MCP servers whose tools are used here: `[mcp.servers.NAME]` of `clicket.toml`, or JSON in `CLICKET_MCP`."""
+    interpreter: dict[str, Any] = {}
+    """Options of the tool `code_interpreter`, which commands then offer: `[interpreter]` of `clicket.toml`, or JSON in
+    `CLICKET_INTERPRETER`."""
     standings_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
     hub_webhook: str | None = None
@@ -223,7 +226,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = dict(part.split("=") for part in parts)
         elif name == "policy":
             given = _policy(value, origins[name])
-        elif name == "mcp" and isinstance(value, str):
+        elif name in ("mcp", "interpreter") and isinstance(value, str):
             given = _json(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]

@@ -1,6 +1,7 @@
 """Programs as people write them in notebooks give in the sandbox what they give in plain Python: output, values, errors with
 their lines, files, pictures."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.scenarios.notebook_pages import DATA, PAGES, Call, Page, read
+from tests.scenarios.notebook_plain import pixels
+
+from clicket.interpreter import Interpreter
+from clicket.interpreter.result import Block, File, Result
 
 PLAIN = Path(__file__).with_name("notebook_plain.py")
 HEAVY = {
@@ -18,6 +22,28 @@ HEAVY = {
     "plots": ["numpy", "pandas", "matplotlib.pyplot"],
 }
 """What the pages import that takes long; the others have no need of it."""
+DATED = (".zip", ".gz", ".pdf", ".svg")
+"""Formats that hold the time at which they were written."""
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+async def test_a_page_of_tasks_gives_what_plain_python_gives(path: Path, tmp_path: Path) -> None:
+    page = read(path)
+    expected = plain(page, tmp_path)
+    problems: list[str] = []
+    async with Interpreter(require="full", timeout=60, files=DATA, preload=HEAVY.get(page.name, ())) as interpreter:
+        for session, wanted in zip(page.sessions, expected, strict=True):
+            for call, want in zip(session, wanted, strict=True):
+                problems += as_meant(call, want)
+                result = await interpreter.run(call.markdown, file_names=call.files)
+                problems += [f"{call.task}: {text}" for text in await differences(want, result, interpreter)]
+            await interpreter.reset()
+    assert not problems, "\n".join(problems)
+
+
+def test_there_are_more_than_a_hundred_different_tasks() -> None:
+    tasks = [task for path in PAGES for task in read(path).tasks]
+    assert len(tasks) == len(set(tasks)) >= 100
 
 
 def plain(page: Page, scratch: Path) -> list[list[dict[str, Any]]]:
@@ -29,11 +55,9 @@ def plain(page: Page, scratch: Path) -> list[list[dict[str, Any]]]:
         for name in {name for call in session for name in call.files}:
             (folder / name).write_bytes((DATA / name).read_bytes())
         sessions.append({"folder": str(folder), "runs": [call.blocks for call in session]})
-    order = {"scratch": str(scratch), "preload": HEAVY.get(page.name, []), "sessions": sessions}
-    command = [sys.executable, "-I", "-B", "-X", "utf8", str(PLAIN)]
     done = subprocess.run(
-        command,
-        input=json.dumps(order),
+        [sys.executable, "-I", "-B", "-X", "utf8", str(PLAIN)],
+        input=json.dumps({"scratch": str(scratch), "preload": HEAVY.get(page.name, []), "sessions": sessions}),
         capture_output=True,
         text=True,
         check=False,
@@ -44,10 +68,10 @@ def plain(page: Page, scratch: Path) -> list[list[dict[str, Any]]]:
     return answer
 
 
-def as_meant(call: Call, expected: dict[str, Any]) -> list[str]:
+def as_meant(call: Call, want: dict[str, Any]) -> list[str]:
     """A task that fails where it should not would be the same on both sides and show nothing."""
-    raised = tuple(block["error"]["type"] for block in expected["blocks"] if block["error"])
-    exits = [block["exit_code"] for block in expected["blocks"] if block["exit_code"] is not None]
+    raised = tuple(block["error"]["type"] for block in want["blocks"] if block["error"])
+    exits = [block["exit_code"] for block in want["blocks"] if block["exit_code"] is not None]
     problems = []
     if raised != call.raises:
         problems.append(f"{call.task}: meant to raise {call.raises}, plain Python raised {raised}")
@@ -56,19 +80,48 @@ def as_meant(call: Call, expected: dict[str, Any]) -> list[str]:
     return problems
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-async def test_a_page_of_tasks_gives_what_plain_python_gives(path: Path, tmp_path: Path) -> None:
-    page = read(path)
-    expected = plain(page, tmp_path)
-    problems = [
-        problem
-        for session, results in zip(page.sessions, expected, strict=True)
-        for call, result in zip(session, results, strict=True)
-        for problem in as_meant(call, result)
+async def differences(want: dict[str, Any], result: Result, interpreter: Interpreter) -> list[str]:
+    ran = result.blocks[: len(want["blocks"])]
+    found = [
+        f"block {block.index}: {what} is {got!r}, in plain Python {wanted!r}"
+        for block, wanted_block in zip(ran, want["blocks"], strict=False)
+        for what, got, wanted in pairs(block, wanted_block, result)
+        if got != wanted
     ]
-    assert not problems, "\n".join(problems)
+    if len(ran) != len(want["blocks"]):
+        found.append(f"{len(ran)} blocks ran, in plain Python {len(want['blocks'])}")
+    exits = [block["exit_code"] for block in want["blocks"] if block["exit_code"] is not None]
+    status = "exit" if exits else "error" if any(block["error"] for block in want["blocks"]) else "ok"
+    if (result.status, result.exit_code) != (status, exits[0] if exits else None):
+        found.append(f"ended as {result.status} {result.exit_code} {result.error}, in plain Python as {status} {exits}")
+    files = {file.name: await shape(file, interpreter) for file in result.files}
+    wanted_files = {name: want_shape(name, what) for name, what in want["files"].items()}
+    if files != wanted_files:
+        found.append(f"files are {files}, in plain Python {wanted_files}; skipped: {result.skipped}")
+    return found
 
 
-def test_there_are_more_than_a_hundred_different_tasks() -> None:
-    tasks = [task for path in PAGES for task in read(path).tasks]
-    assert len(tasks) == len(set(tasks)) >= 100
+def pairs(block: Block, want: dict[str, Any], result: Result) -> list[tuple[str, Any, Any]]:
+    error = block.error and {"type": block.error.type, "message": block.error.message, "line": block.error.line}
+    shown = [d for d in result.displays if d.block_index == block.index and d.mime == "image/png"]
+    return [
+        ("stdout", block.stdout, want["stdout"]),
+        ("stderr", block.stderr, want["stderr"]),
+        ("value", block.value, want["value"]),
+        ("error", error if block.status != "exit" else None, want["error"]),
+        ("pictures", [pixels(base64.b64decode(display.data)) for display in shown], want["figures"]),
+    ]
+
+
+async def shape(file: File, interpreter: Interpreter) -> Any:
+    """What of a file must be equal."""
+    assert file.artifact, f"{file.name} was not kept"
+    if file.name.endswith(".png"):
+        return pixels(await interpreter.artifact(file.artifact))
+    return "written" if file.name.endswith(DATED) else file.sha256
+
+
+def want_shape(name: str, what: dict[str, Any]) -> Any:
+    if name.endswith(".png"):
+        return what["pixels"]
+    return "written" if name.endswith(DATED) else what["sha256"]

@@ -1,4 +1,4 @@
-"""What `clicket doctor` looks at in a store, whatever its kind: can it be reached and written, what can it lose, who is there."""
+"""What `clicket doctor` looks at beside this process: a store, whatever its kind, and the sandbox for programs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,21 @@ from clicket.cli.words import duration, shown_url, size
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.runtime import Runtime
 
-__all__ = ["Check", "store_checks"]
+__all__ = ["Check", "sandbox_check", "store_checks"]
 
 _SLOW_WRITE = 0.25
+_REMEDIES = {
+    "namespaces": (
+        "Install bubblewrap (apt-get install bubblewrap). Where it is there and fails, user namespaces are forbidden: "
+        "on Ubuntu allow them for bwrap by an AppArmor profile or kernel.apparmor_restrict_unprivileged_userns=0, in a "
+        "container start it with a seccomp profile that allows them, or run as root."
+    ),
+    "identity": "Install setpriv (apt-get install util-linux), or run as an ordinary user.",
+    "seccomp": "The kernel must have seccomp filters, on x86-64 or arm64.",
+    "landlock": "The kernel must be 5.13 or newer, with landlock among its security modules.",
+    "cgroup": "As root, or by a delegated cgroup (systemd: Delegate=yes), memory is bounded by the kernel itself.",
+}
+"""What closes the gap that a missing layer of the sandbox leaves."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,3 +93,23 @@ async def _owners(runtime: Runtime) -> Check:
         found=f"{found}; {count} calls were left behind, of {tools}",
         advice="`clicket recover --tools …` takes them over; so does any runtime with these tools.",
     )
+
+
+async def sandbox_check() -> Check:
+    """How well programs of the code interpreter are kept here. The layers are tried, not looked up."""
+    from clicket.sandbox import Sandbox
+
+    sandbox = Sandbox(require="none")
+    try:
+        isolation = await sandbox.isolation()
+    finally:
+        await sandbox.close()
+    gaps = [gap for gap in isolation.gaps if not gap.startswith("kernel:")]
+    found = f"isolation {isolation.level}: {', '.join(isolation.layers) or 'no layer works'}"
+    found += "".join(f"\nwithout {gap}" for gap in gaps)
+    missing = {gap.partition(":")[0] for gap in gaps}
+    advice = [text for name, text in _REMEDIES.items() if name in missing]
+    if isolation.level == "full":
+        return Check(name="code sandbox", found=found)
+    first = f"`clicket code` and the code interpreter refuse to run, unless told --require {isolation.level}."
+    return Check(name="code sandbox", verdict="warn", found=found, advice=" ".join([first, *advice]))

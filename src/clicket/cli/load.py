@@ -28,6 +28,8 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
     found: dict[str, Tool] = {}
     for spec in settings.tools:
         _add(found, load(spec), spec)
+    if settings.interpreter or "interpreter" in settings.origins:  # a section without a word in it is one
+        _set_up(found, settings)
     if settings.origins.get("tools") != "argument":
         for point in entry_points(group=GROUP):
             try:
@@ -37,6 +39,18 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
                 continue
             _add(found, tools, point.value)
     return list(found.values())
+
+
+def _set_up(found: dict[str, Tool], settings: Settings) -> None:
+    """`[interpreter]` offers the tool; where `--tools` names the tools, it only says how the one is set up that is named."""
+    from clicket.interpreter.setup import setup_of
+    from clicket.interpreter.tool import CodeInterpreter, code_interpreter
+
+    where = f"[interpreter] of {settings.origins.get('interpreter', 'Settings')}"
+    made = CodeInterpreter(setup_of(settings.interpreter, where=where))
+    if settings.origins.get("tools") != "argument" or found.get(code_interpreter.name) is code_interpreter:
+        found.pop(code_interpreter.name, None)
+        _add(found, [made], where)
 
 
 def load(spec: str) -> list[Tool]:

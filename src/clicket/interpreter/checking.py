@@ -48,7 +48,9 @@ def parsed(task: str) -> Parsed:
         raise refused(str(error)) from None
     if not found.blocks:
         others = ", ".join(skipped.what for skipped in found.skipped)
-        there = f"There is only: {others}." if others else "It is empty." if not task.strip() else "Its blocks are empty."
+        there = (
+            f"There is only: {others}." if others else "It is empty." if not task.strip() else "Its blocks are empty."
+        )
         raise refused(f"the task has no Python to run. {there} Put code between a line ```python and a line ```.")
     return found
 

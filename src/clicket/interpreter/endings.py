@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from clicket.interpreter.fate import Fate
 from clicket.interpreter.result import ProgramError
-from clicket.interpreter.watched import Ended, Fate
+from clicket.interpreter.watched import Ended
 from clicket.sandbox.limits import Limits
 
 __all__ = ["Bounds", "error_of", "error_of_fate"]
 
 _GONE = "Its variables are gone: the next run starts afresh."
-_CRASHED = "The usual causes are a fault in a compiled library, endless recursion in C, and os._exit or a signal of its own."
+_CRASHED = (
+    "The usual causes are a fault in a compiled library, endless recursion in C, and os._exit or a signal of its own."
+)
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):

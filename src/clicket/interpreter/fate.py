@@ -12,6 +12,9 @@ from clicket.sandbox import Exit
 
 __all__ = ["Fate", "SessionGone", "StopReason", "fate_of"]
 
+BROKEN = 70
+"""The worker's exit status when a program has left it nothing to go on with."""
+
 StopReason = Literal["timeout", "cancel", "memory", "disk", "output", "protocol"]
 
 
@@ -44,4 +47,5 @@ def fate_of(exit: Exit) -> Fate:
             reason = signal.Signals(exit.signal).name
         except ValueError:
             reason = f"signal {exit.signal}"
-    return Fate(status="crashed", reason=reason, detail=f"the Python process ended with {reason}")
+    broken = " because the program broke what the worker itself needs" if exit.code == BROKEN else ""
+    return Fate(status="crashed", reason=reason, detail=f"the Python process ended with {reason}{broken}")

@@ -4,7 +4,7 @@ happened, and whatever comes, the run ends and its result is the last thing that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from clicket.errors import UsageError
 from clicket.interpreter import messages
 from clicket.interpreter.checking import Refusal, check, check_steps, compiled, parsed
 from clicket.interpreter.endings import Bounds, error_of_fate
+from clicket.interpreter.fate import SessionGone
 from clicket.interpreter.files import Caps, take
 from clicket.interpreter.inputs import FileRefused, Inputs, put_in
 from clicket.interpreter.keeper import Keeper
@@ -22,7 +23,8 @@ from clicket.interpreter.parsing import Parsed
 from clicket.interpreter.report import Report
 from clicket.interpreter.result import Display, ProgramError, Result, Status
 from clicket.interpreter.seat import Seat, listed
-from clicket.interpreter.session import Checked, Ended, Out, Session, SessionGone
+from clicket.interpreter.session import Checked, Session
+from clicket.interpreter.watched import Ended, Out, Shown
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox.isolation import Isolation
 
@@ -61,6 +63,8 @@ class Machine:
         self.state = CODE.initial
         self.result: Result | None = None
         self.stepping = False
+        self.recorded = False
+        """For the owner: is the result where it belongs?"""
         self._task = task
         self._seat = seat
         self._isolation = isolation
@@ -90,7 +94,7 @@ class Machine:
     def done(self) -> bool:
         return self.state in CODE.terminal
 
-    async def step(self) -> AsyncIterator[Message]:
+    async def step(self) -> AsyncGenerator[Message, None]:
         """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
         if self.done:
             raise UsageError(f"this run has ended ({self.state}). Begin another one.")
@@ -106,8 +110,12 @@ class Machine:
                         yield self._heard(item)
             for message in await self._advance():
                 yield message
-        except BaseException:
+        except (asyncio.CancelledError, GeneratorExit):
             await self.abandon()
+            raise
+        except BaseException:  # the host's own failure: there is no result of the program's
+            await self.abandon()
+            self.result = None
             raise
         finally:
             self.stepping = False
@@ -135,8 +143,7 @@ class Machine:
             self._note(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)
         dead = self._seat.session is not None and not self._seat.session.alive
-        status: Status | None = None if self._report.blocks else "interrupted"
-        self.result = self._report.result(self._isolation, status, "cancel")
+        self.result = self._report.result(self._isolation, "interrupted", "cancel")
         self._report.close()
         if dead or (self._fatal is not None and self.result.status == "exit"):
             await self._drop()
@@ -238,7 +245,7 @@ class Machine:
         self._report.skipped.extend(taken.skipped)
         await self._report.keep(self._keeper)
         if self._fatal is not None:
-            return await self._fail(self._fatal, None, None)
+            return await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
         self._session.rest()
         changed = self._change(CodeState.COMPLETED, "the run is complete")
         return [changed, self._finish(None, None)]
@@ -295,10 +302,10 @@ class Machine:
         was, self.state = self.state, CODE.advance(self.state, to)
         return messages.state_change(was, to, text)
 
-    def _heard(self, item: object) -> Message:
+    def _heard(self, item: Out | Shown) -> Message:
         if isinstance(item, Out):
             return messages.output(item.stream, item.text, self._at)
-        shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)  # type: ignore[attr-defined]
+        shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
         self._report.displays.append(shown)
         return messages.displayed(shown)
 

@@ -1,9 +1,12 @@
-"""Messages of a run on their way into a journal, which holds a bounded number of them: text that comes in small pieces is
-merged, the longer a run goes on the more of it; what is large is kept as an artifact and named."""
+"""Messages of a run on their way into a journal, which holds a bounded number of them. Text that comes in small pieces is merged,
+the longer a run goes on the more of it; of very much text the rest is counted; what is large is kept as an artifact and named.
+So there is always room for what the run says itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -19,6 +22,8 @@ _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
 _PATIENT_AFTER = 100
 """Pieces of text after which the next ones wait twice as long: a journal takes 1,000 in all."""
+_ROOM = 512 * 1024
+"""Characters of text that are shown live; the result has more of them, and its artifacts all."""
 _LARGE = 16 * 1024
 _LARGE_RESULT = 64 * 1024
 _BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation", "duration")
@@ -27,13 +32,17 @@ _BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation
 class Merging:
     """`emit` gets the messages that go on; `put` keeps bytes and gives their name."""
 
-    def __init__(self, emit: Callable[[Message], None], put: Callable[[bytes | Sequence[bytes]], Awaitable[str]]) -> None:
+    def __init__(
+        self, emit: Callable[[Message], None], put: Callable[[bytes | Sequence[bytes]], Awaitable[str]]
+    ) -> None:
         self._emit = emit
         self._put = put
         self._held: Message | None = None
         self._parts: list[str] = []
         self._size = 0
         self._pieces = 0
+        self._room = _ROOM
+        self._omitted: dict[tuple[str, int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, message: Message) -> None:
@@ -41,7 +50,7 @@ class Merging:
         if kind in _TEXT:
             self._hold(message)
             return
-        self.flush()
+        self.flush(wholly=True)
         if kind == "display" and len(message["data"]) > _LARGE:
             message = {**message, "data": "", "artifact": await self._put(bytes_of(message["mime"], message["data"]))}
         elif kind == "final_result" and len(msgspec.json.encode(message)) > _LARGE_RESULT:
@@ -51,7 +60,8 @@ class Merging:
             message = {**message, "code": message["code"][:_LARGE], "cut": True}
         self._emit(message)
 
-    def flush(self) -> None:
+    def flush(self, *, wholly: bool = False) -> None:
+        """Say what is held back; `wholly`: and how many characters were left out."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -60,8 +70,18 @@ class Merging:
             self._pieces += 1
             self._emit({**held, "content": "".join(self._parts)})
         self._parts, self._size = [], 0
+        if wholly:
+            omitted, self._omitted = self._omitted, {}
+            for (kind, index), count in omitted.items():
+                said = {"type": kind, "content": "", "omitted": count, "block_index": index, "timestamp": time.time()}
+                self._emit(said)
 
     def _hold(self, message: Message) -> None:
+        if self._room <= 0:
+            about = (message["type"], message.get("block_index"))
+            self._omitted[about] = self._omitted.get(about, 0) + len(message["content"])
+            return
+        self._room -= len(message["content"])
         held = self._held
         if held is not None and any(held.get(name) != message.get(name) for name in ("type", "block_index")):
             self.flush()

@@ -79,14 +79,17 @@ class Inlet:
 class Outlet:
     """The writing end. What does not fit now waits here and goes when there is room."""
 
-    __slots__ = ("_fd", "_loop", "_waiting")
+    __slots__ = ("_ended", "_fd", "_loop", "_waiting")
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd = fd
         self._waiting: memoryview | None = None
+        self._ended = False
 
     def send(self, data: bytes) -> None:
+        if self._ended:
+            return
         if self._waiting is not None:
             self._waiting = memoryview(bytes(self._waiting) + data)
             return
@@ -96,17 +99,20 @@ class Outlet:
             self._loop.add_writer(self._fd, self._ready)
 
     def end(self) -> None:
+        self._ended = True
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting = None
             self._loop.remove_writer(self._fd)
 
     def _ready(self) -> None:
         assert self._waiting is not None
-        rest = self._write(self._waiting)
-        if rest:
+        if rest := self._write(self._waiting):
             self._waiting = rest
         else:
-            self.end()
+            self._stop_waiting()
 
     def _write(self, data: memoryview) -> memoryview:
         """What did not fit. Nobody reads any more: nothing is left to be sent, and the cage's end tells the rest."""

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter
     from clicket.interpreter.session import Session
 
-__all__ = ["Pool", "Guest"]
+__all__ = ["Guest", "Pool"]
 
 logger = logging.getLogger("clicket.interpreter")
-_REMEMBERED = 1_000
+_REMEMBERED = 200
 """Interpreters without a session that are kept, so that their owners are told what became of it."""
 _FULL = "other sessions needed the room, and this one had not been used for longest"
 
@@ -80,7 +80,7 @@ class Pool:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, key: Hashable | None, note: Note = str) -> AsyncIterator[Interpreter]:
+    async def lend(self, key: Hashable | None, note: Note = str) -> AsyncIterator[Guest]:
         """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards."""
         if self._closed:
             raise UsageError("the sessions are closed; open the runtime again.")
@@ -94,7 +94,8 @@ class Pool:
             guest.note = note
             guest.runs += 1
             try:
-                yield guest.interpreter
+                await guest.interpreter.open()
+                yield guest
             finally:
                 await self._given_back(guest)
 

@@ -89,21 +89,24 @@ class Report:
                 self.outputs[stream] = name
         for at, display in enumerate(self.displays):
             if len(display.data) > _SMALL:
-                artifact = await self._put(keeper, [bytes_of(display.mime, display.data)], f"a display ({display.mime})")
+                artifact = await self._put(
+                    keeper, [bytes_of(display.mime, display.data)], f"a display ({display.mime})"
+                )
                 self.displays[at] = msgspec.structs.replace(display, artifact=artifact)
 
     def result(self, isolation: Isolation, status: Status | None = None, reason: str | None = None) -> Result:
-        """`status` is the run's own, where it is not that of a block."""
-        final = status or worst(block.status for block in self.blocks)
+        """The worst of its blocks decides, and `status`, where the run itself has one to add."""
+        final = worst([*(block.status for block in self.blocks), *([status] if status else [])])
         decided = [block for block in self.blocks if block.status == final]
-        error = next((block.error for block in decided if block.error is not None), None) if status is None else None
+        told = next((block.error for block in decided if block.error is not None), None)
+        fatal = next((error for error in self.errors if error.fatal), None)
         return Result(
             status=final,
-            reason=reason or next((block.reason for block in decided if block.reason), None),
+            reason=next((block.reason for block in decided if block.reason), reason if final == status else None),
             stdout="".join(block.stdout for block in self.blocks),
             stderr="".join(block.stderr for block in self.blocks),
             value=self.blocks[-1].value if self.blocks else None,
-            error=error or next(iter(self.errors), None),
+            error=told or fatal or next(iter(self.errors), None),
             errors=tuple(self.errors),
             variables=Variables(self._variables.values()),
             displays=tuple(self.displays),

@@ -21,8 +21,6 @@ MIB = 1024 * 1024
 PROGRAM = "clicket.interpreter.inside.worker"
 _START = 60.0
 _REST = 0.25
-_YOUNG = 0.25
-"""A block of this age may not have been begun inside: an interrupt that came too early is sent once more."""
 _PATIENCE = 5.0
 """Seconds after a kill until a cage that does not report its end counts as ended all the same."""
 _MAX_SHOWN = 64 * MIB
@@ -52,6 +50,8 @@ class Session:
         """A fate that was decided here, from then until it has happened."""
         self._fate: Fate | None = None
         self._late = 0
+        self._stray = False
+        """An interrupt was sent, and may not have reached the block that it was meant for."""
         self._frozen = False
         self._closed = False
         self._timers = Timers()
@@ -113,7 +113,7 @@ class Session:
     def begin(self, code: str, *, name: str, timeout: float | None) -> None:
         """Send a block. In a session that has ended, the block has ended too, and says why."""
         self._ready_for_next()
-        block = self._block = self._watched(name)
+        block = self._block = self._watched()
         if not self.alive:
             if self._fate is not None:
                 self._end_with_fate(block)
@@ -154,10 +154,11 @@ class Session:
 
     async def _open(self) -> None:
         """The start is a block of its own, so that whatever goes wrong in it is seen the same way."""
-        block = self._block = self._watched("<start>")
+        block = self._block = self._watched()
         self._line.flow()
         self._timers.start("deadline", _START, self._kill, "timeout", f"it was not ready after {_START:g} s")
         ended = await block.over()
+        self._block = None
         if ended.status != "ok":
             words = (ended.stderr.text or ended.stdout.text).strip()[-2000:]
             said = f" It wrote: {words}" if words else ""
@@ -174,6 +175,10 @@ class Session:
             self.cage.thaw()
         self._late = 0
         self._id += 1
+        if self._stray and self.alive:  # a question takes it: its answer, which nobody waits for, comes as a late one
+            self._stray = False
+            self._line.send(wire.check(self._id, ()))
+            self._id += 1
 
     async def _ask(self, frame: bytes, kind: type[F], size: int, timeout: float) -> F:
         if (gone := self.fate) is not None:
@@ -194,8 +199,8 @@ class Session:
             self._frozen = True
             self.cage.freeze()
 
-    def _watched(self, name: str) -> Watched:
-        return Watched(name, kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
+    def _watched(self) -> Watched:
+        return Watched(kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
 
     # --- what comes out: called by the line ---------------------------------------------------------------------------
 
@@ -264,6 +269,7 @@ class Session:
     def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
         if isinstance(frame, wire.DoneFrame):
             ended = ended_of(frame, block.stopping)
+            self._stray = self._stray and frame.status != "interrupted"
             self.names = ended.names
             self._end(block, ended)
             return
@@ -276,7 +282,7 @@ class Session:
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     def _end(self, block: Watched, ended: Ended) -> None:
-        self._timers.stop("deadline", "grace", "again")
+        self._timers.stop("deadline", "grace")
         self._line.rest()
         self.cage.watching = False
         block.end(ended)
@@ -289,8 +295,7 @@ class Session:
         block.stopping = reason
         self._line.flow()
         self.cage.interrupt()
-        if block.age < _YOUNG:
-            self._timers.start("again", 0.05, self.cage.interrupt)
+        self._stray = True
         detail = f"it did not stop within {self._grace:g} s of an interrupt"
         self._timers.start("grace", self._grace, self._kill, reason, detail)
 

@@ -11,7 +11,8 @@ from typing import Any
 from clicket.interpreter import fonts
 from clicket.interpreter.packages import prepare
 from clicket.interpreter.session import Session
-from clicket.sandbox import Isolation, Limits, Sandbox, check_level, size_of
+from clicket.sandbox import Isolation, Limits, Sandbox, size_of
+from clicket.sandbox.isolation import check_level
 
 __all__ = ["WARM", "Starter"]
 

@@ -7,11 +7,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from clicket.errors import UsageError
 from clicket.interpreter.capture import Capture, Captured
 from clicket.interpreter.fate import StopReason
 from clicket.interpreter.result import ProgramError, Variable
@@ -84,7 +84,6 @@ class Watched:
         "ahead",
         "began_at",
         "ended",
-        "name",
         "shown",
         "stderr",
         "stdout",
@@ -93,16 +92,13 @@ class Watched:
 
     def __init__(
         self,
-        name: str,
         *,
         kept: int,
         max_spooled: int,
-        folder: Path | None = None,
         made_room: Callable[[], None],
     ) -> None:
-        self.name = name
-        self.stdout = Capture(kept=kept, max_spooled=max_spooled, folder=folder)
-        self.stderr = Capture(kept=kept, max_spooled=max_spooled, folder=folder)
+        self.stdout = Capture(kept=kept, max_spooled=max_spooled)
+        self.stderr = Capture(kept=kept, max_spooled=max_spooled)
         self.stopping: StopReason | None = None
         self.ended: Ended | None = None
         self.ahead = 0
@@ -137,8 +133,8 @@ class Watched:
 
     def end(self, ended: Ended) -> None:
         """`ended` tells how; times and what was written are added here."""
-        for stream, capture in (("stdout", self.stdout), ("stderr", self.stderr)):
-            self._add_text(stream, capture.last())  # type: ignore[arg-type]  # the two names, by iteration
+        self._add_text("stdout", self.stdout.last())
+        self._add_text("stderr", self.stderr.last())
         self.ended = msgspec.structs.replace(
             ended, duration=self.age, stdout=self.stdout.finish(), stderr=self.stderr.finish()
         )
@@ -164,6 +160,8 @@ class Watched:
                     return
             if self.ended is not None:  # taken before, by another look
                 return
+            if self._taker is not None and not self._taker.done():
+                raise UsageError("this block is watched by somebody else. Watch it once, and share what comes.")
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
 

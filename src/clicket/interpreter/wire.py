@@ -54,14 +54,14 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pass
 
 
-class ErrorFrame(_Part):
+class ErrorFrame(_Part, frozen=True, kw_only=True):
     type: _Name
     message: _Text
     traceback: _Text = ""
     line: Annotated[int, Meta(ge=0, le=2**31)] | None = None
 
 
-class VariableFrame(_Part):
+class VariableFrame(_Part, frozen=True, kw_only=True):
     name: _Name
     type: _Name
     value: _Text = ""
@@ -70,7 +70,7 @@ class VariableFrame(_Part):
     change: Literal["created", "changed"] = "created"
 
 
-class CheckedBlock(_Part):
+class CheckedBlock(_Part, frozen=True, kw_only=True):
     """What a look at the text of a block told: nothing of it has run."""
 
     error: ErrorFrame | None = None
@@ -79,34 +79,34 @@ class CheckedBlock(_Part):
     stores: _Names = ()
 
 
-class ReadyFrame(_Frame, tag="ready"):
+class ReadyFrame(_Frame, frozen=True, kw_only=True, tag="ready"):
     layers: Annotated[tuple[_Name, ...], Meta(max_length=32)]
     python: _Name
 
 
-class RefusedFrame(_Frame, tag="refused"):
+class RefusedFrame(_Frame, frozen=True, kw_only=True, tag="refused"):
     layer: _Name
     message: _Text
 
 
-class CheckedFrame(_Frame, tag="checked"):
+class CheckedFrame(_Frame, frozen=True, kw_only=True, tag="checked"):
     id: _Id
     blocks: Annotated[tuple[CheckedBlock, ...], Meta(max_length=10_000)]
 
 
-class PreloadedFrame(_Frame, tag="preloaded"):
+class PreloadedFrame(_Frame, frozen=True, kw_only=True, tag="preloaded"):
     id: _Id
     modules: Annotated[tuple[_Name, ...], Meta(max_length=1_000)]
 
 
-class DisplayFrame(_Frame, tag="display"):
+class DisplayFrame(_Frame, frozen=True, kw_only=True, tag="display"):
     id: _Id
     group: _Count
     mime: Annotated[str, Meta(max_length=200)]
     data: str
 
 
-class DoneFrame(_Frame, tag="done"):
+class DoneFrame(_Frame, frozen=True, kw_only=True, tag="done"):
     id: _Id
     status: Literal["ok", "error", "exit", "interrupted"]
     value: _Text | None = None

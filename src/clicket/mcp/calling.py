@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from clicket.errors import ClicketError
 from clicket.mcp.listing import find_tool, task_mode
 from clicket.mcp.logs import Levels
+from clicket.mcp.pictures import pictures_of
 from clicket.mcp.questions import Round, ask_now, input_required, read_round
 from clicket.mcp.results import protocol_error, questions_of, refusal, tool_result
 from clicket.mcp.tasks import created
@@ -79,7 +80,8 @@ class Calling:
         wrong = protocol_error(result, tool)
         if wrong is not None:
             raise wrong
-        return tool_result(result, tool, modern=who.modern)
+        pictures = await pictures_of(who.runtime, result, tool)
+        return tool_result(result, tool, modern=who.modern, pictures=pictures)
 
     async def _submit(self, who: Visit, params: types.CallToolRequestParams, at: Round) -> Handle:
         return await who.runtime.submit(

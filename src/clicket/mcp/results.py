@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -48,7 +48,9 @@ def protocol_error(result: ToolResult, tool: Tool | None) -> MCPError | None:
     return None
 
 
-def tool_result(result: ToolResult, tool: Tool | None, *, modern: bool) -> types.CallToolResult:
+def tool_result(
+    result: ToolResult, tool: Tool | None, *, modern: bool, pictures: Sequence[types.ImageContent] = ()
+) -> types.CallToolResult:
     meta: dict[str, Any] = {CALL_META: result.call_id}
     if result.artifact is not None:
         meta[ARTIFACT_META] = result.artifact
@@ -67,7 +69,7 @@ def tool_result(result: ToolResult, tool: Tool | None, *, modern: bool) -> types
         if broken is not None:
             return _failed(broken, meta)
     return types.CallToolResult(
-        content=[types.TextContent(text=result.content)],
+        content=[types.TextContent(text=result.content), *pictures],
         structured_content=structured if modern or isinstance(structured, dict) else None,
         _meta=meta,
     )

@@ -25,6 +25,7 @@ from clicket.kernel import State
 from clicket.mcp.chain import Chain, answer, drop, look_up
 from clicket.mcp.content import elicit
 from clicket.mcp.listing import find_tool
+from clicket.mcp.pictures import pictures_of
 from clicket.mcp.results import protocol_error, tool_result
 from clicket.mcp.sweep import Sweep
 from clicket.mcp.visit import TASKS, Access, Context, Visit, missing_capability, visit
@@ -137,7 +138,8 @@ async def detail(who: Visit, id: str) -> dict[str, Any]:
         wrong = protocol_error(chain.result, tool)
         if wrong is not None:
             return _failed(chain, who, wrong.code, wrong.message)
-        told = tool_result(chain.result, tool, modern=who.modern)
+        pictures = await pictures_of(who.runtime, chain.result, tool)
+        told = tool_result(chain.result, tool, modern=who.modern, pictures=pictures)
         result = told.model_dump(by_alias=True, mode="json", exclude_none=True)
         return {**_base(first, now, "completed", who), "result": result}
     if now.waiting_for == "approval":

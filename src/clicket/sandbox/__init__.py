@@ -2,9 +2,9 @@
 
 from clicket.sandbox.cage import Cage, Exit
 from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated
-from clicket.sandbox.launch import SandboxFailed
 from clicket.sandbox.limits import Limits, size_of
 from clicket.sandbox.sandbox import Sandbox
+from clicket.sandbox.start import SandboxFailed
 
 __all__ = [
     "LAYERS",

@@ -4,7 +4,6 @@ only then hands over to the program; a layer that was asked for and does not hol
 from __future__ import annotations
 
 # `_signal` and not `signal`, no `typing`, no `contextlib`: each draws in `enum` or `re`, which cost more than all of this.
-import _signal
 import os
 import sys
 
@@ -12,8 +11,11 @@ from clicket.sandbox import frames
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
+    import signal as _signal
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, NoReturn
+else:
+    import _signal
 
 __all__ = ["main"]
 
@@ -29,22 +31,31 @@ class _Refused(Exception):
         self.layer = layer
 
 
-def main(commands: int, answers: int) -> None:
-    """Never comes back: the program ends the process, or its return does."""
+def main(commands: int, answers: int) -> NoReturn:
+    """The process ends in here: nothing that the program has left to be done at exit will run."""
     try:
         order = frames.read(commands)
         if order is None:  # the host went away, or changed its mind
             os._exit(0)
-        _clean(commands, answers)
-        layers = list(_apply(order))
-        os.chdir(order["home"])
-        sys.path += order.get("path", [])
-        __import__(order["program"])
-        run: Callable[..., Any] = sys.modules[order["program"]].main
+        run, layers = _prepare(order, commands, answers)
     except BaseException as error:  # whatever it was: the host has to hear of it, and nothing may run
         _refuse(answers, error)
-    run(commands, answers, order.get("settings", {}), layers)
+    try:
+        run(commands, answers, order.get("settings", {}), layers)
+    except BaseException:
+        sys.__excepthook__(*sys.exc_info())
+        os._exit(1)
     os._exit(0)
+
+
+def _prepare(order: dict[str, Any], commands: int, answers: int) -> tuple[Callable[..., Any], list[str]]:
+    """Everything that is between the first frame and the program's own code."""
+    _clean(commands, answers)
+    layers = list(_apply(order))
+    os.chdir(order["home"])
+    sys.path += order.get("path", [])
+    __import__(order["program"])
+    return sys.modules[order["program"]].main, layers
 
 
 def _apply(order: dict[str, Any]) -> Iterator[str]:
@@ -79,18 +90,18 @@ def _clean(commands: int, answers: int) -> None:
         os.set_inheritable(fd, False)  # what the program starts shall not speak for it
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     for number in _signal.valid_signals():
-        if _signal.getsignal(number) is _signal.SIG_IGN and number != _signal.SIGPIPE:  # that one is Python's own
+        if _signal.getsignal(number) == _signal.SIG_IGN and number != _signal.SIGPIPE:  # that one is Python's own
             _signal.signal(number, _signal.SIG_DFL)
 
 
 def _close(fd: int) -> None:
     try:
         os.close(fd)
-    except OSError:  # the descriptor of the listing itself
-        pass
+    except OSError:
+        return  # that of the listing
 
 
-def _refuse(answers: int, error: BaseException) -> None:
+def _refuse(answers: int, error: BaseException) -> NoReturn:
     layer = error.layer if isinstance(error, _Refused) else "boot"
     message = str(error) if isinstance(error, _Refused) else f"{type(error).__name__}: {error}"
     try:

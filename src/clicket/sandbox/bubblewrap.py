@@ -51,19 +51,19 @@ def shown_python(python: Python) -> Python:
     return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
 
 
-def arguments(view: View, *, root: bool, disable_userns: bool = True) -> list[str]:
+def arguments(view: View, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
     """All but the descriptors and the command. As root there is no user namespace: in one, the program would still be the
-    host's uid 0, which owns much of /proc."""
-    return [*_apart(root=root, disable_userns=disable_userns), *_files(view)]
+    host's uid 0, which owns much of /proc. `drops`: the command is one that changes the user, and needs the power to."""
+    return [*_apart(root=root, drops=drops, disable_userns=disable_userns), *_files(view)]
 
 
-def _apart(*, root: bool, disable_userns: bool) -> Iterator[str]:
+def _apart(*, root: bool, drops: bool, disable_userns: bool) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session")
     yield from ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
     yield from ("--hostname", "cage")
     if root:
         yield from ("--cap-drop", "ALL")
-        for name in _KEPT_FOR_SETPRIV:
+        for name in _KEPT_FOR_SETPRIV if drops else ():
             yield from ("--cap-add", name)
         return
     yield from ("--unshare-user", "--uid", str(UID), "--gid", str(GID))

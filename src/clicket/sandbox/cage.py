@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,7 +40,6 @@ class Cage:
     def __init__(
         self,
         *,
-        process: subprocess.Popen[bytes],
         tree: Tree,
         pipes: Pipes,
         folder: Path,
@@ -58,14 +56,13 @@ class Cage:
         ends = pipes.host
         self.commands, self.answers, self.stdout, self.stderr = ends.commands, ends.answers, ends.stdout, ends.stderr
         self.work = folder / "work"
-        self.work_fd = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.work_fd = _open_folder(self.work)
         self.home = home
         self.uid = uid
         self.isolation = isolation
         self.limits = limits
         self.exited = exited
         self.breach: asyncio.Future[str] = loop.create_future()
-        self._process = process
         self._tree = tree
         self._pipes = pipes
         self._folder = folder
@@ -75,10 +72,13 @@ class Cage:
         self._frozen = False
         self._stopped: set[int] = set()
         self._closing: asyncio.Task[None] | None = None
+        self._folders = [self.work_fd]
+        if (folder / "scratch").is_dir():
+            self._folders.append(_open_folder(folder / "scratch"))
         self._watch: Watch | None = None
         if "watch" in isolation.layers:
             self._watch = Watch(
-                folder=self.work_fd,
+                folders=tuple(self._folders),
                 limits=limits,
                 pids=self.pids,
                 memory=group is None or not group.bounds_memory,
@@ -172,10 +172,11 @@ class Cage:
         await asyncio.sleep(0)  # who waits for `exited` takes the last words out of the pipes and lets go of them
         self._tree.close()
         self._pipes.close()
-        os.close(self.work_fd)
+        for fd in self._folders:
+            os.close(fd)
         self.work_fd = -1
         if self._group is not None:
-            await _remove_group(self._group)
+            await self._group.dissolve()
         await self._workers.run(lambda: homes.remove(self._folder))
         self._forget(self)
 
@@ -184,9 +185,5 @@ class Cage:
             self.breach.set_result(what)
 
 
-async def _remove_group(group: Group) -> None:
-    for pause in (0.0, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5):
-        if group.remove():
-            return
-        group.kill()
-        await asyncio.sleep(pause)
+def _open_folder(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -3,6 +3,7 @@ end all of them at once. Our own process is never moved."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -70,7 +71,7 @@ class Group:
             self._name = name
             self._bound(memory, processes)
         except OSError:
-            self.remove()
+            self._remove()
             raise
 
     @property
@@ -139,7 +140,15 @@ class Group:
                 os.kill(pid, signal.SIGKILL)
         self.freeze(False)
 
-    def remove(self) -> bool:
+    async def dissolve(self) -> None:
+        """Remove it. The kernel needs a moment to bury the dead."""
+        for pause in (0.0, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0):
+            if self._remove():
+                return
+            self.kill()
+            await asyncio.sleep(pause)
+
+    def _remove(self) -> bool:
         """False: somebody is still in it."""
         self._made = [folder for folder in self._made if not _rmdir(folder)]
         return not self._made

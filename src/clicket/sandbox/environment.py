@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Mapping
@@ -74,14 +75,12 @@ class Pipes:
             self.close()
             raise
         self.host = Ends(commands=commands, answers=answers, stdout=stdout, stderr=stderr)
-        self.inside = Ends(
-            commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr
-        )
+        self.inside = Ends(commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
-            try:
+            with contextlib.suppress(
+                OSError
+            ):  # this user's share of pipe memory is spent; the usual size serves as well
                 fcntl.fcntl(commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
-            except OSError:  # this user's share of pipe memory is spent; the usual size serves as well
-                pass
 
     def _pipe(self, *, high: bool, host_reads: bool) -> tuple[int, int]:
         ends = list(os.pipe())

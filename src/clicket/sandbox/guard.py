@@ -35,6 +35,7 @@ else:
 NOT_STARTED = 126
 """The exit status when the program could not be started; the reason is on its stderr."""
 
+_LEAST_UID = 1000
 _PAUSE = 10  # ms between two looks at processes that were killed and are not gone yet
 
 
@@ -119,6 +120,8 @@ class Guard:
 
 
 def main(lifeline: int, uid: int | None, command: list[str]) -> None:
+    if uid is not None and (uid < _LEAST_UID or os.getuid() != 0):  # for all of that user's processes will be killed
+        sys.exit(f"guard: uid {uid} cannot be the cage's own; it takes root, and a number of at least {_LEAST_UID}.")
     os.set_inheritable(lifeline, False)
     libc.adopt_orphans()
     guard = os.getpid()
@@ -147,7 +150,7 @@ def _become(guard: int, waiting: int, uid: int | None, command: list[str]) -> No
         libc.die_with_parent(_signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(NOT_STARTED)
-        os.execv(command[0], command)
+        os.execv(command[0], command)  # noqa: S606 - this is what a guard is for
     except BaseException as error:
         os.write(2, f"the program could not be started ({command[0]}, uid {os.getuid()}): {error}\n".encode())
     finally:

@@ -47,15 +47,16 @@ class Home:
         """Where there is no mount namespace, another user has to get past this folder (not to see what is in it)."""
         self.path.chmod(0o711)
 
-    def new_cage(self, uid: int | None) -> Path:
-        """A folder with an empty `work` that belongs to that user, and what `etc` needs."""
+    def new_cage(self, uid: int | None, *, scratch: bool = False) -> Path:
+        """A folder with an empty `work` (and `scratch`) that belongs to that user, and a place for what `etc` needs."""
         self._count += 1
         folder = self.path / f"cage-{self._count}"
         folder.mkdir(mode=0o711)
-        for name in ("work", "etc"):
+        (folder / "etc").mkdir(mode=0o700)
+        for name in ("work", "scratch") if scratch else ("work",):
             (folder / name).mkdir(mode=0o700)
-        if uid is not None:
-            os.chown(folder / "work", uid, uid)
+            if uid is not None:
+                os.chown(folder / name, uid, uid)
         return folder
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections.abc import Iterable
 
-__all__ = ["choose", "drop", "is_root", "tool"]
+__all__ = ["choose", "drop", "is_root", "shed", "tool"]
 
 # Above what distributions, directory services and containers give out, below what signed numbers can hold.
 _FREE = (0x7000_0000, 0x7FFF_FFF0)
@@ -55,6 +55,11 @@ def drop(setpriv: str, uid: int) -> list[str]:
         "--no-new-privs",
         "--",
     ]
+
+
+def shed(setpriv: str) -> list[str]:
+    """What is put before a command of root's that has to stay root: it is left no power but to be uid 0."""
+    return [setpriv, "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs", "--"]
 
 
 def _mapped() -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM_READ", "SYSTEM_WRITE", "apply", "gaps", "rules", "version"]
 
 SYSTEM_READ = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/hostedtoolcache"),
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *(
         f"/etc/{name}"
         for name in "passwd group nsswitch.conf ld.so.cache ld.so.conf localtime timezone mime.types".split()

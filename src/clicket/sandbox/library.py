@@ -6,10 +6,10 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import os
 import py_compile
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -18,10 +18,10 @@ from clicket.errors import UsageError
 
 __all__ = ["INSIDE", "Python", "describe", "lay_out"]
 
-INSIDE = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "syscalls", "trial")
+INSIDE = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "trial")
 """The modules of this package that run in a cage. They use the standard library and each other, nothing else."""
 
-_PACKAGES = ("clicket", "clicket/sandbox", "clicket/interpreter")
+_PACKAGES = ("clicket", "clicket/sandbox", "clicket/interpreter", "clicket/interpreter/inside")
 _OLDEST = (3, 11)
 _PATIENCE = 60.0
 _ASK = (
@@ -32,6 +32,9 @@ _COMPILE = (
     "import sys,json,py_compile as p;"
     "[p.compile(s,c,d,True,invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH) for s,c,d in json.load(sys.stdin)]"
 )
+
+
+_compiled: dict[Python, dict[str, bytes]] = {}
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +59,9 @@ def describe(python: str | None = None) -> Python:
     magic = importlib.util.MAGIC_NUMBER.hex()
     if python is None or python == sys.executable:
         if not sys.executable:
-            raise UsageError("this process does not know its own interpreter; say which one to use: python='/usr/bin/python3'.")
+            raise UsageError(
+                "this process does not know its own interpreter; say which one to use: python='/usr/bin/python3'."
+            )
         return Python(
             executable=sys.executable,
             prefix=sys.prefix,
@@ -68,48 +73,52 @@ def describe(python: str | None = None) -> Python:
     try:
         executable, prefix, base, version, magic = json.loads(answer)
     except ValueError:
-        raise UsageError(f"{python!r} answered {answer[:200]!r} instead of describing itself; is it a Python?") from None
+        raise UsageError(
+            f"{python!r} answered {answer[:200]!r} instead of describing itself; is it a Python?"
+        ) from None
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
         raise UsageError(f"the sandbox needs Python 3.11 or newer, and {python!r} is {version}.")
     return Python(executable=executable, prefix=prefix, base_prefix=base, version=version, magic=magic)
 
 
 def lay_out(folder: Path, python: Python) -> None:
-    """Compile the modules of the inside into `folder`, for that interpreter."""
-    source = Path(__file__).parent.parent
-    empty = folder / "empty.py"
+    """Put the compiled modules of the inside into a new folder, for that interpreter. They are compiled once in a process."""
+    if python not in _compiled:
+        with tempfile.TemporaryDirectory(prefix="clicket-compile-") as scratch:
+            _compiled[python] = _compile(Path(scratch), python)
     folder.mkdir(mode=0o755)
-    empty.write_text("")
+    folder.chmod(0o755)  # whatever our umask: every cage's user may read them
+    for name, code in _compiled[python].items():
+        path = folder / name
+        for parent in reversed(path.relative_to(folder).parents[:-1]):
+            (folder / parent).mkdir(exist_ok=True)
+            (folder / parent).chmod(0o755)
+        path.write_bytes(code)
+        path.chmod(0o644)
+
+
+def _sources() -> dict[str, str]:
+    """The path of each module inside, and its text."""
+    root = Path(__file__).parent.parent
+    found = dict.fromkeys((f"{package}/__init__.py" for package in _PACKAGES), "")
+    files = [root / "sandbox" / f"{name}.py" for name in INSIDE]
+    files += sorted((root / "interpreter" / "inside").glob("*.py"))
+    return found | {str(path.relative_to(root.parent)): path.read_text() for path in files}
+
+
+def _compile(scratch: Path, python: Python) -> dict[str, bytes]:
     jobs: list[tuple[str, str, str]] = []
-    for package in (*_PACKAGES, "clicket/interpreter/inside"):
-        (folder / package).mkdir(mode=0o755)
-    jobs += [(str(empty), str(folder / package / "__init__.pyc"), f"{package}/__init__.py") for package in _PACKAGES]
-    modules = [source / "sandbox" / f"{name}.py" for name in INSIDE]
-    modules += sorted((source / "interpreter" / "inside").glob("*.py"))
-    for path in modules:
-        if path.exists():
-            name = path.relative_to(source.parent)
-            jobs.append((str(path), str(folder / name.with_suffix(".pyc")), str(name)))
-    if not (source / "interpreter" / "inside" / "__init__.py").exists():
-        name = Path("clicket/interpreter/inside/__init__.py")
-        jobs.append((str(empty), str(folder / name.with_suffix(".pyc")), str(name)))
-    _compile(jobs, python)
-    empty.unlink()
-    for root, folders, files in os.walk(folder):  # whatever our umask: every cage's user may read them
-        for name in folders:
-            os.chmod(os.path.join(root, name), 0o755)
-        for name in files:
-            os.chmod(os.path.join(root, name), 0o644)
-
-
-def _compile(jobs: list[tuple[str, str, str]], python: Python) -> None:
+    for number, (name, text) in enumerate(_sources().items()):
+        source = scratch / f"{number}.py"
+        source.write_text(text)
+        jobs.append((str(source), str(scratch / f"{number}.pyc"), name))
     if python.magic == importlib.util.MAGIC_NUMBER.hex():
-        for source, target, name in jobs:
-            py_compile.compile(
-                source, target, name, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-            )
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        for given, target, name in jobs:
+            py_compile.compile(given, target, name, doraise=True, invalidation_mode=mode)
     else:
         _run(python.executable, ["-I", "-c", _COMPILE], json.dumps(jobs).encode())
+    return {f"{name}c": Path(target).read_bytes() for _, target, name in jobs}
 
 
 def _run(python: str, arguments: list[str], given: bytes) -> bytes:

@@ -41,7 +41,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             if type(value) is not int or value <= 0:
                 raise UsageError(f"sandbox limit {name} must be a whole number above 0, not {value!r}.")
         if self.memory < _LEAST_MEMORY:
-            raise UsageError(f"sandbox limit memory must be at least 64MiB, not {self.memory} bytes: Python needs some.")
+            raise UsageError(
+                f"sandbox limit memory must be at least 64MiB, not {self.memory} bytes: Python needs some."
+            )
 
 
 def size_of(value: Any, name: str) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from clicket.sandbox import landlock, rlimits, seccomp
-from clicket.sandbox.bubblewrap import HOME, SCRATCH
 from clicket.sandbox.library import Python
 from clicket.sandbox.limits import Limits
 
@@ -23,6 +22,7 @@ def order(
     program: str,
     settings: dict[str, Any],
     home: str,
+    scratch: str,
     layers: frozenset[str],
     limits: Limits,
     uid: int | None,
@@ -35,7 +35,7 @@ def order(
     return {
         "op": "boot",
         "rlimits": _bounds(limits, uid=uid, apart=apart) if "rlimits" in layers else None,
-        "landlock": _fence(home, python, library, readable, apart=apart) if "landlock" in layers else None,
+        "landlock": _fence([home, scratch], python, library, readable, apart=apart) if "landlock" in layers else None,
         "seccomp": _filter(apart=apart, same_user=uid is None) if "seccomp" in layers else None,
         "program": program,
         "home": home,
@@ -56,11 +56,11 @@ def _bounds(limits: Limits, *, uid: int | None, apart: bool) -> dict[str, int]:
     )
 
 
-def _fence(home: str, python: Python, library: str, readable: Iterable[str], *, apart: bool) -> dict[str, Any]:
+def _fence(own: list[str], python: Python, library: str, readable: Iterable[str], *, apart: bool) -> dict[str, Any]:
     if apart:  # what is there at all has been chosen already: what is left to say is where it may be changed
-        return landlock.rules(read=["/"], write=[HOME, SCRATCH, "/dev/shm", *landlock.SYSTEM_WRITE])  # noqa: S108
+        return landlock.rules(read=["/"], write=[*own, "/dev/shm", *landlock.SYSTEM_WRITE])  # noqa: S108
     read = [*landlock.SYSTEM_READ, *python.folders, library, *readable]
-    return landlock.rules(read=read, write=[home, *landlock.SYSTEM_WRITE])
+    return landlock.rules(read=read, write=[*own, *landlock.SYSTEM_WRITE])
 
 
 @functools.cache

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 from typing import Protocol
 
-__all__ = ["Child", "Namespace", "Tree", "descendants", "wait_readable"]
+from clicket.sandbox.descriptors import wait_readable
+
+__all__ = ["Child", "Guarded", "Namespace", "Tree", "descendants"]
 
 
 class Tree(Protocol):
@@ -74,6 +76,40 @@ class Namespace:
         self._init_fd = self._program_fd = -1
 
 
+class Guarded:
+    """A guard that adopts every orphan below it: it ends only when nothing of the program is left."""
+
+    def __init__(self, guard: int, program: int, lifeline: socket.socket) -> None:
+        self._guard = guard
+        self._lifeline = lifeline
+        self.program: int | None = program
+        self._program_fd = os.pidfd_open(program)  # the guard still holds it back
+
+    def go(self) -> None:
+        with contextlib.suppress(OSError):  # it is gone, and will be heard of
+            self._lifeline.send(b"G")
+
+    def pids(self) -> list[int]:
+        return descendants(self._guard)
+
+    def interrupt(self) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._program_fd, signal.SIGINT)
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            self._lifeline.send(b"K")
+
+    async def gone(self) -> None:
+        return  # the guard's end says it
+
+    def close(self) -> None:
+        self._lifeline.close()
+        if self._program_fd >= 0:
+            os.close(self._program_fd)
+            self._program_fd = -1
+
+
 class Child:
     """A plain child in a session of its own. What leaves the session and its parents escapes: that is this tree's gap."""
 
@@ -104,17 +140,6 @@ class Child:
         return
 
 
-async def wait_readable(fd: int) -> None:
-    """Until there is something to read, or the end of it."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
-    try:
-        await ready
-    finally:
-        loop.remove_reader(fd)
-
-
 def descendants(pid: int) -> list[int]:
     """Everything below a process, nearest first."""
     found: list[int] = []
@@ -131,9 +156,9 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as text:
-                    found += [int(word) for word in text.read().split()]
+            path = f"/proc/{pid}/task/{thread}/children"
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError), open(path, encoding="ascii") as text:
+                found += [int(word) for word in text.read().split()]
     except OSError:
         return []
     return found

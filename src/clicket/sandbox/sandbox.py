@@ -12,11 +12,12 @@ from clicket.errors import UsageError, did_you_mean
 from clicket.sandbox import cgroup
 from clicket.sandbox.cage import Cage
 from clicket.sandbox.home import Home
-from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level, judge
-from clicket.sandbox.launch import Ground, launch
+from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level
+from clicket.sandbox.launch import launch
 from clicket.sandbox.library import describe, lay_out
 from clicket.sandbox.limits import Limits
 from clicket.sandbox.probe import Finding, probe
+from clicket.sandbox.start import Ground
 
 __all__ = ["Sandbox"]
 

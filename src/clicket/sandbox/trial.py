@@ -95,14 +95,14 @@ def _descriptors() -> list[int]:
 
 
 def _powers() -> str:
-    """Capabilities, as the kernel writes them: those in force, and those that a program could ever come to."""
+    """The capabilities that it has, as the kernel writes them, and a 1 when it can never come to others."""
     found = []
     try:
         with open("/proc/self/status") as lines:
-            found = [line.split()[1] for line in lines if line.startswith(("CapEff", "CapPrm", "CapBnd"))]
+            found = [line.split()[1] for line in lines if line.startswith(("CapPrm", "CapEff", "NoNewPrivs"))]
     except OSError:
         return ""
-    return "|".join(found)
+    return " ".join(found)
 
 
 def _networks() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -38,14 +39,14 @@ class Watch:
     def __init__(
         self,
         *,
-        folder: int,
+        folders: tuple[int, ...],
         limits: Limits,
         pids: Callable[[], list[int]],
         memory: bool,
         workers: Workers,
         tell: Callable[[str], None],
     ) -> None:
-        self._folder = folder
+        self._folders = folders
         self._limits = limits
         self._pids = pids
         self._memory = memory
@@ -94,7 +95,7 @@ class Watch:
             self._walk(pids)
 
     def _measure(self, pids: list[int], most: int) -> Usage:
-        return usage(self._folder, size=self._limits.disk, entries=most, unlinked_of=pids)
+        return usage(*self._folders, size=self._limits.disk, entries=most, unlinked_of=pids)
 
     def _judge(self, found: Usage, pids: list[int]) -> None:
         self._entries = found.entries
@@ -109,13 +110,14 @@ class Watch:
 
     def _walk(self, pids: list[int]) -> None:
         self._walking = True
-        folder = os.dup(self._folder)
+        folders = [os.dup(folder) for folder in self._folders]  # the cage may be closed meanwhile
 
         def measure() -> Usage:
             try:
-                return usage(folder, size=self._limits.disk, entries=self._limits.files, unlinked_of=pids)
+                return usage(*folders, size=self._limits.disk, entries=self._limits.files, unlinked_of=pids)
             finally:
-                os.close(folder)
+                for folder in folders:
+                    os.close(folder)
 
         def done(found: Usage | None, error: BaseException | None) -> None:
             self._walking = False
@@ -133,23 +135,21 @@ def memory_of(pids: Iterable[int]) -> int:
 
 
 def _memory(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/statm", encoding="ascii") as text:
-            return int(text.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as text:
+        return int(text.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
-def usage(folder: int, *, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
-    """Walk a folder by descriptors, never through a link, and stop as soon as a bound is passed. Files that were removed
+def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
+    """Walk folders by descriptors, never through a link, and stop as soon as a bound is passed. Files that were removed
     but are still open in one of the given processes count, too: their bytes are on the disk."""
-    device = os.fstat(folder).st_dev
+    device = os.fstat(folders[0]).st_dev
     used, seen, over = 0, 0, False
-    for found in _entries_of(folder):
+    for found in itertools.chain.from_iterable(map(_entries_of, folders)):
         if found is None:
             over = True
             break

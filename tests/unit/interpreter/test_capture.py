@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tracemalloc
 from pathlib import Path
@@ -17,7 +18,7 @@ TEXTS = st.one_of(st.binary(max_size=300), st.text(max_size=200).map(lambda t: t
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 def captured(data: bytes, cuts: list[int], *, kept: int, max_spooled: int = 1 << 20) -> tuple[str, Captured]:
@@ -74,7 +75,8 @@ def test_memory_does_not_grow_with_the_stream(tmp_path: Path) -> None:
     result = capture.finish()
     assert result.size == 30_100_000
     assert result.text.endswith("y" * 50_000)
-    assert result.spool is not None and result.spool.size == 1_000_000
+    assert result.spool is not None
+    assert result.spool.size == 1_000_000
 
 
 def test_the_file_has_no_name_and_goes_with_its_last_holder(tmp_path: Path) -> None:
@@ -83,7 +85,8 @@ def test_the_file_has_no_name_and_goes_with_its_last_holder(tmp_path: Path) -> N
     capture.feed(b"z" * 100)
     result = capture.finish()
     assert list(tmp_path.iterdir()) == []
-    assert result.spool is not None and b"".join(result.spool.pieces()) == b"z" * 100
+    assert result.spool is not None
+    assert b"".join(result.spool.pieces()) == b"z" * 100
     del capture, result
     assert set(os.listdir("/proc/self/fd")) == before
 
@@ -93,8 +96,10 @@ def test_a_folder_that_takes_nothing_costs_the_file_only(tmp_path: Path) -> None
     for _ in range(3):
         capture.feed(b"0123456789")
     result = capture.finish()
-    assert result.cut and result.spool is None
-    assert result.text.startswith("01234") and result.text.endswith("56789")
+    assert result.cut
+    assert result.spool is None
+    assert result.text.startswith("01234")
+    assert result.text.endswith("56789")
 
 
 def test_a_full_disk_leaves_what_is_there() -> None:

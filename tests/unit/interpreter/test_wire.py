@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_frames_come_whole_however_they_are_cut(sent: list[dict[str, Any]], cuts
     data = b"".join(frames.pack(frame) for frame in sent)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     reader = wire.Frames()
-    got = [answer for a, b in zip(edges, edges[1:], strict=False) for answer in reader.feed(data[a:b])]
+    got = [answer for a, b in itertools.pairwise(edges) for answer in reader.feed(data[a:b])]
     assert [type(answer).__struct_config__.tag for answer in got] == [frame["type"] for frame in sent]
     assert not reader.middle
 
@@ -92,7 +93,7 @@ def test_garbage_is_a_violation_or_waits_for_more(data: bytes, cuts: list[int]) 
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     reader = wire.Frames()
     try:
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             assert list(reader.feed(data[a:b])) == []
     except wire.Violation:
         pass
@@ -132,7 +133,8 @@ def test_violations(body: bytes) -> None:
 
 def test_a_nul_is_a_character() -> None:
     (answer,) = wire.Frames().feed(framed(b'{"type":"done","id":1,"status":"ok","value":"a\\u0000b"}'))
-    assert isinstance(answer, wire.DoneFrame) and answer.value == "a\0b"
+    assert isinstance(answer, wire.DoneFrame)
+    assert answer.value == "a\0b"
 
 
 def test_a_length_beyond_the_limit_is_refused_from_its_head() -> None:
@@ -144,7 +146,8 @@ def test_a_length_beyond_the_limit_is_refused_from_its_head() -> None:
 def test_only_displays_may_be_long() -> None:
     long = "x" * (wire.MAX_SMALL_FRAME + 10)
     (answer,) = wire.Frames().feed(frames.pack(DISPLAY | {"data": long}))
-    assert isinstance(answer, wire.DisplayFrame) and answer.data == long
+    assert isinstance(answer, wire.DisplayFrame)
+    assert answer.data == long
     many = {"type": "preloaded", "id": 1, "modules": ["ab"] * 1_000_000}
     with pytest.raises(wire.Violation):
         list(wire.Frames().feed(frames.pack(many)))

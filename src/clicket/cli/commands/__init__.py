@@ -11,6 +11,7 @@ from clicket.cli.commands.audit import audit
 from clicket.cli.commands.bench import bench
 from clicket.cli.commands.call import call
 from clicket.cli.commands.cancel import cancel
+from clicket.cli.commands.code import code
 from clicket.cli.commands.config import config
 from clicket.cli.commands.demo import demo
 from clicket.cli.commands.doctor import doctor
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "serve": serve,
     "call": call,
+    "code": code,
     "ps": ps,
     "show": show,
     "tail": tail,

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.checks import Check, store_checks
+from clicket.cli.checks import Check, sandbox_check, store_checks
 from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.session import Session
 from clicket.cli.words import duration, short
@@ -86,6 +86,7 @@ async def _checks(session: Session) -> AsyncIterator[Check]:
         yield check
     yield await _guarded("write and read", _probe)
     yield await _guarded("process isolation", _isolation)
+    yield await _guarded("code sandbox", sandbox_check)
     yield await _event_loop()
     yield _extras()
     yield _terminal(session)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # the checkers know the name
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+    from typing import Any
 
 __all__ = ["install"]
 

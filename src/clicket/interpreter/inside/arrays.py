@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrays"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 _SAFE = "biufcSUmM"
 """Kinds of numpy's types whose items are plain values."""
@@ -23,48 +23,55 @@ _SMALL = 4096
 
 
 class Arrays:
-    def look(self, value: Any) -> tuple[list[int], str] | None:
+    def __init__(self) -> None:
+        self._array: Any = None
+        self._tables: tuple[Any, ...] = ()
+
+    def refresh(self) -> None:
+        """See whether the libraries are there by now."""
+        if self._array is None and (numpy := sys.modules.get("numpy")) is not None:
+            kind = vars(numpy).get("ndarray")
+            self._array = kind if isinstance(kind, type) and belongs(kind, "numpy", "ndarray") else None
+        if not self._tables and self._array is not None and (pandas := sys.modules.get("pandas")) is not None:
+            kinds = [vars(pandas).get(name) for name in ("DataFrame", "Series")]
+            self._tables = tuple(kind for kind in kinds if type(kind) is type)
+
+    def look(self, value: Any) -> tuple[list[int] | None, str] | None:
         """Shape and text; None when it is neither array nor table."""
         kind = type(value)
         try:
-            if _is_array(kind):
+            if kind is self._array:
                 return list(value.shape), _array_text(value)
-            if _is_number(kind) and value.dtype.kind in _SAFE and value.dtype.itemsize <= _MAX_ITEM:
-                return [], short(value.item())
-            if _is_table(kind):
+            if self._is_table(kind):
                 return list(value.shape), _table_text(value, kind)
-        except Exception:  # an array in a state that its own library does not expect
-            return [], f"<{name_of(kind)}>"
+            if self._array is not None and belongs(kind, "numpy", name_of(kind)):
+                return _number(value)
+        except Exception:  # in a state that its own library does not expect
+            return None, f"<{name_of(kind)}>"
         return None
 
     def mark(self, value: Any) -> Any:
+        """A little of the content, to see a change by."""
         kind = type(value)
         try:
-            if _is_array(kind):
+            if kind is self._array:
                 plain = value.dtype.kind in _SAFE and value.nbytes <= _SMALL
                 return value.shape, value.dtype.str, hash(value.tobytes()) if plain else None
-            if _is_table(kind):
+            if self._is_table(kind):
                 return value.shape
         except Exception:
             return None
         return None
 
-
-def _is_array(kind: Any) -> bool:
-    return belongs(kind, "numpy", "ndarray")
-
-
-def _is_number(kind: Any) -> bool:
-    """One of numpy's scalars: its class is C, and one of `numpy`'s names."""
-    return belongs(kind, "numpy", name_of(kind))
+    def _is_table(self, kind: Any) -> bool:
+        return any(kind is table for table in self._tables)
 
 
-def _is_table(kind: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    if pandas is None or name_of(kind) not in ("DataFrame", "Series"):
-        return False
-    names = vars(pandas)
-    return names.get("DataFrame") is kind or names.get("Series") is kind
+def _number(value: Any) -> tuple[None, str] | None:
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.kind not in _SAFE or dtype.itemsize > _MAX_ITEM:
+        return None
+    return None, short(value.item())
 
 
 def _array_text(array: Any) -> str:

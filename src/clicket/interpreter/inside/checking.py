@@ -6,7 +6,7 @@ import _ast
 import builtins
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS
+from clicket.interpreter.inside.own import BUILTINS, clean
 from clicket.interpreter.inside.running import AWAIT, LARGE, ONLY_TREE
 
 TYPE_CHECKING = False  # the checkers know the name
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 MAX_LISTED = 1000
 """Names of one sort, so that the answer stays small."""
+MAX_NAME = 200
 _NAME = "<block>"
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
@@ -31,7 +32,7 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
     stores: set[str] = set()
     imports: list[str] = []
     failure = None
-    errors, sys.stderr = sys.stderr, None  # type: ignore[assignment] # warnings are for when the block runs
+    errors, sys.stderr = sys.stderr, None  # warnings are for when the block runs
     try:
         compile(text, _NAME, "exec", AWAIT, dont_inherit=True)
         loads, stores = _names_of(text)
@@ -44,7 +45,7 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
 
 
 def _listed(names: set[str]) -> list[str]:
-    return sorted(names)[:MAX_LISTED]
+    return sorted(clean(name) for name in names if len(name) <= MAX_NAME)[:MAX_LISTED]
 
 
 def _names_of(text: str) -> tuple[set[str], set[str]]:
@@ -74,7 +75,7 @@ def _imports_of(text: str) -> list[str]:
     if len(text) > LARGE or "import" not in text:
         return []
     tree: Any = compile(text, _NAME, "exec", ONLY_TREE | AWAIT, dont_inherit=True)
-    return list(dict.fromkeys(_walk(tree)))
+    return [clean(name) for name in dict.fromkeys(_walk(tree)) if len(name) <= MAX_NAME]
 
 
 def _walk(tree: Any) -> Iterator[str]:

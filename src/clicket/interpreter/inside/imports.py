@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrivals"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 
 class Arrivals:
@@ -21,7 +21,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._awaited: dict[str, Callable[[Any], None]] = {}
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type] # the protocol of finders, without its base class
+        sys.meta_path.insert(0, self)
 
     def after(self, name: str, call: Callable[[Any], None]) -> None:
         if name in sys.modules:
@@ -49,7 +49,7 @@ class Arrivals:
             self._awaited.pop(name, None)
             call(module)
 
-        try:
+        try:  # noqa: SIM105 - contextlib is not loaded for this
             loader.exec_module = exec_module
         except AttributeError:  # a loader that cannot be changed: we go without
             pass

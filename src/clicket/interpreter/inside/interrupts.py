@@ -4,7 +4,7 @@ late is forgotten."""
 from __future__ import annotations
 
 # `_signal` and not `signal`: the latter draws in `enum`, which costs more than the whole worker.
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _thread
 import select
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Interrupts"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 _TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 _set_handler, _set_timer, _set_mask = _signal.signal, _signal.setitimer, _signal.pthread_sigmask

@@ -13,7 +13,7 @@ __all__ = ["BUILTINS", "clean", "cut", "give_back"]
 BUILTINS: dict[str, Any] = dict(vars(builtins))
 """A module of the worker sets `__builtins__` to this before it defines its functions: they look their names up here."""
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 
 def give_back() -> None:

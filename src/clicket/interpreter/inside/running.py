@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AWAIT", "LARGE", "Program", "attempt"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 ONLY_TREE = 0x400
 AWAIT = 0x2000

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 MAX_KEPT = 16 * 1024 * 1024
 MAX_FILE = 4 * 1024 * 1024

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Stage"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 _NAMES = ("<stdin>", "<stdout>", "<stderr>")
 _LEAST_RECURSION = 400
@@ -24,7 +24,12 @@ _LEAST_RECURSION = 400
 
 _fstat, _dup2, _chdir, _mkdir = posix.fstat, posix.dup2, posix.chdir, posix.mkdir
 _get_blocking, _set_blocking = posix.get_blocking, posix.set_blocking
-_TextIOWrapper, _FileIO, _BufferedReader, _BufferedWriter = io.TextIOWrapper, io.FileIO, io.BufferedReader, io.BufferedWriter
+_TextIOWrapper, _FileIO, _BufferedReader, _BufferedWriter = (
+    io.TextIOWrapper,
+    io.FileIO,
+    io.BufferedReader,
+    io.BufferedWriter,
+)
 _display_hook = sys.displayhook
 _get_recursion, _set_recursion = sys.getrecursionlimit, sys.setrecursionlimit
 _set_trace, _set_profile = sys.settrace, sys.setprofile
@@ -68,7 +73,7 @@ class Stage:
         """What was printed leaves this process. Streams that the program put in place of ours are its own code."""
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not any(stream is ours for ours in self._streams):
-                try:
+                try:  # noqa: SIM105 - contextlib is not loaded for this
                     stream.flush()
                 except Exception:  # noqa: S110 - a stream that the program closed or broke has nothing for us
                     pass
@@ -76,7 +81,7 @@ class Stage:
 
     def flush_own(self) -> None:
         for stream in self._streams[1:]:
-            try:
+            try:  # noqa: SIM105 - contextlib is not loaded for this
                 stream.flush()
             except (OSError, ValueError):  # closed by the program, or its descriptor is
                 pass

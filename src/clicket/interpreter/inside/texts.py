@@ -9,21 +9,21 @@ from clicket.interpreter.inside.own import BUILTINS, clean
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
-__all__ = ["belongs", "mro_of", "name_of", "short"]
+__all__ = ["belongs", "name_of", "short"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 MAX_TEXT = 200
 _MAX_ITEMS = 12
 _MAX_DEPTH = 3
 _MAX_BITS = 512
-_HEAP_TYPE = 1 << 9  # made by a class statement, or by an extension of the newer kind
+_IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # flags of types; what a class statement makes is on the heap and can be changed
 
-# Through the slots of `type` itself: a metaclass of the program has no say in them.
-mro_of: Callable[[Any], tuple[Any, ...]] = vars(type)["__mro__"].__get__
+# Through the slots of `type` itself: a metaclass of the program has no say in them. For the same reason types are compared
+# with `is` and `issubclass`, and looked up in a table only when their own type is `type`.
 _name_of: Callable[[Any], str] = vars(type)["__name__"].__get__
 _qualname_of: Callable[[Any], str] = vars(type)["__qualname__"].__get__
 _module_of: Callable[[Any], Any] = vars(type)["__module__"].__get__
@@ -50,13 +50,11 @@ def path_of(kind: Any) -> str:
 
 
 def belongs(kind: Any, module: str, *names: str) -> bool:
-    """Is it that module's own type of that name? Only types written in C count, for nobody can put another in their place."""
+    """Is it that module's own type of that name? Only types written in C count: a program cannot make one."""
     found = sys.modules.get(module)
-    return (
-        found is not None
-        and not _flags_of(kind) & _HEAP_TYPE
-        and any(vars(found).get(name) is kind for name in names)
-    )
+    if found is None or _flags_of(kind) & (_IMMUTABLE | _HEAP) == _HEAP:
+        return False
+    return any(vars(found).get(name) is kind for name in names)
 
 
 def short(value: Any, limit: int = MAX_TEXT) -> str:
@@ -77,34 +75,31 @@ class _Writer:
 
     def write(self, value: Any, depth: int) -> None:
         kind = type(value)
-        if kind in _SIMPLE:
-            self.put(_SIMPLE[kind](value))
-        elif kind in _CONTAINERS:
-            self._contain(value, kind, *_CONTAINERS[kind], depth)
+        if type(kind) is type and (kind in _SIMPLE or kind in _CONTAINERS):
+            self._known(value, kind, depth)
         else:
             self._other(value, kind, depth)
 
+    def _known(self, value: Any, base: Any, depth: int) -> None:
+        if base in _CONTAINERS:
+            self._contain(value, base, *_CONTAINERS[base], depth)
+        else:
+            self.put(_SIMPLE[base](value))
+
     def _other(self, value: Any, kind: Any, depth: int) -> None:
-        kinds = mro_of(kind)
-        if type in kinds:
+        if issubclass(kind, type):
             self.put(f"<class '{path_of(value)}'>")
             return
         for base in _PLAIN:  # a subclass is shown as what it holds, under its own name
-            if base in kinds and kind is not base:
+            if issubclass(kind, base):
                 self.put(f"{name_of(kind)}(")
-                self._as_base(value, base, depth)
+                self._known(value, base, depth)
                 self.put(")")
                 return
         if any(belongs(kind, module, *names) for module, names in _STDLIB.items()) and _has_known_zone(value):
             self.put(str(value))
         else:
             self.put(f"<{path_of(kind)} object>")
-
-    def _as_base(self, value: Any, base: Any, depth: int) -> None:
-        if base in _CONTAINERS:
-            self._contain(value, base, *_CONTAINERS[base], depth)
-        else:
-            self.put(_SIMPLE[base](value))
 
     def _contain(self, value: Any, base: Any, before: str, after: str, depth: int) -> None:
         size = base.__len__(value)
@@ -175,13 +170,3 @@ _CONTAINERS: dict[Any, tuple[str, str]] = {
     set: ("{", "}"),
     frozenset: ("frozenset({", "})"),
 }
-
-
-def each(values: Iterable[Any], limit: int) -> list[Any]:
-    """The first few."""
-    found = []
-    for value in values:
-        if len(found) >= limit:
-            break
-        found.append(value)
-    return found

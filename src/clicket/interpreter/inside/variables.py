@@ -7,7 +7,7 @@ import sys
 
 from clicket.interpreter.inside.arrays import Arrays
 from clicket.interpreter.inside.own import BUILTINS, clean
-from clicket.interpreter.inside.texts import mro_of, name_of, short
+from clicket.interpreter.inside.texts import name_of, short
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Variables"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 MAX_CHANGES = 200
 MAX_NAMES = 1000
@@ -43,6 +43,7 @@ class Variables:
 
     def changes(self) -> list[dict[str, Any]]:
         """Since the last time."""
+        self._arrays.refresh()
         before, after = self._marks, {}
         changed = []
         for name, value in list(self._names.items()):
@@ -54,7 +55,7 @@ class Variables:
             mark = self._mark(value, kind)
             after[name] = mark
             old = before.get(name)
-            if (old is None or not _same(old, mark)) and not _is_module(kind):
+            if (old is None or not _same(old, mark)) and not issubclass(kind, _MODULE):
                 changed.append((name, value, "created" if old is None else "changed"))
         self._marks = after
         return [self._describe(*change) for change in changed[:MAX_CHANGES]]
@@ -64,13 +65,13 @@ class Variables:
         array = self._arrays.look(value)
         if array is not None:
             shape, text = array
-            length = shape[0] if shape else None
-            return _row(name, kind, text, length, shape, change)
-        length = next((_SIZED[base](value) for base in mro_of(kind) if base in _SIZED), None)
-        return _row(name, kind, short(value), length, None, change)
+            return _row(name, kind, text, shape[0] if shape else None, shape, change)
+        return _row(name, kind, short(value), _length(value, kind), None, change)
 
     def _mark(self, value: Any, kind: Any) -> Any:
         """What to compare by. Small values stand for themselves; of others only the address and a little of the content."""
+        if type(kind) is not type:  # a metaclass of the program may answer to comparisons
+            return type, id(kind), id(value)
         if kind in _SCALARS:
             return kind, value
         if kind is int:
@@ -85,7 +86,7 @@ class Variables:
             some = value if len(value) <= _FEW else value[:8] + value[-8:]
             return len(value), [_item(item) for item in some]
         if kind is dict:
-            return len(value), [(_item(key), _item(value[key])) for key in _ends(value)]
+            return len(value), [(_item(key), _item(held)) for key, held in _ends(value)]
         if kind is set or kind is bytearray:
             return len(value), hash(bytes(value)) if kind is bytearray and len(value) <= 4096 else None
         return self._arrays.mark(value)
@@ -102,33 +103,38 @@ def _row(name: str, kind: Any, text: str, length: int | None, shape: Any, change
     }
 
 
+def _length(value: Any, kind: Any) -> int | None:
+    size = next((size for base, size in _SIZED.items() if issubclass(kind, base)), None)
+    try:
+        return size(value) if size else None
+    except OverflowError:  # range(10**30)
+        return None
+
+
 def _same(old: Any, new: Any) -> bool:
     return old[0] is new[0] and (old == new or (old[0] is float and old[1] is new[1]))
 
 
 def _item(value: Any) -> Any:
     kind = type(value)
+    if type(kind) is not type:
+        return id(value)
     if kind in _SCALARS or (kind is int and value.bit_length() <= _LONG) or (kind is str and len(value) <= _LONG):
         return kind.__name__, value
-    size = _SIZED.get(kind)
-    return id(value), size(value) if size else 0
+    return id(value), _length(value, kind) if kind in _SIZED else 0
 
 
-def _ends(value: dict[Any, Any]) -> list[Any]:
-    """Keys of a small dict, else the first and the last few. Only keys that compare without the program's help."""
+def _ends(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """All of a small dict, else the first and the last few."""
+    pairs: list[tuple[Any, Any]] = []
     few = _FEW if len(value) <= _FEW else 8
-    keys = []
-    for key in value:
-        if len(keys) >= few:
+    for pair in value.items():
+        if len(pairs) >= few:
             break
-        keys.append(key)
+        pairs.append(pair)
     if len(value) > _FEW:
-        for key in reversed(value):
-            if len(keys) >= 2 * few:
+        for pair in reversed(value.items()):
+            if len(pairs) >= 2 * few:
                 break
-            keys.append(key)
-    return [key for key in keys if type(key) in (str, int, float, bool, bytes, type(None))]
-
-
-def _is_module(kind: Any) -> bool:
-    return _MODULE in mro_of(kind)
+            pairs.append(pair)
+    return pairs

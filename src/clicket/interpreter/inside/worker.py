@@ -16,7 +16,7 @@ from clicket.interpreter.inside.own import BUILTINS, cut
 from clicket.interpreter.inside.running import Program, attempt
 from clicket.interpreter.inside.sources import Sources
 from clicket.interpreter.inside.stage import Stage
-from clicket.interpreter.inside.texts import mro_of, name_of
+from clicket.interpreter.inside.texts import name_of
 from clicket.interpreter.inside.tracebacks import Tracebacks
 from clicket.interpreter.inside.variables import Variables
 from clicket.sandbox.frames import pack, read
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-__builtins__ = BUILTINS
+globals()["__builtins__"] = BUILTINS
 
 BROKEN = 70
 """The exit status when the program has broken the worker itself."""
@@ -57,7 +57,7 @@ class Worker:
         self._stage = Stage(home)
         self._sources = Sources(home)
         self._program = Program(self._stage.names)
-        self._displays = Displays(self._send)
+        self._displays = Displays(self._send, self._stage.flush_own)
         self._tracebacks = Tracebacks(self._sources)
         self._variables = Variables(self._stage.names)
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -92,12 +92,20 @@ class Worker:
             from clicket.interpreter.inside.allowed import install
 
             install(settings["packages"], home)
+        if isinstance(settings.get("seed"), str):
+            from clicket.interpreter.inside.seed import plant
+
+            plant(settings["seed"])
         _forget_our_modules()
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
     def _check(self, order: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "checked", "id": order["id"], "blocks": [check(text, self._tracebacks) for text in order["codes"]]}
+        return {
+            "type": "checked",
+            "id": order["id"],
+            "blocks": [check(text, self._tracebacks) for text in order["codes"]],
+        }
 
     def _preload(self, order: dict[str, Any]) -> dict[str, Any]:
         """Modules that the program is likely to want. One that fails will fail again when the program asks for it."""
@@ -121,7 +129,7 @@ class Worker:
         shown, second = self._step(self._displays.finish, value)
         error = error or second
         status, code = self._status_of(error)
-        described = self._describe(error, status)
+        described = self._describe(error, status, name)
         self._step(self._stage.flush)
         return {
             "type": "done",
@@ -145,20 +153,20 @@ class Worker:
     def _status_of(self, error: BaseException | None) -> tuple[str, int | None]:
         if error is None:
             return "ok", None
-        kinds = mro_of(type(error))
-        if SystemExit in kinds:
+        if issubclass(type(error), SystemExit):
             return "exit", _exit_code(error)
-        if KeyboardInterrupt in kinds and self._interrupts.seen:
+        if issubclass(type(error), KeyboardInterrupt) and self._interrupts.seen:
             return "interrupted", None
         return "error", None
 
-    def _describe(self, error: BaseException | None, status: str) -> dict[str, Any] | None:
+    def _describe(self, error: BaseException | None, status: str, name: str) -> dict[str, Any] | None:
         if error is None:
             return None
         if status == "exit":
             self._step(_say_farewell, error)
             return None
-        described, failure = self._step(self._tracebacks.describe, error)
+        described: dict[str, Any]
+        described, failure = self._step(self._tracebacks.describe, error, name)
         if failure is None:
             return described
         return {
@@ -188,7 +196,7 @@ class Worker:
         """A child has no voice on the line."""
         self._displays.mute()
         for fd in (self._commands, self._answers):
-            try:
+            try:  # noqa: SIM105 - contextlib is not loaded for this
                 _close(fd)
             except OSError:
                 pass
@@ -213,7 +221,7 @@ def _exit_code(error: BaseException) -> int:
     code = _code_of(error)
     if code is None:
         return 0
-    if int in mro_of(type(code)):
+    if issubclass(type(code), int):
         code = int(code)
         return code if -(1 << 31) <= code < 1 << 31 else -1
     return 1
@@ -222,7 +230,7 @@ def _exit_code(error: BaseException) -> int:
 def _say_farewell(error: BaseException | None) -> None:
     """`sys.exit("words")` says them."""
     code = _code_of(error)
-    if code is not None and int not in mro_of(type(code)):
+    if code is not None and not issubclass(type(code), int):
         sys.stderr.write(f"{cut(str(code), 10_000)}\n")
 
 

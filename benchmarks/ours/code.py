@@ -1,0 +1,243 @@
+"""The code interpreter with all of its layers.
+
+`session`: a worker in its cage, blocks sent to it. `interpreter`: the same through `Interpreter.run`, with parsing, the states
+of the machine, variables and files. `warm`: the same in a pool that keeps a spare session ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+from benchmarks import sessions, timing
+from clicket.interpreter import Interpreter
+from clicket.interpreter.pool import Pool
+from clicket.interpreter.session import Ended, Out, Session
+from clicket.interpreter.starter import Starter
+from clicket.sandbox import Sandbox
+
+GRACE = 0.2
+STUBBORN = """
+import signal
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+print("runs", flush=True)
+while True:
+    try:
+        while True: pass
+    except BaseException:
+        pass
+"""
+OUTPUT = """
+import os
+line = b"%s\\n" % (b"x" * 65_535)
+for _ in range({times}):
+    os.write(1, line)
+"""
+
+
+async def ended(session: Session) -> tuple[str, Ended]:
+    said = ""
+    async for item in session.watch():
+        if isinstance(item, Out):
+            said += item.text
+        elif isinstance(item, Ended):
+            return said, item
+    raise AssertionError("a block without an end")
+
+
+class Sessions:
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    async def open(self) -> Session:
+        return await Session.start(self.sandbox, grace=GRACE)
+
+    async def run(self, session: Session, code: str) -> str:
+        session.begin(code, name="<block>", timeout=30)
+        said, end = await ended(session)
+        assert end.status == "ok", end
+        return said
+
+    async def close(self, session: Session) -> None:
+        await session.close()
+
+
+class Interpreters:
+    async def open(self) -> Interpreter:
+        interpreter = Interpreter(require="full")
+        await interpreter.open()
+        return interpreter
+
+    async def run(self, interpreter: Interpreter, code: str) -> str:
+        result = await interpreter.run(code)
+        assert result.ok, result
+        interpreter.history.clear()
+        return result.stdout
+
+    async def close(self, interpreter: Interpreter) -> None:
+        await interpreter.close()
+
+
+class Guests:
+    """Each session is that of a new key, and found warm: the spare is waited for before the clock starts."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._opened = 0
+
+    async def open(self) -> int:
+        self._opened += 1
+        return self._opened
+
+    async def run(self, key: int, code: str) -> str:
+        async with self._pool.lend(key) as guest:
+            result = await guest.interpreter.run(code)
+        assert result.ok, result
+        return result.stdout
+
+    async def close(self, key: int) -> None:
+        await self._pool.guests.pop(key).interpreter.close()
+        if self._pool._spare is not None:
+            await self._pool._spare
+
+
+async def endless(session: Session, times: int) -> float:
+    """An interrupt of `while True: pass`; the session lives on."""
+
+    async def begin() -> None:
+        await started(session, "print('runs', flush=True)\nwhile True: pass")
+
+    async def stop() -> None:
+        await session.stop("cancel")
+        _, end = await ended(session)
+        assert end.status == "interrupted", end
+
+    figure = await sessions.interrupts(begin, stop, times)
+    assert session.alive
+    return figure
+
+
+async def stubborn(engine: Sessions, times: int) -> float:
+    """The end of a program that ignores all signals and swallows every exception, without the grace that it is given."""
+    session: Session
+
+    async def begin() -> None:
+        nonlocal session
+        session = await engine.open()
+        await started(session, STUBBORN)
+
+    async def stop() -> None:
+        await session.stop("cancel")
+        _, end = await ended(session)
+        assert end.status == "killed", end
+
+    try:
+        return await sessions.interrupts(begin, stop, times) - sessions.ms(GRACE)
+    finally:
+        await engine.sandbox.close()
+
+
+async def started(session: Session, code: str) -> None:
+    session.begin(code, name="<block>", timeout=60)
+    async for item in session.watch():
+        if isinstance(item, Out):
+            return
+
+
+async def flood(sandbox: Sandbox) -> dict[str, float]:
+    """1 GB of stdout, all of it read: seconds, how much this process grew meanwhile, and the longest stall of its loop."""
+    times = 1_000 if timing.quick() else 16_000
+    session = await Session.start(sandbox, max_output=4 * 1024**3)
+    before, highest, latest = sessions.rss(), 0, 0.0
+
+    async def look() -> None:
+        nonlocal highest, latest
+        while True:
+            start = perf_counter()
+            await asyncio.sleep(0.002)
+            latest = max(latest, perf_counter() - start - 0.002)
+            highest = max(highest, sessions.rss())
+
+    looking = asyncio.create_task(look())
+    start, size = perf_counter(), 0
+    session.begin(OUTPUT.format(times=times), name="<flood>", timeout=120)
+    async for item in session.watch():
+        if isinstance(item, Out):
+            size += len(item.text)
+        elif isinstance(item, Ended):
+            assert item.status == "ok", item
+            assert item.stdout.size == times * 65_536, item.stdout.size
+    took = perf_counter() - start
+    looking.cancel()
+    await session.close()
+    return {"out_s": took, "out_grown": max(0, highest - before), "out_stall_ms": sessions.ms(latest)}
+
+
+async def of_sessions(seconds: float) -> dict[str, float]:
+    starts, stops, many = sessions.sizes()
+    sandbox = Sandbox(require="full")
+    engine = Sessions(sandbox)
+    figures = {"start_ms": await sessions.first_results(engine, starts)}
+    session = await engine.open()
+    figures |= await sessions.blocks(engine, session, seconds)
+    figures["interrupt_ms"] = await endless(session, stops)
+    await engine.close(session)
+    figures["memory"] = await sessions.at_rest(engine)
+    figures |= await flood(sandbox)
+    figures |= await sessions.side_by_side(engine, many)
+    await sandbox.close()
+    figures["kill_ms"] = await stubborn(Sessions(Sandbox(require="full")), stops)
+    return figures
+
+
+async def of_interpreters(seconds: float) -> dict[str, float]:
+    starts, _, many = sessions.sizes()
+    engine = Interpreters()
+    figures = {"start_ms": await sessions.first_results(engine, starts)}
+    interpreter = await engine.open()
+    figures |= await sessions.blocks(engine, interpreter, seconds)
+    await engine.close(interpreter)
+    figures["memory"] = await sessions.at_rest(engine)
+    return figures | await sessions.side_by_side(engine, many)
+
+
+@asynccontextmanager
+async def pool() -> AsyncIterator[Pool]:
+    starter = Starter(require="full")
+
+    def make(start: Callable[[], Awaitable[Session]]) -> Interpreter:
+        return Interpreter(start=start)
+
+    made = Pool(starter, make, warm=True)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def of_guests() -> dict[str, float]:
+    starts, _, _ = sessions.sizes()
+    async with pool() as made:
+        engine = Guests(made)
+        return {"start_ms": await sessions.first_results(engine, starts)}
+
+
+async def main() -> None:
+    arguments = timing.budget()
+    if arguments.variant == "session":
+        figures = await of_sessions(arguments.seconds)
+    elif arguments.variant == "interpreter":
+        figures = await of_interpreters(arguments.seconds)
+    else:
+        figures = await of_guests()
+    timing.report(figures, timing.versions("clicket", "markdown-it-py", "msgspec"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,103 @@
+"""What a run leaves for its user: the program's files and figures in a folder, the run itself as a notebook or a page.
+
+Names and contents are the program's. Nothing is written outside of the folder, and nothing there is replaced unasked.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from clicket.cli.terminal import Terminal, clean
+from clicket.interpreter.cells import Cell, Shown, cells
+from clicket.interpreter.notebook import notebook_json
+from clicket.interpreter.page import to_page
+from clicket.interpreter.result import Result
+
+if TYPE_CHECKING:
+    from clicket.interpreter import Interpreter
+
+__all__ = ["Pictures", "save_files", "save_runs"]
+
+_SUFFIXES = {
+    "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
+}  # fmt: skip
+
+
+class Pictures:
+    """Pictures that were shown, under the names that they can be saved by."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, tuple[str, str]] = {}
+        self._count = 0
+
+    def take(self, forms: dict[str, str]) -> list[str]:
+        """Names for the forms of one thing that are pictures; the first is the one to speak of."""
+        found = [mime for mime in _SUFFIXES if mime in forms]
+        if found:
+            self._count += 1
+        names = [f"figure-{self._count}{_SUFFIXES[mime]}" for mime in found]
+        self.named.update(zip(names, [(mime, forms[mime]) for mime in found], strict=True))
+        return names
+
+
+def save_runs(runs: list[Result], notebook: Path | None, html: Path | None, *, task_name: str | None) -> list[str]:
+    saved: list[str] = []
+    if notebook is not None:
+        notebook.write_bytes(notebook_json(runs))
+        saved.append(str(notebook))
+    if html is not None:
+        title = Path(task_name).stem if task_name not in (None, "-") else "Notebook"
+        html.write_text(to_page(runs, title=title), encoding="utf-8")
+        saved.append(str(html))
+    return saved
+
+
+async def save_files(
+    interpreter: Interpreter,
+    result: Result,
+    out: Path,
+    terminal: Terminal,
+    *,
+    overwrite: bool,
+) -> list[str]:
+    """What the program made, and what it showed. Names are the program's: none leads out of the folder."""
+    contents: dict[str, bytes] = {name: _bytes_of(*picture) for name, picture in _pictures(result).items()}
+    for file in result.files:
+        if file.artifact is not None:
+            contents[file.name] = await interpreter.artifact(file.artifact)
+    saved: list[str] = []
+    for name, data in contents.items():
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts:
+            terminal.say(f"not saved: {clean(name)!r} leads out of {out}", style="yellow")
+            continue
+        path = out / inside
+        if path.is_symlink() or (path.exists() and not overwrite):
+            why = "is a link" if path.is_symlink() else "is there already; --overwrite replaces it"
+            terminal.say(f"not saved: {clean(str(path))} {why}", style="yellow")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        saved.append(str(path))
+    return saved
+
+
+def _pictures(result: Result) -> dict[str, tuple[str, str]]:
+    pictures = Pictures()
+    for cell in cells(result):
+        for output in cell.outputs if isinstance(cell, Cell) else ():
+            if isinstance(output, Shown):
+                pictures.take(output.forms)
+    return pictures.named
+
+
+def _bytes_of(mime: str, data: str) -> bytes:
+    if mime == "image/svg+xml":
+        return data.encode("utf-8", "backslashreplace")
+    try:
+        return base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,315 @@
+"""Tasks in, results out: one session that keeps its variables from run to run. Nothing of a program runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Self
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError
+from clicket.interpreter.endings import Bounds
+from clicket.interpreter.inputs import Inputs
+from clicket.interpreter.keeper import Drawer, Keeper
+from clicket.interpreter.machine import Machine, Terms
+from clicket.interpreter.messages import Message
+from clicket.interpreter.result import Result
+from clicket.interpreter.seat import Seat
+from clicket.interpreter.session import Session
+from clicket.interpreter.starter import Starter, limits_of
+from clicket.kernel import CODE, CodeState
+from clicket.sandbox import LEVELS, Isolation, Limits, size_of
+
+__all__ = ["Interpreter"]
+
+_HISTORY = 100
+_UNKNOWN = Isolation(level="none", gaps=("nothing was run, so nothing had to be kept apart",))
+
+
+class Interpreter:
+    """Runs Python tasks in a sandbox, one at a time, in one namespace.
+
+    `timeout` (seconds) and `max_output` hold for each block, `memory` and `limits` for the session, `max_steps` for the blocks
+    of a task. `files` is a host folder whose files may be asked for by name; `keep` is where files and long output go, a
+    temporary folder unless told otherwise. A session that nobody used for `idle_after` seconds is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        require: str = "full",
+        timeout: float | None = 30.0,
+        memory: int | str | None = None,
+        max_steps: int = 10,
+        limits: Limits | None = None,
+        grace: float = 1.0,
+        max_output: int | str = "64MiB",
+        python: str | None = None,
+        without: Iterable[str] = (),
+        preload: Iterable[str] = (),
+        packages: Iterable[str] | None = None,
+        wheels: str | os.PathLike[str] | None = None,
+        install: Iterable[str] = (),
+        files: str | os.PathLike[str] | None = None,
+        keep: Keeper | None = None,
+        idle_after: float | None = 1800.0,
+        start: Callable[[], Awaitable[Session]] | None = None,
+    ) -> None:
+        _check_above_zero(timeout=timeout, grace=grace, idle_after=idle_after)
+        if type(max_steps) is not int or max_steps < 1:
+            raise UsageError(f"max_steps must be a whole number of at least 1, not {max_steps!r}.")
+        bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
+        self.idle_after = idle_after
+        self.history: list[Result] = []
+        """The last hundred results, the newest at the end."""
+        self._terms = Terms(bounds=bounds, max_steps=max_steps, folder=None if files is None else Path(files))
+        self._starter: Starter | None = None
+        if start is None:
+            self._starter = Starter(
+                require=require,
+                limits=bounds.limits,
+                python=python,
+                without=without,
+                packages=packages,
+                wheels=wheels,
+                install=install,
+                preload=preload,
+                grace=grace,
+                max_output=max_output,
+            )
+        self._seat = Seat(start or self._starter)  # type: ignore[arg-type]  # one of them is there
+        self._workers = Workers(1, "clicket-interpreter")
+        self._drawer = Drawer(self._workers)
+        self._keeper: Keeper = keep or self._drawer
+        self._isolation: Isolation | None = None
+        self._machine: Machine | None = None
+        self._open = False
+        self._idle: asyncio.TimerHandle | None = None
+        self._dropping: asyncio.Task[bool] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Find out what this host can do. Raises `NotIsolated` when that is less than what is required."""
+        if self._open:
+            return
+        if self._starter is not None:
+            self._isolation = await self._starter.isolation()
+            if LEVELS.index(self._isolation.level) < LEVELS.index(self._starter.require):
+                try:
+                    await self._starter()  # says in full what is missing
+                finally:
+                    await self._starter.close()
+        self._open = True
+
+    async def close(self) -> None:
+        """End the program, the session and everything that was kept for them."""
+        self._open = False
+        self._wake()
+        if self._machine is not None and not self._machine.stepping:
+            await self._machine.abandon()
+        await self._seat.forget()
+        if self._dropping is not None:
+            await self._dropping
+        if self._starter is not None:
+            await self._starter.close()
+        self._drawer.close()
+        self._workers.close()
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        task: str,
+        *,
+        file_names: Iterable[str] = (),
+        files: Mapping[str, bytes | str | Path] | None = None,
+        keep: Keeper | None = None,
+    ) -> Result:
+        """Run a task to its end. What goes wrong in the program is told by the result, not raised."""
+        machine = self.begin(task, file_names=file_names, files=files, keep=keep)
+        async with aclosing(self._follow(machine)) as messages:
+            async for _ in messages:
+                pass
+        assert machine.result is not None
+        return machine.result
+
+    async def stream(
+        self,
+        task: str,
+        *,
+        file_names: Iterable[str] = (),
+        files: Mapping[str, bytes | str | Path] | None = None,
+        keep: Keeper | None = None,
+    ) -> AsyncGenerator[Message, None]:
+        """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
+        machine = self.begin(task, file_names=file_names, files=files, keep=keep)
+        async with aclosing(self._follow(machine)) as messages:
+            async for message in messages:
+                yield message
+
+    def begin(
+        self,
+        task: str,
+        *,
+        file_names: Iterable[str] = (),
+        files: Mapping[str, bytes | str | Path] | None = None,
+        keep: Keeper | None = None,
+    ) -> Machine:
+        """Begin a run that is driven by `step`. One run at a time."""
+        if not self._open:
+            raise UsageError(
+                "this interpreter is not open. Use `async with Interpreter(...) as ci:`, or await ci.open()."
+            )
+        if self.busy:
+            raise UsageError(
+                "this interpreter is busy with a run, and has one namespace: let it end, or use another interpreter."
+            )
+        self._wake()
+        self._machine = Machine(
+            _text(task),
+            seat=self._seat,
+            isolation=self.isolation,
+            terms=self._terms,
+            keeper=keep or self._keeper,
+            workers=self._workers,
+            inputs=_inputs(file_names, files),
+        )
+        return self._machine
+
+    async def step(self) -> AsyncGenerator[Message, None]:
+        """Do the work of the state that the run is in, and say what happened. Until `state` is completed or error."""
+        machine = self._machine
+        if machine is None:
+            raise UsageError("no run has begun. Call ci.begin(task) first, then ci.step() until ci.state is terminal.")
+        async with aclosing(self._stepped(machine)) as messages:
+            async for message in messages:
+                yield message
+
+    async def interrupt(self) -> None:
+        """Stop the block that runs: interrupt, grace, kill. No further block runs. Without a run, nothing happens."""
+        if self._machine is not None and not self._machine.done:
+            await self._machine.interrupt()
+
+    def kill(self) -> None:
+        """End the running program at once, with its session."""
+        if self._machine is not None and not self._machine.done:
+            self._machine.kill()
+
+    # --- the session --------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> CodeState:
+        """Of the run that goes on, or of the last one."""
+        return self._machine.state if self._machine is not None else CODE.initial
+
+    @property
+    def busy(self) -> bool:
+        return self._machine is not None and not self._machine.done
+
+    @property
+    def session(self) -> Session | None:
+        return self._seat.session
+
+    @property
+    def isolation(self) -> Isolation:
+        """How programs are kept here. Known once the interpreter is open."""
+        if self._seat.session is not None:
+            return self._seat.session.isolation
+        return self._isolation or _UNKNOWN
+
+    async def artifact(self, name: str) -> bytes:
+        """What a result names as an artifact: a file, a picture, the whole of a long output."""
+        return await self._keeper.get(name)
+
+    async def reset(self) -> None:
+        """Begin anew: variables and files of the session are gone, and are not missed."""
+        self._not_while_busy("reset")
+        await self._seat.forget()
+
+    async def drop(self, why: str) -> bool:
+        """Close the session between two runs. A later run that reads its variables is told `why` they are gone."""
+        self._not_while_busy("drop")
+        had = self._seat.session is not None
+        await self._seat.drop(why)
+        return had
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _follow(self, machine: Machine) -> AsyncGenerator[Message, None]:
+        try:
+            while not machine.done:
+                async with aclosing(self._stepped(machine)) as messages:
+                    async for message in messages:
+                        yield message
+        finally:
+            await machine.abandon()
+            self._record(machine)
+
+    async def _stepped(self, machine: Machine) -> AsyncGenerator[Message, None]:
+        try:
+            async with aclosing(machine.step()) as messages:
+                async for message in messages:
+                    if machine.done:
+                        self._record(machine)  # whoever hears the last message finds the result in the history
+                    yield message
+        finally:
+            self._record(machine)
+
+    def _record(self, machine: Machine) -> None:
+        if not machine.done or machine.recorded:
+            return
+        machine.recorded = True
+        if machine.result is not None:
+            self.history.append(machine.result)
+            del self.history[:-_HISTORY]
+        if self._open and self.idle_after is not None and self._seat.session is not None:
+            self._idle = asyncio.get_running_loop().call_later(self.idle_after, self._tire)
+
+    def _tire(self) -> None:
+        if not self.busy:
+            why = f"nobody used it for {self.idle_after:g} seconds"
+            self._dropping = asyncio.get_running_loop().create_task(self.drop(why))
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _not_while_busy(self, what: str) -> None:
+        if self.busy and self._machine is not None and self._machine.state is not CODE.initial:
+            raise UsageError(f"{what} has to wait until the run is over. Interrupt it first: await ci.interrupt().")
+
+
+def _text(task: Any) -> str:
+    if not isinstance(task, str):
+        raise UsageError(f"a task is text, Markdown or Python, not {type(task).__name__}.")
+    return task
+
+
+def _inputs(file_names: Iterable[str], files: Mapping[str, bytes | str | Path] | None) -> Inputs:
+    names = (file_names,) if isinstance(file_names, str) else tuple(file_names)
+    given = dict(files or {})
+    for name in (*names, *given):
+        if not isinstance(name, str):
+            raise UsageError(f"names of files are text, not {type(name).__name__}.")
+    for name, value in given.items():
+        if not isinstance(value, bytes | str | Path):
+            raise UsageError(f"files[{name!r}] must be bytes, text or a pathlib.Path, not {type(value).__name__}.")
+    return Inputs(file_names=names, files=given)
+
+
+def _check_above_zero(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf")
+        ):
+            raise UsageError(f"{name} must be a number of seconds above 0, not {value!r}.")

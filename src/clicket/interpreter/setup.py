@@ -1,0 +1,111 @@
+"""The options of the tool `code_interpreter`, as Python or `[interpreter]` of a settings file gives them, checked in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from clicket.errors import UsageError, did_you_mean
+from clicket.interpreter.interpreter import Interpreter
+from clicket.interpreter.pool import Start
+from clicket.interpreter.starter import Starter, limits_of
+from clicket.sandbox import Limits
+from clicket.sandbox.isolation import check_level
+
+__all__ = ["Setup", "setup_of"]
+
+_DESCRIPTION = (
+    "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. What one call defines "
+    "is there in the next of the same conversation. The value of a block's last expression, everything printed, figures, "
+    "tables, and files written to the current folder are returned."
+)
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds; sizes are bytes, or text like `512MiB`."""
+
+    require: str = "full"
+    """The least isolation with which a program is run: full, partial, process, none."""
+    timeout: float | None = 30.0
+    """One block."""
+    memory: int | str = "1GiB"
+    """One session. Sessions together may take `max_sessions` times as much, and one more for the spare."""
+    max_steps: int = 10
+    limits: Limits | None = None
+    grace: float = 1.0
+    max_output: int | str = "64MiB"
+    python: str | None = None
+    """The interpreter that programs run on."""
+    without: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    packages: tuple[str, ...] | None = None
+    wheels: str | None = None
+    install: tuple[str, ...] = ()
+    files: str | None = None
+    """A folder from which `file_names` may be taken."""
+    session: Literal["thread", "call"] = "thread"
+    max_sessions: int = 16
+    idle_after: float | None = 1800.0
+    warm: bool = True
+    cache: float | bool | None = None
+    call_timeout: float | None = 300.0
+    """One call, all its blocks."""
+    name: str = "code_interpreter"
+    description: str = _DESCRIPTION
+    options: dict[str, Any] = {}
+    """Everything else that `@tool` takes."""
+
+    def tool_options(self) -> dict[str, Any]:
+        """A program has no effect outside of its sandbox, so after a crash it is run again; what it did is not tried again."""
+        own = {"timeout": self.call_timeout, "max_retries": 0, "recovery": "rerun", "cache": self.cache}
+        return {**own, **self.options}
+
+    def starter(self) -> Starter:
+        return Starter(
+            require=self.require, limits=self.limits, memory=self._memory, python=self.python, without=self.without,
+            packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
+            max_output=self.max_output,
+        )  # fmt: skip
+
+    def interpreter(self, start: Start) -> Interpreter:
+        return Interpreter(
+            require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
+            limits=limits_of(self.limits, self._memory), max_output=self.max_output,
+            files=None if self.files is None else Path(self.files), idle_after=None, start=start,
+        )  # fmt: skip
+
+    @property
+    def _memory(self) -> int | str | None:
+        """Beside `limits`, which say it themselves, the default says nothing."""
+        return None if self.limits is not None and self.memory == _DEFAULTS["memory"] else self.memory
+
+
+_FIELDS = msgspec.structs.fields(Setup)
+_TYPES = {field.name: field.type for field in _FIELDS}
+_DEFAULTS = {field.name: field.default for field in _FIELDS}
+
+
+def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "code_interpreter") -> Setup:
+    """`base` with other values; every wrong one is refused by its name."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _TYPES:
+            raise UsageError(
+                f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
+            )
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(plain, set | frozenset):
+            plain = sorted(plain)
+        try:
+            values[name] = msgspec.convert(plain, _TYPES[name])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{where}: {name} = {value!r} does not fit: {error}.") from None
+    setup = msgspec.structs.replace(base or Setup(), **values)
+    check_level(setup.require)
+    if setup.max_sessions < 1 or setup.max_steps < 1:
+        raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
+    return setup

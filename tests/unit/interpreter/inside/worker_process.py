@@ -1,0 +1,159 @@
+"""The worker as a plain child of the test: no cage, the same line. It finds only the few modules that a cage would show it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import clicket
+from clicket.sandbox import frames
+
+PATIENCE = 30.0
+SOURCE = Path(clicket.__file__).parent
+START = (
+    "import sys; sys.path.insert(0, {library!r}); from clicket.interpreter.inside.worker import main; "
+    "main({commands}, {answers}, {settings!r}, ['none'])"
+)
+
+
+class Ended(Exception):
+    """The worker has closed the line."""
+
+
+class Worker:
+    def __init__(self, library: Path, work: Path, settings: dict[str, Any]) -> None:
+        inside, self._commands = os.pipe()
+        self._answers, outside = os.pipe()
+        text = START.format(library=str(library), commands=inside, answers=outside, settings=settings)
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-X", "utf8", "-c", text],
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(inside, outside),
+            env={"PATH": "/usr/bin:/bin", "HOME": str(work), "MPLCONFIGDIR": str(work.parent / "matplotlib")},
+        )
+        os.close(inside)
+        os.close(outside)
+        self.work = work
+        self._id = 0
+        self._said = {"stdout": bytearray(), "stderr": bytearray()}
+        self._readers = [
+            threading.Thread(target=self._collect, args=(self.process.stdout, "stdout"), daemon=True),
+            threading.Thread(target=self._collect, args=(self.process.stderr, "stderr"), daemon=True),
+        ]
+        self._taken = {"stdout": 0, "stderr": 0}
+        self._news = threading.Condition()
+        for reader in self._readers:
+            reader.start()
+        self.displays: list[dict[str, Any]] = []
+        self.ready = self.answer()
+
+    def _collect(self, pipe: Any, name: str) -> None:
+        while data := os.read(pipe.fileno(), 1 << 16):
+            with self._news:
+                self._said[name] += data
+                self._news.notify_all()
+
+    def send(self, order: dict[str, Any]) -> int:
+        self._id += 1
+        frames.write(self._commands, {**order, "id": self._id})
+        return self._id
+
+    def answer(self) -> dict[str, Any]:
+        watchdog = threading.Timer(PATIENCE, self.process.kill)
+        watchdog.start()
+        try:
+            frame = frames.read(self._answers)
+        finally:
+            watchdog.cancel()
+        if frame is None:
+            raise Ended
+        return frame
+
+    def begin(self, code: str, name: str | None = None) -> int:
+        self.displays = []
+        return self.send({"op": "exec", "code": code, "name": name or f"<block {self._id + 1}>"})
+
+    def done(self) -> dict[str, Any]:
+        while True:
+            frame = self.answer()
+            if frame["type"] == "done":
+                assert frame["id"] == self._id
+                return frame
+            assert frame["type"] == "display"
+            assert frame["id"] == self._id
+            self.displays.append(frame)
+
+    def run(self, code: str, name: str | None = None) -> dict[str, Any]:
+        self.begin(code, name)
+        return self.done()
+
+    def check(self, *codes: str) -> list[dict[str, Any]]:
+        self.send({"op": "check", "codes": list(codes)})
+        return list(self.answer()["blocks"])
+
+    def heard(self, text: str, stream: str = "stdout") -> bool:
+        """Wait until the stream has said that."""
+        with self._news:
+            return self._news.wait_for(lambda: text.encode() in self._said[stream], PATIENCE)
+
+    def said(self, stream: str = "stdout") -> str:
+        """What the program has printed since the last time. Marked at the end, so that nothing on its way is missed."""
+        mark = f"«{self._id}»"
+        self.run(f"import os as _os; _ = _os.write({1 if stream == 'stdout' else 2}, {mark.encode()!r})", "<mark>")
+        assert self.heard(mark, stream)
+        start = self._taken[stream]
+        whole = bytes(self._said[stream])
+        end = whole.index(mark.encode(), start)
+        self._taken[stream] = end + len(mark.encode())
+        return whole[start:end].decode("utf-8", "replace")
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def exit_code(self) -> int:
+        return self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._commands)
+        os.close(self._answers)
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def lay_out(folder: Path) -> Path:
+    """What a cage sees of clicket."""
+    for package in ("clicket", "clicket/sandbox", "clicket/interpreter", "clicket/interpreter/inside"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").touch()
+    for path in (SOURCE / "sandbox" / "frames.py", *(SOURCE / "interpreter" / "inside").glob("*.py")):
+        shutil.copy(path, folder / "clicket" / path.relative_to(SOURCE))
+    return folder
+
+
+@contextmanager
+def started(folder: Path, **settings: Any) -> Iterator[Worker]:
+    library, work = folder / "library", folder / "work"
+    if not library.exists():
+        lay_out(library)
+    work.mkdir(exist_ok=True)
+    worker = Worker(library, work, settings)
+    try:
+        yield worker
+    finally:
+        worker.close()

@@ -1,0 +1,16 @@
+"""The compiled modules of the inside, laid out once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clicket.sandbox import library as libraries
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inside") / "library"
+    libraries.lay_out(folder, libraries.describe())
+    return folder

@@ -1,0 +1,262 @@
+"""The filter: read by a small interpreter of ours for both machines, and put on real processes of this one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.sandbox.bound import run, start
+
+from clicket.sandbox import seccomp
+from clicket.sandbox.libc import machine
+from clicket.sandbox.syscalls import AUDIT, FIRST_UNKNOWN, NUMBERS
+
+HERE = machine() or ""
+STRICT: dict[str, Any] = {"unix_sockets": False, "same_user": True, "signals": False}
+ALWAYS = " ".join(seccomp.DENIED.values()).split()
+MACHINES = sorted(NUMBERS)
+CLONE_NEW = [1 << 17, *(1 << bit for bit in range(25, 31))]
+
+
+def judge(code: bytes, number: int, *arguments: int, arch: int) -> int | str:
+    """What the kernel would make of the filter: `allow`, `kill`, or an error number."""
+    filled = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("<iIQ6Q", number - (1 << 32) * (number >> 31), arch, 0, *(a & (2**64 - 1) for a in filled))
+    steps = list(struct.iter_unpack("<HBBI", code))
+    value, at = 0, 0
+    while True:
+        operation, then, otherwise, k = steps[at]
+        at += 1
+        if operation == 0x20:
+            value = struct.unpack_from("<I", data, k)[0]
+        elif operation == 0x54:
+            value &= k
+        elif operation in {0x15, 0x35, 0x45}:
+            holds = {0x15: value == k, 0x35: value >= k, 0x45: bool(value & k)}[operation]
+            at += then if holds else otherwise
+        else:
+            assert operation == 0x06
+            return {0x7FFF: "allow", 0x8000: "kill"}.get(k >> 16, k & 0xFFFF)
+
+
+def made(name: str, **options: Any) -> bytes:
+    code = seccomp.program(machine=name, **options)
+    assert code is not None
+    return code
+
+
+# -- the filter as data ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("options", [{}, STRICT], ids=["apart", "strict"])
+def test_exactly_the_named_calls_are_refused(name: str, options: dict[str, Any]) -> None:
+    code, numbers = made(name, **options), NUMBERS[name]
+    names = {number: call for call, number in numbers.items()}
+    expected: dict[str, int] = dict.fromkeys(ALWAYS, errno.EPERM) | {"clone3": errno.ENOSYS}
+    checked = {"clone", "socket", "socketpair", "personality", "prlimit64", "ioctl"}
+    if options:
+        refused = f"{seccomp.NO_SOCKETS} {seccomp.SAME_USER} {seccomp.NO_SIGNALS}".split()
+        expected |= dict.fromkeys(refused, errno.EPERM) | dict.fromkeys(seccomp.SILENT.split(), 0)
+        checked |= {"kill", "tgkill", "fcntl", "setpriority", "ioprio_set"}
+        checked |= {f"sched_set{what}" for what in ("affinity", "attr", "param", "scheduler")}
+    for number in range(FIRST_UNKNOWN):
+        if names.get(number) not in checked:
+            outcome = judge(code, number, arch=AUDIT[name])
+            assert outcome == expected.get(names.get(number, ""), "allow"), (number, names.get(number))
+    assert set(expected) - set(numbers) <= {"chmod", "chown", "lchown", "utime", "utimes", "futimesat"} | {
+        *"iopl ioperm modify_ldt".split()
+    }, "only what aarch64 never had may be missing"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_calls_of_another_kind_are_not_let_through(name: str) -> None:
+    code = made(name)
+    i386, arm = 0x40000003, 0x40000028
+    for foreign in (i386, arm, *(arch for other, arch in AUDIT.items() if other != name)):
+        assert judge(code, 0, arch=foreign) == "kill"
+    for young in (FIRST_UNKNOWN, FIRST_UNKNOWN + 1, 1000, 0x3FFFFFFF):
+        assert judge(code, young, arch=AUDIT[name]) == errno.ENOSYS
+    for x32 in (0x40000000, 0x40000001, 0x400001F4, 0x7FFFFFFF, 0xFFFFFFFF):
+        assert judge(code, x32, arch=AUDIT[name]) == ("kill" if name == "x86_64" else errno.ENOSYS)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_arguments_at_their_borders(name: str) -> None:
+    def outcome(call: str, *arguments: int, **options: Any) -> int | str:
+        return judge(made(name, **options), NUMBERS[name][call], *arguments, arch=AUDIT[name])
+
+    high = 0xABCD << 32  # the kernel does not look at this half, so neither may hide something there
+    for flag in CLONE_NEW:
+        assert outcome("clone", flag) == outcome("clone", flag | high | 0x11) == errno.EPERM
+    for flags in (0, 0x11, 0x3D0F00, 0x01200011, high | 0x11, ~sum(CLONE_NEW) & 0xFFFFFFFF):  # thread, fork, vfork …
+        assert outcome("clone", flags) == "allow"
+    assert outcome("socket", 1) == outcome("socket", 1 | high) == "allow"
+    for family in (0, 2, 10, 16, 17, 38, 40, 44, 2 | high, 0xFFFFFFFF):
+        assert outcome("socket", family) == errno.EAFNOSUPPORT
+        assert outcome("socketpair", family, 1) == errno.EAFNOSUPPORT
+    assert outcome("socket", 1, unix_sockets=False) == errno.EAFNOSUPPORT
+    assert [outcome("socket", f, network=True) for f in (1, 2, 10)] == ["allow"] * 3
+    assert outcome("socket", 16, network=True) == errno.EAFNOSUPPORT
+    assert outcome("socket", 1, network=True, unix_sockets=False) == errno.EAFNOSUPPORT
+    for kind in (1, 5, 1 | 0o2000000, 1 | 0o4000 | high):
+        assert outcome("socketpair", 1, kind) == outcome("socketpair", 1, kind, unix_sockets=False) == "allow"
+    for kind in (2, 3, 2 | 0o2000000):
+        assert outcome("socketpair", 1, kind) == "allow"
+        assert outcome("socketpair", 1, kind, unix_sockets=False) == errno.EPROTONOSUPPORT
+    for request in (0x5412, 0x541C, 0x5423, 0x5412 | high):
+        assert outcome("ioctl", 0, request) == errno.EPERM
+    for request in (0x5401, 0x5413, 0x8901, 0x8902):
+        assert outcome("ioctl", 0, request) == "allow"
+    assert outcome("ioctl", 0, 0x8902, signals=False) == outcome("ioctl", 0, 0x8901, signals=False) == errno.EPERM
+    assert outcome("personality", 0) == outcome("personality", 0xFFFFFFFF) == "allow"
+    assert outcome("personality", 0x0040000) == outcome("personality", 8) == errno.EPERM
+    assert outcome("prlimit64", 0) == "allow"
+    assert outcome("prlimit64", 1) == errno.EPERM
+
+
+def test_one_process_for_itself_where_signals_could_leave() -> None:
+    code = made(HERE, **STRICT)
+    bound = seccomp._addressed(code)
+    numbers, arch = NUMBERS[HERE], AUDIT[HERE]
+    assert judge(bound, numbers["kill"], os.getpid(), arch=arch) == "allow"
+    assert judge(bound, numbers["tgkill"], os.getpid(), arch=arch) == "allow"
+    for pid in (1, os.getppid(), 2**32 - 1, 2**32 - os.getpid()):
+        assert judge(bound, numbers["kill"], pid, arch=arch) == errno.EPERM
+        assert judge(bound, numbers["tgkill"], pid, arch=arch) == errno.EPERM
+    assert judge(bound, numbers["kill"], 0, arch=arch) == "allow"
+
+
+def test_a_machine_that_is_not_known_has_no_filter() -> None:
+    assert seccomp.program(machine="riscv64") is None
+    assert seccomp.gap() is None
+
+
+# -- the filter on a process -------------------------------------------------------------------------------------------
+# All arguments are -1: a call that were let through would fail on them, and harm nobody.
+
+_EACH = """
+    before = {{name: tried(libc.syscall, number, *[-1] * 6) for name, number in {unbound}.items()}}
+    seccomp.apply({filter!r})
+    answer([before, {{name: tried(libc.syscall, number, *[-1] * 6) for name, number in {calls}.items()}}])
+"""
+
+
+@pytest.mark.parametrize("options", [{}, STRICT], ids=["apart", "strict"])
+def test_each_denied_call_is_denied_by_number(library: Path, options: dict[str, Any]) -> None:
+    names = ALWAYS if not options else f"{seccomp.NO_SOCKETS} {seccomp.SAME_USER} {seccomp.NO_SIGNALS}".split()
+    calls = {name: NUMBERS[HERE][name] for name in names if name in NUMBERS[HERE]}
+    some = {name: calls[name] for name in ("bpf", "setns", "mount", "connect", "setxattr") if name in calls}
+    code = _EACH.format(filter=made(HERE, **options).hex(), calls=calls, unbound=some)
+    before, after = run(library, code)
+    assert -errno.EPERM not in before.values(), "what fails without the filter proves nothing"
+    assert after == dict.fromkeys(calls, -errno.EPERM)
+
+
+def test_new_namespaces_and_unknown_calls(library: Path) -> None:
+    code = f"""
+        seccomp.apply({made(HERE).hex()!r})
+        flags = [tried(libc.syscall, {NUMBERS[HERE]["clone"]}, flag | 1 << 40 | 17, 0, 0, 0, 0) for flag in {CLONE_NEW}]
+        child = libc.syscall({NUMBERS[HERE]["clone"]}, 17, 0, 0, 0, 0)
+        if not child:
+            os._exit(5)
+        _, status = os.waitpid(child, 0)
+        answer([flags, os.waitstatus_to_exitcode(status), tried(libc.syscall, {NUMBERS[HERE]["clone3"]}, 0, 0),
+                tried(libc.syscall, {FIRST_UNKNOWN}), tried(os.unshare, 0) if hasattr(os, "unshare") else -1])
+    """
+    flags, forked, *unknown = run(library, code)
+    assert flags == [-errno.EPERM] * len(CLONE_NEW)
+    assert forked == 5
+    assert unknown == [-errno.ENOSYS, -errno.ENOSYS, -errno.EPERM]
+
+
+@pytest.mark.skipif(HERE != "x86_64", reason="x32 and int 0x80 are this machine's alone")
+def test_calls_by_another_door_end_the_process(library: Path) -> None:
+    bound = f"seccomp.apply({made(HERE).hex()!r})\n"
+    assert start(library, bound + "libc.syscall(0x40000000 | 39)").returncode == -signal.SIGSYS
+    old_door = """
+        import ctypes, mmap
+        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(bytes.fromhex("b814000000cd80c3"))  # getpid, the way of 1995
+        ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+    """
+    # A kernel without those calls has no such door at all.
+    assert start(library, bound + textwrap.dedent(old_door)).returncode in {-signal.SIGSYS, -signal.SIGSEGV}
+
+
+def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "file").chmod(0o640)
+    code = f"""
+        import fcntl, resource, shutil, socket
+        os.chdir({str(tmp_path)!r})
+        seccomp.apply({made(HERE, **STRICT).hex()!r})
+        parent = os.getppid()
+        refused = [tried(os.kill, parent, 0), tried(os.kill, -1, 0), tried(os.killpg, os.getpgid(parent), 0),
+            tried(fcntl.fcntl, 0, fcntl.F_SETOWN, parent), tried(resource.prlimit, parent, resource.RLIMIT_NOFILE),
+            tried(os.sched_setaffinity, parent, [0]), tried(os.setpriority, os.PRIO_PROCESS, parent, 0),
+            tried(os.setpriority, os.PRIO_PGRP, 0, 0), tried(os.truncate, "file", 0),
+            tried(os.setxattr, "file", "user.x", b"")]
+        kept = [tried(os.kill, 0, 0), tried(os.kill, os.getpid(), 0), tried(signal.raise_signal, signal.SIGCHLD),
+            tried(os.sched_setaffinity, 0, os.sched_getaffinity(0)), tried(os.setpriority, os.PRIO_PROCESS, 0, 0)]
+        os.chmod("file", 0o777); os.utime("file", (1, 1))
+        shutil.copy2("file", "copy")
+        with open("copy") as file: os.fchmod(file.fileno(), 0o611)
+        answer([refused, kept])
+    """
+    refused, kept = run(library, code)
+    assert refused == [-errno.EPERM] * len(refused)
+    assert kept == [None] * len(kept)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640, "the call did nothing, and said so to nobody"
+    assert (tmp_path / "file").stat().st_mtime > 1
+    assert (tmp_path / "copy").read_text() == "text"
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o611
+
+
+_ORDINARY = """
+    import asyncio, concurrent.futures, socket, subprocess, sys, threading
+    seccomp.apply({filter!r})
+    import numpy
+    found = {{"array": float((numpy.ones((200, 200)) @ numpy.ones((200, 200))).sum())}}
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found["threads"] = sum(pool.map(lambda n: n * n, range(10)))
+    found["command"] = subprocess.run(["sh", "-c", "echo $((6 * 7)) | cat"], capture_output=True, text=True).stdout
+    async def loop():
+        child = await asyncio.create_subprocess_exec("true")
+        return [await asyncio.to_thread(lambda: 1), await child.wait()]
+    found["loop"] = asyncio.run(loop())
+    left, right = socket.socketpair()
+    left.send(b"x"); found["pair"] = right.recv(1).decode()
+    {more}
+    answer(found)
+"""
+_POOL = """
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found["processes"] = pool.map(abs, [-1, -2])
+"""
+
+
+@pytest.mark.parametrize("options", [{}, STRICT], ids=["apart", "strict"])
+def test_ordinary_programs_notice_nothing(library: Path, options: dict[str, Any]) -> None:
+    # A pool ends its processes by signal: where signals are not let out, it cannot.
+    found = run(library, _ORDINARY.format(filter=made(HERE, **options).hex(), more="" if options else _POOL.strip()))
+    expected = {"array": 200.0**3, "threads": 285, "command": "42\n", "loop": [1, 0], "pair": "x"}
+    assert found == (expected if options else expected | {"processes": [1, 2]})
+
+
+def test_an_ordinary_user_is_bound_as_well_and_for_good(library: Path) -> None:
+    code = f"""
+        os.setgroups([]); os.setresgid(54321, 54321, 54321); os.setresuid(54321, 54321, 54321)
+        seccomp.apply({made(HERE).hex()!r})
+        status = open("/proc/self/status").read()
+        inner = subprocess.run(["unshare", "--user", "true"], capture_output=True, text=True)
+        answer(["NoNewPrivs:\\t1" in status, "Seccomp:\\t2" in status, inner.returncode])
+    """
+    assert run(library, code) == [True, True, 1]

@@ -25,6 +25,7 @@ THREADS = {
     "bridge.py": "the one crossing between sync and async",
     "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
     "execution/processes": "the child's lifeline, and the writer of its frames",
+    "interpreter/inside": "threads of the program in the cage are counted, and a lock keeps its frames whole",
     "stores/sqlite": "one writer thread owns the database",
 }
 THREAD_MODULES = {"threading", "_thread", "concurrent"}

@@ -18,13 +18,14 @@ from tests.postgres_server import PostgresServer, postgres_server
 from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import NotFound, StoreUnavailable
+from clicket.kernel import State
 from clicket.ports import Keep, Store
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.postgres import schema as schemas
 from clicket.stores.redis import RedisStore
 from clicket.stores.sqlite import SqliteStore
-from clicket.testing.store_kit import ALIVE, ended, opened
+from clicket.testing.store_kit import ALIVE, append, created, ended, news, opened
 
 Make = Callable[[], Store]
 NAME = "sha256-" + "ab" * 32
@@ -301,3 +302,18 @@ async def test_a_postgresql_process_of_the_version_before_leaves_pins_alone(
             other.execute("DELETE FROM pins")
             assert other.execute("SELECT remove_blobs(ARRAY[%s])", [NAME]).fetchall() == [(1,)]
             assert other.execute("SELECT count(*) FROM pieces").fetchall() == [(0,)]
+
+
+async def test_a_running_call_names_what_it_keeps_and_its_bytes_count_once(store: Store, age: Any) -> None:
+    await store.put_artifact(NAME, [BODY])
+    begun = await created(store, "a")
+    named = news(begun, number=0, artifacts=((NAME, len(BODY)),))  # without an event
+    assert await append(store, named) == [None]
+    age()
+    assert await removed(store, Keep(calls=0, bytes=0)) == (0, 0, 0)
+    assert await there(store)
+    assert await append(store, news(named, state=State.COMPLETED, ended_at=200.0)) == [None]
+    calls, artifacts, weight = await removed(store, Keep(since=300.0))
+    assert (calls, artifacts) == (1, 1)
+    assert len(BODY) < weight < 2 * len(BODY)
+    assert not await there(store)

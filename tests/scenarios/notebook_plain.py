@@ -84,7 +84,7 @@ class Plain:
 
     def evaluate(self, code: str, path: str) -> str | None:
         tree = ast.parse(code, path)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         names = vars(self.main)
         exec(compile(tree, path, "exec"), names)
         value = eval(compile(ast.Expression(last.value), path, "eval"), names) if isinstance(last, ast.Expr) else None

@@ -319,3 +319,19 @@ def test_doctor_says_how_well_programs_are_kept(place: Place) -> None:
     checks = {check["name"]: check for check in place.ask("doctor")["checks"]}
     assert checks["code sandbox"]["verdict"] == "ok"
     assert checks["code sandbox"]["found"].startswith("isolation full: environment, namespaces")
+
+
+def test_doctor_names_the_gaps_and_what_closes_them(place: Place) -> None:
+    checks = {check["name"]: check for check in place.json("doctor", PATH="/nowhere")["checks"]}
+    check = checks["code sandbox"]
+    assert check["verdict"] == "warn"
+    assert check["found"].startswith("isolation partial: ")
+    assert "the program bwrap is not installed" in check["found"]
+    assert "--require partial" in check["advice"]
+    assert "apt-get install bubblewrap" in check["advice"]
+    refused = place.run("code", "--code", "print('ran')", PATH="/nowhere")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "not_isolated" in refused.stderr
+    done = place.run("code", "--code", "print('ran')", "--require", "partial", PATH="/nowhere")
+    assert done.returncode == 0, done.stderr
+    assert "isolation partial" in done.stderr

@@ -65,7 +65,7 @@ _FILES = [
         held_by=FENCED,
     ),
     Hostile("read the shadow file", attempt("assert ':' in open('/etc/shadow').read()"), held_by=FENCED),
-    Hostile("read root's home", attempt("assert os.listdir('/root')"), held_by=FENCED),
+    Hostile("read root's home", attempt("assert [n for n in os.listdir('/root') if not sys.base_prefix.startswith('/root/' + n)]"), held_by=FENCED),
     Hostile(
         "rename over a folder of the host",
         attempt("open('a', 'w').close(); os.rename('a', os.path.join({FOLDER!r}, 'renamed'))"),
@@ -217,7 +217,7 @@ _POWERS = [
         held_by=FENCED,
     ),
     Hostile("change the root", attempt("os.chroot('.')"), held_by=FENCED),
-    Hostile("become root", attempt("os.setuid(0)\nassert os.getuid() == 0"), held_by=FENCED),
+    Hostile("become root", attempt("os.setuid(0)\nassert int(open('/proc/self/status').read().split('CapEff:')[1].split()[0], 16)"), held_by=FENCED),
     Hostile(
         "make a setuid shell",
         attempt(
@@ -270,9 +270,8 @@ _TIME = [
     Hostile(
         "swallow every exception",
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-        status=frozenset({"killed"}),
+        status=frozenset({"killed", "interrupted"}),
         reason=frozenset({"timeout"}),
-        kept=False,
     ),
     Hostile(
         "ignore every signal",

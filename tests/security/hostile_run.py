@@ -98,6 +98,9 @@ async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, A
         r = await ci.run(f"````python\n{code}\n````" if "```" in code else code)
         after = await ci.run("print(globals().get('kept_from_before', 'nothing'))")
         again = await ci.run("print('still here')")
+        if "still here" not in again.stdout:  # it broke its own session: then a new one must be had
+            await ci.reset()
+            again = await ci.run("print('still here')")
         return {
             "name": program.name,
             "status": r.status,
@@ -108,7 +111,7 @@ async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, A
             "error": None if r.error is None else r.error.type,
             "message": None if r.error is None else r.error.message[:500],
             "kept": "41" in after.stdout,
-            "usable": "still here" in again.stdout or "still here" in (await ci.run("print('still here')")).stdout,
+            "usable": "still here" in again.stdout,
             "level": r.isolation.level,
             "files": [file.name for file in r.files],
         }

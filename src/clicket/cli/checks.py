@@ -106,9 +106,8 @@ async def sandbox_check() -> Check:
         await sandbox.close()
     gaps = [gap for gap in isolation.gaps if not gap.startswith("kernel:")]
     found = f"isolation {isolation.level}: {', '.join(isolation.layers) or 'no layer works'}"
-    found += "".join(f"\nwithout {gap}" for gap in gaps)
-    missing = {gap.partition(":")[0] for gap in gaps}
-    advice = [text for name, text in _REMEDIES.items() if name in missing]
+    found += "".join(f"\n- {gap}" for gap in gaps)
+    advice = [text for name, text in _REMEDIES.items() if name not in isolation.layers]
     if isolation.level == "full":
         return Check(name="code sandbox", found=found)
     first = f"`clicket code` and the code interpreter refuse to run, unless told --require {isolation.level}."

@@ -98,7 +98,7 @@ class NotebookView:
             self._close_line()
             arrow = "=> " if self._terminal.plain else "→ "
             if self._coloured:
-                self._terminal.out.print(Text(arrow, style="bold green") + Text(clean(value)), soft_wrap=True)
+                self._terminal.out.print(Text.assemble((arrow, "bold green"), clean(value)), soft_wrap=True)
             else:
                 self._terminal.write(f"{arrow}{value}\n")
         self._close_line()
@@ -109,8 +109,7 @@ class NotebookView:
         words = clean(message.get("traceback") or f"{message['error_type']}: {message['error']}").rstrip("\n")
         if self._coloured:
             above, newline, last = words.rpartition("\n")
-            text = Text(above + newline, style="red") + Text(last, style="bold red")
-            self._terminal.out.print(text, soft_wrap=True)
+            self._terminal.out.print(Text.assemble((above + newline, "red"), (last, "bold red")), soft_wrap=True)
         else:
             self._terminal.write(f"{words}\n")
 

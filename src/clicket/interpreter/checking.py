@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code, further_ends, join, parse
 from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.session import Checked, Session
@@ -13,6 +11,8 @@ from clicket.interpreter.session import Checked, Session
 __all__ = ["Refusal", "check", "compiled", "parsed"]
 
 _MAX_BLOCKS = 1_000
+_MAX_JOINS = 10
+"""Blocks of a task whose true end is looked for."""
 _BARE = (
     "The task has no fenced block, so all of it was taken for Python: put code between a line ```python and a line ```."
 )
@@ -57,19 +57,20 @@ def parsed(task: str) -> Parsed:
 
 def check(found: Parsed) -> None:
     """Bounds that hold for the text of each block, and for their number."""
-    if len(found.blocks) > _MAX_BLOCKS:
-        raise refused(f"the task has {len(found.blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
-    for index, block in enumerate(found.blocks):
+    blocks = found.blocks
+    if len(blocks) > _MAX_BLOCKS:
+        raise refused(f"the task has {len(blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
+    for index, block in enumerate(blocks):
         if (at := block.code.find("\0")) >= 0:
             line = block.code.count("\n", 0, at) + 1
             message = f"block {index + 1} has a NUL character in its line {line}, which no Python source may have."
             raise refused(message, "SyntaxError", index, line)
 
 
-def check_steps(found: Parsed, max_steps: int) -> None:
-    if len(found.blocks) > max_steps:
+def check_steps(blocks: int, max_steps: int) -> None:
+    if blocks > max_steps:
         raise refused(
-            f"the task has {len(found.blocks)} Python blocks and max_steps is {max_steps}, so none was run. "
+            f"the task has {blocks} Python blocks and max_steps is {max_steps}, so none was run. "
             "Send fewer blocks at a time, or join some."
         )
 
@@ -84,19 +85,17 @@ async def compiled(found: Parsed, session: Session, timeout: float) -> tuple[Par
             return as_code(found.text), [whole]
     else:
         answers = await session.check(codes, timeout)
-    for index in range(len(codes)):  # each step settles one block; joining only ever makes fewer
-        if index >= len(answers):
-            break
-        if answers[index].error is None:
-            continue
+    for _ in range(_MAX_JOINS):
+        index = next((at for at, answer in enumerate(answers) if answer.error is not None), None)
+        if index is None:
+            return found, answers
         joined = await _joined(found, index, answers[index], session, timeout)
-        if joined is not None:
-            found = joined
-            rest = [block.code for block in found.blocks[index:]]
-            answers = [*answers[:index], *await session.check(rest, timeout)]
-    if any(answer.error is not None for answer in answers):
-        raise _not_python(found, answers)
-    return found, answers
+        if joined is None:
+            break
+        check(found := joined)
+        rest = [block.code for block in found.blocks[index:]]
+        answers = [*answers[:index], *await session.check(rest, timeout)]
+    raise _not_python(found, answers)
 
 
 async def _joined(found: Parsed, index: int, answer: Checked, session: Session, timeout: float) -> Parsed | None:
@@ -112,10 +111,10 @@ async def _joined(found: Parsed, index: int, answer: Checked, session: Session, 
 
 def _not_python(found: Parsed, answers: Sequence[Checked]) -> Refusal:
     errors: list[ProgramError] = []
-    for index, answer in enumerate(answers):
+    for block, (index, answer) in zip(found.blocks, enumerate(answers), strict=True):
         if (error := answer.error) is None:
             continue
-        code = found.blocks[index].code
+        code = block.code
         hints = [_BARE] if found.bare else []
         if any(line.lstrip().startswith(("%", "!")) for line in code.split("\n")):
             hints.append(_MAGIC)
@@ -131,4 +130,4 @@ def _not_python(found: Parsed, answers: Sequence[Checked]) -> Refusal:
                 fatal=True,
             )
         )
-    return Refusal(*(msgspec.structs.replace(error, fatal=True) for error in errors))
+    return Refusal(*errors)

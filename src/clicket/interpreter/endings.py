@@ -9,7 +9,7 @@ from clicket.interpreter.result import ProgramError
 from clicket.interpreter.watched import Ended
 from clicket.sandbox.limits import Limits
 
-__all__ = ["Bounds", "error_of", "error_of_fate"]
+__all__ = ["Bounds", "error_of", "error_of_check"]
 
 _GONE = "Its variables are gone: the next run starts afresh."
 _CRASHED = (
@@ -50,14 +50,18 @@ def error_of(ended: Ended, index: int, bounds: Bounds) -> ProgramError | None:
             type="SystemExit", message=message, traceback=trace, line=line, block_index=index, fatal=True
         )
     fate = Fate(status=ended.status, reason=ended.reason or "", detail=ended.detail)
-    return error_of_fate(fate, index, bounds)
-
-
-def error_of_fate(fate: Fate, index: int | None, bounds: Bounds) -> ProgramError:
-    """The error of a session that did not survive."""
-    kind = "Killed" if fate.status == "killed" else "Crashed"
     what = _killed(fate, bounds) if fate.status == "killed" else f"Python itself ended with {fate.reason}. {_CRASHED}"
-    return ProgramError(type=kind, message=f"{what} {_GONE}", block_index=index, fatal=True)
+    return ProgramError(type=_kind(fate), message=f"{what} {_GONE}", block_index=index, fatal=True)
+
+
+def error_of_check(fate: Fate) -> ProgramError:
+    """The error of a session that did not survive a look at the code."""
+    message = f"the session ended while the code was looked at, before anything of it ran: {fate.detail}. {_GONE}"
+    return ProgramError(type=_kind(fate), message=message, fatal=True)
+
+
+def _kind(fate: Fate) -> str:
+    return "Killed" if fate.status == "killed" else "Crashed"
 
 
 def _interrupted(reason: str | None, bounds: Bounds) -> str:

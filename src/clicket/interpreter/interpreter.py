@@ -86,7 +86,7 @@ class Interpreter:
         self._keeper: Keeper = keep or self._drawer
         self._isolation: Isolation | None = None
         self._machine: Machine | None = None
-        self._open = False
+        self._open = self._closed = False
         self._idle: asyncio.TimerHandle | None = None
         self._dropping: asyncio.Task[bool] | None = None
 
@@ -101,22 +101,25 @@ class Interpreter:
         """Find out what this host can do. Raises `NotIsolated` when that is less than what is required."""
         if self._open:
             return
+        if self._closed:
+            raise UsageError("this interpreter was closed, with all that it kept. Make a new one.")
         if self._starter is not None:
-            self._isolation = await self._starter.isolation()
-            if LEVELS.index(self._isolation.level) < LEVELS.index(self._starter.require):
-                try:
-                    await self._starter()  # says in full what is missing
-                finally:
-                    await self._starter.close()
+            try:
+                self._isolation = await self._starter.isolation()
+                if LEVELS.index(self._isolation.level) < LEVELS.index(self._starter.require):
+                    await self._seat.take()  # says in full what is missing
+            except BaseException:  # cancelled, too: nobody closes what was never open
+                await self.close()
+                raise
         self._open = True
 
     async def close(self) -> None:
         """End the program, the session and everything that was kept for them."""
-        self._open = False
+        self._open, self._closed = False, True
         self._wake()
         if self._machine is not None and not self._machine.stepping:
             await self._machine.abandon()
-        await self._seat.forget()
+        await self._seat.close()
         if self._dropping is not None:
             await self._dropping
         if self._starter is not None:
@@ -232,12 +235,12 @@ class Interpreter:
 
     async def reset(self) -> None:
         """Begin anew: variables and files of the session are gone, and are not missed."""
-        self._not_while_busy("reset")
+        await self._between_runs("reset")
         await self._seat.forget()
 
     async def drop(self, why: str) -> bool:
         """Close the session between two runs. A later run that reads its variables is told `why` they are gone."""
-        self._not_while_busy("drop")
+        await self._between_runs("drop")
         had = self._seat.session is not None
         await self._seat.drop(why)
         return had
@@ -284,9 +287,14 @@ class Interpreter:
             self._idle.cancel()
             self._idle = None
 
-    def _not_while_busy(self, what: str) -> None:
-        if self.busy and self._machine is not None and self._machine.state is not CODE.initial:
+    async def _between_runs(self, what: str) -> None:
+        """A run that nobody is stepping is over; one that is under way is not ours to end."""
+        machine = self._machine
+        if machine is not None and machine.stepping:
             raise UsageError(f"{what} has to wait until the run is over. Interrupt it first: await ci.interrupt().")
+        if machine is not None:
+            await machine.abandon()
+            self._record(machine)
 
 
 def _text(task: Any) -> str:

@@ -13,13 +13,13 @@ from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.interpreter import messages
 from clicket.interpreter.checking import Refusal, check, check_steps, compiled, parsed
-from clicket.interpreter.endings import Bounds, error_of_fate
+from clicket.interpreter.endings import Bounds, error_of_check
 from clicket.interpreter.fate import SessionGone
 from clicket.interpreter.files import Caps, take
 from clicket.interpreter.inputs import FileRefused, Inputs, put_in
 from clicket.interpreter.keeper import Keeper
 from clicket.interpreter.messages import Message
-from clicket.interpreter.parsing import Parsed
+from clicket.interpreter.parsing import Fence, Parsed
 from clicket.interpreter.report import Report
 from clicket.interpreter.result import Display, ProgramError, Result, Status
 from clicket.interpreter.seat import Seat, listed
@@ -74,6 +74,7 @@ class Machine:
         self._inputs = inputs or Inputs()
         self._report = Report(task, terms.bounds)
         self._parsed = Parsed(text="", fences=())
+        self._blocks: tuple[Fence, ...] = ()
         self._checked: list[Checked] = []
         self._at = 0
         """The block that is next, or that runs."""
@@ -161,7 +162,7 @@ class Machine:
             self._report.errors.extend(refusal.errors)
             return await self._fail(refusal.errors[0], refusal.status, refusal.reason)
         except SessionGone as gone:
-            error = error_of_fate(gone.fate, None, self._terms.bounds)
+            error = error_of_check(gone.fate)
             self._report.errors.append(error)
             return await self._fail(error, gone.fate.status, gone.fate.reason)
 
@@ -171,22 +172,22 @@ class Machine:
         else:
             self._parsed = parsed(self._task)
         self._report.skipped.extend(self._parsed.skipped)
-        count = len(self._parsed.blocks)
-        return [self._change(CodeState.VALIDATING, "the blocks are found"), messages.progress(count)]
+        self._blocks = self._parsed.blocks
+        return [self._change(CodeState.VALIDATING, "the blocks are found"), messages.progress(len(self._blocks))]
 
     async def _validate(self) -> list[Message]:
         check(self._parsed)
         session = await self._seat.take()
         self._isolation = session.isolation
-        before = len(self._parsed.blocks)
+        before = len(self._blocks)
         self._parsed, self._checked = await compiled(self._parsed, session, _CHECK)
+        self._blocks = self._parsed.blocks
         self._report.skipped[:] = self._parsed.skipped
-        count = len(self._parsed.blocks)
-        check_steps(self._parsed, self._terms.max_steps)
+        check_steps(len(self._blocks), self._terms.max_steps)
         for answer in self._checked:
             self._report.imports.update(dict.fromkeys(answer.imports))
         said = [self._change(CodeState.PREPARING, "every block is Python")]
-        return said if count == before else [*said, messages.progress(count)]
+        return said if len(self._blocks) == before else [*said, messages.progress(len(self._blocks))]
 
     async def _prepare(self) -> list[Message]:
         loads = {name for answer in self._checked for name in answer.loads}
@@ -212,14 +213,14 @@ class Machine:
         return [self._change(CodeState.EXECUTING, "the session is ready")]
 
     async def _execute(self) -> list[Message]:
-        block = self._parsed.blocks[self._at]
+        block = self._blocks[self._at]
         lines = None if self._parsed.bare else block.lines
         run = "" if self._seat.runs == 1 else f"run {self._seat.runs}, "
         self._ended = None
         self._running = True
         self._session.begin(block.code, name=f"<{run}block {self._at + 1}>", timeout=self._terms.bounds.timeout)
         started = messages.block_started(self._at, block.code, lines)
-        of = f"block {self._at + 1} of {len(self._parsed.blocks)} runs"
+        of = f"block {self._at + 1} of {len(self._blocks)} runs"
         return [started, self._change(CodeState.MONITORING, of)]
 
     async def _monitored(self) -> list[Message]:
@@ -227,12 +228,12 @@ class Machine:
         assert self._ended is not None
         said, ended = self._note(self._ended), self._ended
         self._ended = None
-        if self._fatal is None and self._stopped and self._at < len(self._parsed.blocks):
+        if self._fatal is None and self._stopped and self._at < len(self._blocks):
             self._fatal = _on_request().errors[0]
             self._report.errors.append(self._fatal)
         if self._fatal is not None:
             return [*said, self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")]
-        if self._at < len(self._parsed.blocks):
+        if self._at < len(self._blocks):
             return [*said, self._change(CodeState.EXECUTING, "the next block")]
         return [*said, self._change(CodeState.COLLECTING, "all blocks have run")]
 
@@ -253,16 +254,18 @@ class Machine:
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> list[Message]:
-        was = self.state
-        session = self._seat.session
-        final = self._finish(status, reason)
+        was, session = self.state, self._seat.session
+        said = [
+            self._change(CodeState.ERROR, f"{error.type}: {error.message}"),
+            messages.error(error.message, error.block_index or 0, was),
+            self._finish(status, reason),
+        ]
         assert self.result is not None
         if session is not None and (not session.alive or self.result.status == "exit"):
             await self._drop()
         elif session is not None:
             session.rest()
-        changed = self._change(CodeState.ERROR, f"{error.type}: {error.message}")
-        return [changed, messages.error(error.message, error.block_index or 0, was), final]
+        return said
 
     def _finish(self, status: Status | None, reason: str | None) -> Message:
         self.result = self._report.result(self._isolation, status, reason)
@@ -312,7 +315,7 @@ class Machine:
     def _note(self, ended: Ended) -> list[Message]:
         """Write a block's end into the report, and say it."""
         index, self._at = self._at, self._at + 1
-        block, error = self._report.block_ended(index, self._parsed.blocks[index], self._parsed.bare, ended)
+        block, error = self._report.block_ended(index, self._blocks[index], self._parsed.bare, ended)
         said = [messages.variable(variable, index) for variable in ended.variables]
         if error is None:
             return [*said, messages.block_ended(block)]

@@ -166,15 +166,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         plain["error"] = None if self.error is None else _sparse(self.error)
         plain["variables"] = [_sparse(variable) for variable in self.variables]
         plain["displays"] = [_shown(display) for display in self.displays]
-        plain["files"] = [msgspec.to_builtins(file) for file in self.files]
-        plain["isolation"] = msgspec.to_builtins(self.isolation)
+        plain["files"] = [_plain(file) for file in self.files]
+        plain["isolation"] = _plain(self.isolation)
         plain["blocks"] = [_brief(block) for block in self.blocks]
         plain["errors"] = [_sparse(error) for error in self.errors]
         plain["skipped"] = [_sparse(skipped) for skipped in self.skipped]
-        for name in ("reason", "exit_code", "imports", "notices", "outputs"):
-            plain[name] = msgspec.to_builtins(getattr(self, name))
+        plain |= {"reason": self.reason, "exit_code": self.exit_code, "outputs": dict(self.outputs)}
+        plain |= {"imports": list(self.imports), "notices": list(self.notices)}
         kept = {*_ALWAYS, "error", "variables", "displays", "files", "isolation"}
-        return {name: value for name, value in plain.items() if name in kept or value not in (None, [], {}, ())}
+        return {name: value for name, value in plain.items() if name in kept or value not in (None, [], {})}
 
     def text(self) -> str:
         """The run as a model reads it."""
@@ -198,8 +198,14 @@ _ALWAYS = ("status", "stdout", "stderr", "value", "duration")
 
 def _sparse(value: msgspec.Struct) -> dict[str, Any]:
     """A value's fields, without those that say nothing."""
-    plain: dict[str, Any] = msgspec.to_builtins(value)
-    return {name: field for name, field in plain.items() if field is not None and field != "" and field is not False}
+    return {
+        name: field for name, field in _plain(value).items() if field is not None and field != "" and field is not False
+    }
+
+
+def _plain(value: msgspec.Struct) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(value)
+    return {name: list(field) if isinstance(field, tuple) else field for name, field in fields.items()}
 
 
 def _shown(display: Display) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from clicket.errors import UsageError
 from clicket.interpreter.files import Signature
 from clicket.interpreter.session import Session
 
@@ -26,6 +27,7 @@ class Seat:
         self._start = start
         self._lost: frozenset[str] = frozenset()
         self._notice = ""
+        self._closed = False
 
     async def take(self) -> Session:
         """The session of the runs before, or a fresh one."""
@@ -33,7 +35,11 @@ class Seat:
             fate = self.session.fate
             await self.drop(f"it ended between two runs{f' ({fate.status}: {fate.reason})' if fate else ''}")
         if self.session is None:
-            self.session = await self._start()
+            session = await self._start()
+            if self._closed:  # meanwhile
+                await session.close()
+                raise UsageError("the interpreter was closed while a session was started.")
+            self.session = session
             self.runs = 0
             self.signatures = {}
         self.runs += 1
@@ -57,6 +63,11 @@ class Seat:
         self._lost, self._notice, self.why = frozenset(), "", ""
         if session is not None:
             await session.close()
+
+    async def close(self) -> None:
+        """For good: a session that is being started is closed as soon as it is there."""
+        self._closed = True
+        await self.forget()
 
     def missed(self, loads: Iterable[str]) -> list[str]:
         """Names that the code reads and that only a lost session knew. Once told, they are forgotten."""

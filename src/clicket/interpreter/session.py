@@ -24,7 +24,9 @@ _REST = 0.25
 _PATIENCE = 5.0
 """Seconds after a kill until a cage that does not report its end counts as ended all the same."""
 _MAX_SHOWN = 64 * MIB
-_MAX_LATE = 1_000
+_MAX_LATE = 16 * MIB
+_LATE = 16 * 1024
+"""What an answer that nobody waits for weighs, however short it is: to read it costs, too."""
 
 F = TypeVar("F", wire.CheckedFrame, wire.PreloadedFrame)
 
@@ -50,8 +52,7 @@ class Session:
         """A fate that was decided here, from then until it has happened."""
         self._fate: Fate | None = None
         self._late = 0
-        self._stray = False
-        """An interrupt was sent, and may not have reached the block that it was meant for."""
+        self._tells_begun = False
         self._frozen = False
         self._closed = False
         self._timers = Timers()
@@ -104,11 +105,14 @@ class Session:
         answer = await self._ask(wire.check(self._id, codes), wire.CheckedFrame, len(codes), timeout)
         return list(answer.blocks)
 
-    async def preload(self, modules: Sequence[str], timeout: float) -> tuple[str, ...]:
-        """Import modules before they are needed. Those that could be."""
+    async def preload(self, modules: Sequence[str], timeout: float) -> list[str]:
+        """Import modules before they are needed. Those that could be; none when the session ended over it."""
         self._ready_for_next()
-        answer = await self._ask(wire.preload(self._id, modules), wire.PreloadedFrame, len(modules), timeout)
-        return answer.modules
+        try:
+            answer = await self._ask(wire.preload(self._id, modules), wire.PreloadedFrame, len(modules), timeout)
+        except SessionGone:
+            return []
+        return list(answer.modules)
 
     def begin(self, code: str, *, name: str, timeout: float | None) -> None:
         """Send a block. In a session that has ended, the block has ended too, and says why."""
@@ -137,6 +141,10 @@ class Session:
         if block is not None and block.ended is None:
             self._interrupt(reason)
             await block.over()
+
+    def kill(self, reason: StopReason = "cancel") -> None:
+        """End the worker now, whatever it is at; also while `stop` is waiting for it to stop by itself."""
+        self._kill(reason, "it was told to end at once")
 
     def rest(self) -> None:
         """Nothing is asked for now: freeze the cage in a moment, so that nothing runs on unseen. The next request thaws it."""
@@ -175,10 +183,6 @@ class Session:
             self.cage.thaw()
         self._late = 0
         self._id += 1
-        if self._stray and self.alive:  # a question takes it: its answer, which nobody waits for, comes as a late one
-            self._stray = False
-            self._line.send(wire.check(self._id, ()))
-            self._id += 1
 
     async def _ask(self, frame: bytes, kind: type[F], size: int, timeout: float) -> F:
         if (gone := self.fate) is not None:
@@ -220,9 +224,12 @@ class Session:
         elif frame.id > self._id:
             raise wire.Violation(f"an answer to request {frame.id}, which was never made")
         elif frame.id < self._id or not self.busy:
-            self._came_late()
+            self._came_late(frame)
         elif self._asked is not None:
             self._answered(*self._asked, frame)
+        elif isinstance(frame, wire.BegunFrame) and self._block is not None:
+            self._tells_begun = True
+            self._has_begun(self._block)
         elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
             self._line.take_output()  # what was written before this frame
             if self._doom is None:
@@ -252,11 +259,11 @@ class Session:
         else:
             self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
 
-    def _came_late(self) -> None:
+    def _came_late(self, frame: wire.Answer) -> None:
         """Old ids: a thread that shows something after its block, or the true end after a forged one. Both do no harm."""
-        self._late += 1
+        self._late += _LATE + (len(frame.data) if isinstance(frame, wire.DisplayFrame) else 0)
         if self._late > _MAX_LATE:
-            raise wire.Violation(f"more than {_MAX_LATE} answers that nobody waits for")
+            raise wire.Violation("too many answers that nobody waits for")
 
     def _answered(self, kind: type[wire.Answer], size: int, answer: asyncio.Future[Any], frame: wire.Answer) -> None:
         if type(frame) is not kind:
@@ -266,10 +273,17 @@ class Session:
         if not answer.done():
             answer.set_result(frame)
 
+    def _has_begun(self, block: Watched) -> None:
+        """Before this, an interrupt would find nobody, or the block before."""
+        if block.begun:
+            raise wire.Violation("a block that began twice")
+        block.begun = True
+        if block.stopping:
+            self.cage.interrupt()
+
     def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
         if isinstance(frame, wire.DoneFrame):
             ended = ended_of(frame, block.stopping)
-            self._stray = self._stray and frame.status != "interrupted"
             self.names = ended.names
             self._end(block, ended)
             return
@@ -294,8 +308,8 @@ class Session:
             return
         block.stopping = reason
         self._line.flow()
-        self.cage.interrupt()
-        self._stray = True
+        if block.begun or not self._tells_begun:
+            self.cage.interrupt()
         detail = f"it did not stop within {self._grace:g} s of an interrupt"
         self._timers.start("grace", self._grace, self._kill, reason, detail)
 

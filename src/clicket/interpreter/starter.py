@@ -16,7 +16,7 @@ from clicket.sandbox.isolation import check_level
 
 __all__ = ["WARM", "Starter"]
 
-WARM = ("numpy", "pandas", "matplotlib.pyplot")
+WARM = ("numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg")
 """What a spare session has loaded, as far as it is installed: together they take a second or two to import."""
 _PLOTS = "matplotlib.pyplot"
 _PRELOAD = 120.0

@@ -65,6 +65,7 @@ class CodeInterpreter:
 
     is_async = True
     wants_context = True
+    timeouts_weigh = False  # they are the program's
     shows_pictures = True
     """Its outputs have `displays`, which clients that can show pictures are sent."""
 
@@ -195,8 +196,10 @@ def _failure(result: Result) -> str:
     """For the model: what happened and what to do, where, and what was printed last."""
     error = result.error
     how = f"{result.status} ({result.reason})" if result.reason else result.status
-    where = f" in block {error.block_index + 1}" if error is not None and error.block_index is not None else ""
-    parts = [f"{how}{where}: {error.message if error is not None else 'the program did not end well.'}"]
+    if error is not None and error.block_index is not None:
+        how += f" in block {error.block_index + 1}"
+    said = "the program did not end well." if error is None else error.message
+    parts = [said if how == "error" else f"{how}: {said}"]
     if error is not None and error.traceback:
         parts.append(error.traceback[-_SEEN:].strip())
     for name in ("stdout", "stderr"):

@@ -24,7 +24,9 @@ Stream = Literal["stdout", "stderr"]
 _MAX_AHEAD = 4 * 1024 * 1024
 """Roughly the bytes that wait for somebody to take them before the program has to wait itself."""
 _WEIGHT = 64
-"""Bytes that a piece takes beside its text."""
+"""Bytes that a piece of text takes beside its characters."""
+_SHOWN_WEIGHT = 1024
+"""The same for what is shown, and what it costs to read it: many small things are no way round the limits."""
 
 
 class Out(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +85,7 @@ class Watched:
         "_taker",
         "ahead",
         "began_at",
+        "begun",
         "ended",
         "shown",
         "stderr",
@@ -100,6 +103,8 @@ class Watched:
         self.stdout = Capture(kept=kept, max_spooled=max_spooled)
         self.stderr = Capture(kept=kept, max_spooled=max_spooled)
         self.stopping: StopReason | None = None
+        self.begun = False
+        """The worker has said so; until then it was only sent."""
         self.ended: Ended | None = None
         self.ahead = 0
         self.shown = 0
@@ -125,9 +130,9 @@ class Watched:
         self._add_text(stream, (self.stdout if stream == "stdout" else self.stderr).feed(data))
 
     def show(self, item: Shown) -> None:
-        self.shown += len(item.data) + _WEIGHT
+        self.shown += len(item.data) + _SHOWN_WEIGHT
         if self._wanted():
-            self.ahead += len(item.data) + _WEIGHT
+            self.ahead += len(item.data) + _SHOWN_WEIGHT
             self._items.append(item)
             self._tell()
 
@@ -174,7 +179,7 @@ class Watched:
         else:
             taken = item
             if isinstance(item, Shown):
-                self.ahead -= len(item.data) + _WEIGHT
+                self.ahead -= len(item.data) + _SHOWN_WEIGHT
         if was_full and not self.full:
             self._made_room()
         return taken

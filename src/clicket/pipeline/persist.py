@@ -83,7 +83,8 @@ def _weight(call: LiveCall, code: str) -> Weight:
     if call.stopping == "shutdown":  # its runtime stopped it: a few restarts in a row are no failures of the tool
         return "none"
     if call.outcome is State.TIMEOUT:
-        return "failed" if call.metadata.get("phase") in _RAN else "none"
+        blamed = getattr(call.tool, "timeouts_weigh", True)  # not where what takes long is the caller's own program
+        return "failed" if blamed and call.metadata.get("phase") in _RAN else "none"
     return "failed" if code in _TOOL_FAILED and not call.blameless else "none"
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.sandbox.library import Python
 
-__all__ = ["GID", "HOME", "LIBRARY", "SCRATCH", "UID", "View", "arguments", "shown_python", "tool"]
+__all__ = ["GID", "HOME", "LIBRARY", "SCRATCH", "UID", "View", "arguments", "obstacle", "shown_python", "tool"]
 
 HOME = "/work"
 LIBRARY = "/run/clicket"
@@ -49,6 +49,13 @@ def shown_python(python: Python) -> Python:
         return python
     inner = os.path.relpath(python.executable, python.prefix)
     return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
+
+
+def obstacle(python: Python) -> str | None:
+    """Why this interpreter cannot be shown in a cage, if it cannot."""
+    if _hidden(python.base_prefix):
+        return f"the interpreter is in {python.base_prefix}, and in a cage {HOME} is the program's own folder; use another one"
+    return None
 
 
 def arguments(view: View, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
@@ -96,18 +103,22 @@ def _files(view: View) -> Iterator[str]:
 
 def _interpreter(python: Python) -> Iterator[str]:
     for folder in python.folders:
-        if any(Path(folder).is_relative_to(path) for path in _SYSTEM):
-            continue
         shown = _VENV if folder == python.prefix and _hidden(folder) else folder
         yield from _read_only(folder, shown)
 
 
 def _read_only(source: str, target: str) -> Iterator[str]:
     """A folder of the host, and the folders above it: those that bubblewrap makes by itself would be closed to the program."""
+    if _in_system(target):
+        return  # it is there already
     for parent in reversed(Path(target).parents):
         if str(parent) not in {"/", SCRATCH, *_SYSTEM}:
             yield from ("--perms", "0755", "--dir", str(parent))
     yield from ("--ro-bind", source, target)
+
+
+def _in_system(folder: str) -> bool:
+    return any(Path(folder).is_relative_to(path) for path in _SYSTEM)
 
 
 def _hidden(folder: str) -> bool:

@@ -6,7 +6,9 @@ for the inside; the host decodes what it is sent with its own, strict decoder.""
 
 from __future__ import annotations
 
-import os
+import builtins
+from os import read as _read_some
+from os import write as _write_some
 
 TYPE_CHECKING = False  # the checkers know the name; `typing` itself is left out for the same reason
 if TYPE_CHECKING:
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["MAX_FRAME", "BadFrame", "decode", "encode", "pack", "read", "write"]
+
+# A program may ruin `os` and the builtins for itself, and shall hear of it in whole frames: what is defined below keeps
+# the builtins as they were when this module was loaded.
+globals()["__builtins__"] = dict(vars(builtins))
 
 MAX_FRAME = 32 * 1024 * 1024
 
@@ -33,7 +39,7 @@ def write(fd: int, value: dict[str, Any]) -> None:
     """All of it, however small the pipe is."""
     data = memoryview(pack(value))
     while data:
-        data = data[os.write(fd, data) :]
+        data = data[_write_some(fd, data) :]
 
 
 def read(fd: int) -> dict[str, Any] | None:
@@ -71,11 +77,11 @@ def decode(body: bytes) -> Any:
 
 def _read_exactly(fd: int, size: int) -> bytes:
     """`size` bytes, or fewer when the other side has closed."""
-    piece = os.read(fd, size) if size else b""
+    piece = _read_some(fd, size) if size else b""
     if len(piece) == size or not piece:
         return piece
     pieces = bytearray(piece)
-    while len(pieces) < size and (piece := os.read(fd, min(size - len(pieces), 1 << 20))):
+    while len(pieces) < size and (piece := _read_some(fd, min(size - len(pieces), 1 << 20))):
         pieces += piece
     return bytes(pieces)
 

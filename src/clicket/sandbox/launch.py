@@ -63,7 +63,8 @@ def _order(start: Start, program: str, settings: dict[str, Any]) -> dict[str, An
         uid=start.uid,
         python=start.ground.python,
         library=str(start.ground.library),
-        readable=[str(path) for path in start.ground.readable],
+        readable=[str(folder) for folder in start.ground.readable],
+        path=[str(folder) for folder in start.ground.path],
     )
 
 

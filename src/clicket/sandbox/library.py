@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import os
 import py_compile
 import subprocess
 import sys
@@ -48,8 +49,15 @@ class Python(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Its own folders, outermost only."""
-        both = sorted({self.prefix, self.base_prefix})
+        """Its own folders, outermost only: where it is, where it comes from, and what links on the way lead to."""
+        real = os.path.realpath(self.executable)
+        found = {
+            self.prefix,
+            self.base_prefix,
+            os.path.realpath(self.base_prefix),
+            os.path.dirname(os.path.dirname(real)),
+        }
+        both = sorted(found - {"/"})
         return tuple(f for f in both if not any(f != other and Path(f).is_relative_to(other) for other in both))
 
 

@@ -29,6 +29,7 @@ def order(
     python: Python,
     library: str,
     readable: Iterable[str],
+    path: Iterable[str] = (),
 ) -> dict[str, Any]:
     """The first frame that a cage is sent."""
     apart = "namespaces" in layers
@@ -39,7 +40,7 @@ def order(
         "seccomp": _filter(apart=apart, same_user=uid is None) if "seccomp" in layers else None,
         "program": program,
         "home": home,
-        "path": [],
+        "path": [*path],
         "settings": settings,
     }
 

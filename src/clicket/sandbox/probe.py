@@ -23,7 +23,7 @@ __all__ = ["Finding", "probe"]
 _INSIDE = ("rlimits", "landlock", "seccomp")
 _PATIENCE = 60.0
 _NO_POWERS = f"{0:016} {0:016} 1"
-_known: dict[tuple[str, frozenset[str]], Finding] = {}
+_known: dict[tuple[object, ...], Finding] = {}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +55,8 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def probe(ground: Ground, without: frozenset[str]) -> Finding:
-    """Once for each interpreter and set of layers, in a process."""
-    key = (ground.python.executable, without)
+    """Once for each interpreter, set of layers and set of tools, in a process."""
+    key = (ground.python.executable, without, bubblewrap.tool(), identity.tool())
     if key not in _known:
         _known[key] = await _try_out(ground, without)
     return _known[key]
@@ -96,6 +96,9 @@ def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], 
     if "namespaces" not in missing and bubblewrap.tool() is None:
         missing.add("namespaces")
         gaps.append("namespaces: the program bwrap is not installed (package bubblewrap)")
+    elif "namespaces" not in missing and (reason := bubblewrap.obstacle(ground.python)) is not None:
+        missing.add("namespaces")
+        gaps.append(f"namespaces: {reason}")
     if "seccomp" not in missing and (gap := seccomp.gap()) is not None:
         missing.add("seccomp")
         gaps.append(gap)

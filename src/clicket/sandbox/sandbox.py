@@ -10,6 +10,7 @@ from typing import Any
 from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.sandbox import cgroup
+from clicket.sandbox.bubblewrap import HOME
 from clicket.sandbox.cage import Cage
 from clicket.sandbox.home import Home
 from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level
@@ -25,7 +26,11 @@ _CLOSED = "the sandbox is closed; make a new one."
 
 
 class Sandbox:
-    """Makes cages, all of one kind, and ends them with itself."""
+    """Makes cages, all of one kind, and ends them with itself.
+
+    `without` switches layers off, for tests and for finding out. `readable` names more folders of the host that programs see,
+    at their own paths; `path` the same, and they are searched for modules.
+    """
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class Sandbox:
         python: str | None = None,
         without: Iterable[str] = (),
         readable: Iterable[Path] = (),
+        path: Iterable[Path] = (),
         temp: Path | None = None,
     ) -> None:
         self.require = check_level(require)
@@ -43,7 +49,8 @@ class Sandbox:
         self._without = frozenset(without)
         for name in self._without - set(LAYERS):
             raise UsageError(f"without names layers of the sandbox, and {name!r} is none.{did_you_mean(name, LAYERS)}")
-        self._readable = tuple(Path(path) for path in readable)
+        self._path = tuple(_absolute(folder) for folder in path)
+        self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
         self._ground: Ground | None = None
         self._cages: set[Cage] = set()
@@ -96,6 +103,9 @@ class Sandbox:
         if self._closed:
             raise UsageError(_CLOSED)
         if self._ground is None:
+            for folder in self._readable:
+                if not folder.is_dir():
+                    raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
             python = describe(self._python)
             home = Home(self._temp)
             lay_out(home.path / "library", python)
@@ -106,10 +116,20 @@ class Sandbox:
                 library=home.path / "library",
                 python=python,
                 readable=self._readable,
+                path=self._path,
                 parents=parents,
                 workers=Workers(2, "clicket-sandbox"),
             )
         return self._ground
+
+
+def _absolute(folder: Path) -> Path:
+    found = Path(folder).absolute()
+    if found.is_relative_to(HOME):
+        raise UsageError(
+            f"{found} cannot be shown in a cage: there, {HOME} is the program's own folder. Use a folder in another place."
+        )
+    return found
 
 
 def _refuse_below(require: str, isolation: Isolation) -> None:

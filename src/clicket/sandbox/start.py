@@ -49,7 +49,8 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     home: homes.Home
     library: Path
     python: Python
-    readable: tuple[Path, ...]
+    readable: tuple[Path, ...] = ()
+    path: tuple[Path, ...] = ()
     parents: cgroup.Parents
     workers: Workers
 

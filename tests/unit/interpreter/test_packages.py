@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from clicket.errors import UsageError
+from clicket.interpreter.inside import allowed
 from clicket.interpreter.packages import Packages, PackagesFailed, prepare
 
 IMPORTS = """
-import sys
-from clicket.interpreter.inside.allowed import install
-home, names, path, code = sys.argv[1], sys.argv[2].split(), sys.argv[3], sys.argv[4]
+import runpy, sys
+allowed, home, names, path, code = sys.argv[1:]
+install = runpy.run_path(allowed)["install"]
 sys.path[:0] = [home] + ([path] if path else [])
-for name in [n for n in sys.modules if n.split(".")[0] == "clicket"]:
-    del sys.modules[name]
-install(names, home)
+install(names.split(), home)
 exec(code)
 """
 
@@ -48,7 +47,7 @@ def imported(prepared: Packages, home: Path, code: str) -> str:
     """What a program says that may import what was prepared; the last line of its error if it fails."""
     names, path = prepared.settings.get("packages", []), prepared.settings.get("path", [""])
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, str(home), " ".join(names), path[0], code],
+        [sys.executable, "-I", "-c", IMPORTS, allowed.__file__, str(home), " ".join(names), path[0], code],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
@@ -147,12 +146,11 @@ async def test_source_is_never_built_nor_fetched(tmp_path: Path) -> None:
     """Neither a source archive in the folder nor one that a wheel points to gets to run."""
     wheels, cache, trace = tmp_path / "wheels", tmp_path / "cache", tmp_path / "ran"
     wheels.mkdir()
-    source = tmp_path / "evil-1.0"
-    source.mkdir()
-    (source / "setup.py").write_text(f"open({str(trace)!r}, 'w')\nfrom setuptools import setup\nsetup(name='evil')\n")
     archive = wheels / "evil-1.0.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.write(source / "setup.py", "evil-1.0/setup.py")
+    with zipfile.ZipFile(archive, "w") as file:  # it brings its own way of being built, so that nothing is missing
+        build = '[build-system]\nrequires = []\nbuild-backend = "builds"\nbackend-path = ["."]\n'
+        file.writestr("evil-1.0/pyproject.toml", build)
+        file.writestr("evil-1.0/builds.py", f"open({str(trace)!r}, 'w')\n")
     with pytest.raises(PackagesFailed, match="evil"):
         await prepare(install=["evil"], wheels=wheels, cache=cache)
     wheel(wheels, "bait", requires=(f"evil @ {archive.as_uri()}",))

@@ -36,6 +36,7 @@ async def opened(**options: Any) -> AsyncIterator[tuple[Session, PipeCage]]:
     cage = PipeCage()
     cage.say(**READY)
     session = await Session.start(OneCage(cage), **options)
+    session._tells_begun = True
     try:
         yield session, cage
     finally:
@@ -157,6 +158,7 @@ class TestBlocks:
 class TestStopping:
     async def test_a_deadline_interrupts(self) -> None:
         async with opened() as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=0.001)
             await eventually(lambda: cage.asked)
             cage.say(**done(status="interrupted"))
@@ -169,6 +171,7 @@ class TestStopping:
 
     async def test_who_does_not_stop_is_killed(self) -> None:
         async with opened(grace=0.1) as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=0.001)
             assert await outcome(session) == ("killed", "timeout")
             assert cage.asked == ["interrupt", "kill"]
@@ -179,6 +182,7 @@ class TestStopping:
     @pytest.mark.parametrize(("told", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
     async def test_who_was_asked_and_stopped_was_interrupted(self, told: str, seen: str) -> None:
         async with opened() as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
             await eventually(lambda: cage.asked)
@@ -187,30 +191,34 @@ class TestStopping:
             _, ended = await follow(session)
             assert (ended.status, ended.reason) == (seen, "cancel" if seen == "interrupted" else None)
 
-    async def test_an_interrupt_that_missed_its_block_does_not_hit_the_next(self) -> None:
-        """It ended while the signal was on its way: a question comes before the next block, and takes the signal."""
+    async def test_an_interrupt_waits_for_its_block_to_begin(self) -> None:
         async with opened() as (session, cage):
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
-            await eventually(lambda: cage.asked)
-            cage.say(**done(status="ok"))
+            await eventually(lambda: session._timers._handles)
+            assert cage.asked == []
+            cage.say(type="begun", id=1)
+            await eventually(lambda: cage.asked == ["interrupt"])
+            cage.say(**done(status="interrupted"))
             await stopping
-            os.read(cage.inside_commands, 1000)
-            session.begin("…", name="<block 2>", timeout=5)
-            block = pack({"op": "exec", "id": 3, "code": "…", "name": "<block 2>"})
-            assert os.read(cage.inside_commands, 1000) == pack({"op": "check", "id": 2, "codes": []}) + block
-            cage.say(type="checked", id=2, blocks=[])
-            cage.say(**done(3))
-            assert await outcome(session) == ("ok", None)
+            assert await outcome(session) == ("interrupted", "cancel")
+
+    async def test_a_block_that_never_begins_is_killed(self) -> None:
+        async with opened(grace=0.01) as (session, cage):
+            session.begin("…", name="<block 1>", timeout=0.01)
+            assert await outcome(session) == ("killed", "timeout")
+            assert cage.asked == ["kill"]
 
     async def test_nobody_asked(self) -> None:
         async with opened() as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=5)
             cage.say(**done(status="interrupted", error={"type": "KeyboardInterrupt", "message": ""}))
             assert await outcome(session) == ("error", None)
 
     async def test_an_end_that_is_there_already_is_no_interrupt(self) -> None:
         async with opened() as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=5)
             cage.say(**done())
             await session.stop("cancel")
@@ -220,6 +228,7 @@ class TestStopping:
 
     async def test_stopping_needs_no_watcher_and_no_room(self) -> None:
         async with opened(max_output=1 << 30) as (session, cage):
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=5)
             await _pour(cage, 20_000_000)  # until nobody takes more
             stopping = asyncio.ensure_future(session.stop("cancel"))
@@ -233,10 +242,30 @@ class TestStopping:
             assert ended.stdout.size > 20_000_000
             assert sum(len(item.text) for item in items) < 8_000_000
 
+    async def test_a_kill_does_not_wait_for_the_grace(self) -> None:
+        async with opened(grace=3600) as (session, cage):
+            cage.say(type="begun", id=1)
+            session.begin("…", name="<block 1>", timeout=None)
+            stopping = asyncio.ensure_future(session.stop("cancel"))
+            await eventually(lambda: cage.asked)
+            session.kill("cancel")
+            session.kill("timeout")
+            await stopping
+            assert await outcome(session) == ("killed", "cancel")
+            assert cage.asked == ["interrupt", "kill"]
+
+    async def test_a_kill_between_blocks(self) -> None:
+        async with opened() as (session, _):
+            session.kill()
+            assert not session.alive
+            session.begin("…", name="<block 1>", timeout=None)  # the cage may not have ended yet
+            assert await outcome(session) == ("killed", "cancel")
+
     async def test_a_kill_that_nobody_confirms(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sessions, "_PATIENCE", 0.01)
         async with opened(grace=0.0) as (session, cage):
             cage.dies = False
+            cage.say(type="begun", id=1)
             session.begin("…", name="<block 1>", timeout=0.001)
             assert await outcome(session) == ("killed", "timeout")
 
@@ -365,7 +394,7 @@ class TestQuestions:
             (block,) = await asking
             assert (block.error, block.imports, block.loads, block.stores) == (None, ("os",), ("x",), ("y",))
             cage.say(type="preloaded", id=2, modules=["numpy"])
-            assert await session.preload(["numpy", "nothing"], 5) == ("numpy",)
+            assert await session.preload(["numpy", "nothing"], 5) == ["numpy"]
 
     @pytest.mark.parametrize(
         "frame",
@@ -440,7 +469,7 @@ class TestOutput:
             assert ended.stdout.spool.size >= 100_000
 
     async def test_shows_more_than_it_may(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_MAX_SHOWN", 1_000)
+        monkeypatch.setattr(sessions, "_MAX_SHOWN", 6_000)
         async with opened() as (session, cage):
             session.begin("…", name="<block 1>", timeout=5)
             for _ in range(20):
@@ -501,6 +530,7 @@ class TestProtocol:
             pack(READY),
             pack({"type": "refused", "layer": "x", "message": "y"}),
             pack({"type": "checked", "id": 1, "blocks": []}),
+            2 * pack({"type": "begun", "id": 1}),
             pack({"type": "display", "id": 9, "group": 0, "mime": "a", "data": ""}),
             b"\xff\xff\xff\xff",
             b"hello world, this is no frame",
@@ -541,7 +571,7 @@ class TestProtocol:
             session.begin("…", name="<block 1>", timeout=5)
             cage.say(**done())
             await follow(session)
-            for _ in range(1_001):
+            for _ in range(1_025):
                 cage.say(**done())
                 await asyncio.sleep(0)
             await eventually(lambda: session.fate is not None)

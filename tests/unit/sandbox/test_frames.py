@@ -110,3 +110,18 @@ def test_nothing_heavy_is_loaded_for_them(library: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(library)!r}); import clicket.sandbox.boot; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"json", "re", "enum", "typing", "signal", "contextlib", "ctypes"} & set(loaded.split())
+
+
+def test_a_program_that_ruins_its_builtins_still_speaks_in_frames(library: Path) -> None:
+    code = f"""
+import sys; sys.path.insert(0, {str(library)!r})
+from clicket.sandbox import frames
+import builtins, os
+go = os._exit
+os.read = os.write = builtins.len = builtins.isinstance = builtins.memoryview = builtins.min = None
+frames.write(1, {{"heard": frames.read(0)}})
+go(0)
+"""
+    given = frames.pack({"x": "y" * 100})
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], input=given, capture_output=True, check=True)
+    assert frames.decode(done.stdout[4:]) == {"heard": {"x": "y" * 100}}

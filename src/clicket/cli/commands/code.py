@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,8 +94,11 @@ async def code(
     )
     view = NotebookView(terminal, task)
     async with interpreter:
-        async with _interrupts(interpreter, terminal) as asked:
-            async for message in interpreter.stream(task, files=files):
+        async with (
+            _interrupts(interpreter, terminal) as asked,
+            aclosing(interpreter.stream(task, files=files)) as messages,
+        ):
+            async for message in messages:
                 if not terminal.json:
                     view.take(message)
                 elif stream:

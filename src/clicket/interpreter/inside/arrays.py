@@ -50,9 +50,10 @@ class Arrays:
             return None, f"<{name_of(kind)}>"
         return None
 
-    def mark(self, value: Any) -> Any:
+    def mark(self, value: Any, kind: Any) -> Any:
         """A little of the content, to see a change by."""
-        kind = type(value)
+        if self._array is None:
+            return None
         try:
             if kind is self._array:
                 plain = value.dtype.kind in _SAFE and value.nbytes <= _SMALL

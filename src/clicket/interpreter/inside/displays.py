@@ -105,11 +105,9 @@ class Displays:
 
     def _ask(self, value: Any, method: str) -> Any:
         """One of the object's own methods. Looked up on its class, for an object may pretend to have any attribute."""
-        call = getattr(type(value), method, None)
-        if call is None:
-            return None
         try:
-            data = call(value)
+            call = getattr(type(value), method, None)
+            data = call(value) if call is not None else None
         except Exception as error:
             self._note(f"{method} of {name_of(type(value))} failed: {name_of(type(error))}: {_words(error)}")
             return None

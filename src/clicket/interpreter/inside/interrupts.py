@@ -21,17 +21,19 @@ globals()["__builtins__"] = BUILTINS
 _TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 _set_handler, _set_timer, _set_mask = _signal.signal, _signal.setitimer, _signal.pthread_sigmask
 _SIGINT, _UNBLOCK = _signal.SIGINT, _signal.SIG_UNBLOCK
+_select = select.select  # unlike `poll`, it may be called again from the handler
 _who_am_i = _thread.get_ident
 
 
 class Interrupts:
     def __init__(self, commands: int) -> None:
         self._main = _who_am_i()
-        self._poll = select.poll()
-        self._poll.register(commands, select.POLLIN)
+        self._line = (commands,)
         self._open = False  # the program's code runs: an interrupt may be raised
         self._held = False  # a frame is being written: an interrupt has to wait
-        self._idle = False
+        self._over = (
+            True  # the last command is done with: an interrupt is for the next, when that is there, or for nobody
+        )
         self._pending = False
         self.seen = False
         self._handler = self._on_signal  # one bound method, so that it can be recognised
@@ -45,10 +47,13 @@ class Interrupts:
 
     def wait(self) -> None:
         """Until there is a command. An interrupt that arrives before it was meant for a block that had just ended."""
+        _select(self._line, (), ())
+        self._over = False
+
+    def finish(self) -> None:
+        """The command is done with, but for the answer."""
+        self._over = True
         self._pending = False
-        self._idle = True
-        self._poll.poll()
-        self._idle = False
 
     def open(self) -> None:
         """From here on an interrupt is raised, also one that is already there."""
@@ -80,5 +85,5 @@ class Interrupts:
         if self._open and not self._held:
             self.seen = True
             raise KeyboardInterrupt
-        if not self._idle or self._poll.poll(0):
+        if not self._over or _select(self._line, (), (), 0)[0]:
             self._pending = True

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Sources"]
+__all__ = ["Sources", "pick"]
 
 globals()["__builtins__"] = BUILTINS
 
@@ -64,16 +64,16 @@ class Sources:
             text = self._texts.get(name)
             if text is None:
                 text = _contents(name) if name.startswith(self._home) else ""
-                return _pick(text.splitlines(), number)
+                return pick(text.splitlines(), number)
             lines = self._lines[name] = text.splitlines()
-        return _pick(lines, number)
+        return pick(lines, number)
 
     def _entry(self, name: str) -> tuple[int, None, list[str], str]:
         text = self._texts[name]
         return len(text), None, text.splitlines(keepends=True), name
 
 
-def _pick(lines: list[str], number: int) -> str:
+def pick(lines: list[str], number: int) -> str:
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 

@@ -48,6 +48,7 @@ class Stage:
     def restore(self) -> None:
         """Before each block."""
         give_back()
+        sys.stdin = sys.stdout = sys.stderr = None  # what wraps our streams may close them now
         for fd in (0, 1, 2):
             if _identity(fd) != self._identities[fd]:
                 _dup2(self._spares[fd], fd)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 from clicket.interpreter.inside.own import BUILTINS, clean, cut
+from clicket.interpreter.inside.sources import pick
 from clicket.interpreter.inside.texts import name_of, path_of
 
 TYPE_CHECKING = False  # the checkers know the name
@@ -59,11 +60,15 @@ class Tracebacks:
 
     def describe_syntax(self, error: BaseException, text: str) -> dict[str, Any]:
         """Of a block that does not compile: there is no traceback, only the place."""
-        place = _syntax(error, text)
+        if not issubclass(type(error), (SyntaxError, ValueError)):  # the compiler's stack is finite, and says little
+            error = type(error)("the code is too long or too deeply nested to be compiled")
         return {
             "type": name_of(type(error)),
             "message": _message(error),
-            "traceback": _middle_out(f"{place}{_headline(error)}", MAX_TRACEBACK),
+            "traceback": _middle_out(
+                f"{_syntax(error, lambda _, number: pick(text.split(chr(10)), number))}{_headline(error)}",
+                MAX_TRACEBACK,
+            ),
             "line": _line_number(error),
         }
 
@@ -87,7 +92,7 @@ class Tracebacks:
         rows = self._rows(_trace_of(error))
         text = "Traceback (most recent call last):\n" + self._frames(rows) if rows else ""
         if issubclass(type(error), SyntaxError):
-            text += _syntax(error, "")
+            text += _syntax(error, self._sources.line)
         pieces.append(_indented(f"{text}{_headline(error)}{_notes(error)}", indent))
         if issubclass(type(error), BaseExceptionGroup) and len(indent) < 8:
             members = _members_of(error)
@@ -233,17 +238,14 @@ def _line_number(error: Any) -> int | None:
     return number if type(number) is int and 0 < number < 1 << 31 else None
 
 
-def _syntax(error: Any, text: str) -> str:
+def _syntax(error: Any, line_of: Callable[[str, int], str]) -> str:
     """The place of a syntax error, with a caret. Its fields can be anything, for the program can raise one itself."""
     number = _line_number(error)
     if number is None:
         return ""
     name = error.filename if type(error.filename) is str else "<unknown>"
     head = f'  File "{_shown(name)}", line {number}\n'
-    line = error.text if type(error.text) is str else ""
-    if not line and text:
-        lines = text.split("\n")
-        line = lines[number - 1] if number <= len(lines) else ""
+    line = error.text if type(error.text) is str else line_of(name, number)
     line = line.split("\n", 1)[0].rstrip()
     margin = len(line) - len(line.lstrip())
     start: Any = error.offset

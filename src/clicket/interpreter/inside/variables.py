@@ -24,7 +24,7 @@ MAX_NAME = 100
 _FEW = 32
 _MODULE = type(sys)
 _LONG = 256
-_SCALARS = frozenset({bool, float, complex, type(None), type(...)})
+_SCALARS = frozenset({bool, float, complex, range, type(None), type(...)})
 _SIZED: dict[Any, Callable[[Any], int]] = {
     base: base.__len__ for base in (str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
 }
@@ -70,26 +70,44 @@ class Variables:
 
     def _mark(self, value: Any, kind: Any) -> Any:
         """What to compare by. Small values stand for themselves; of others only the address and a little of the content."""
+        if kind is int or kind is str or kind is bytes:
+            return kind, _brief(value, kind)
+        if kind is list or kind is tuple:
+            size = len(value)
+            return kind, id(value), size, _glance(value if size <= _FEW else value[:8] + value[-8:])
+        if kind is dict:
+            if len(value) <= _FEW:
+                return kind, id(value), list(map(id, value)), _glance(value.values())
+            return kind, id(value), len(value), _glance(_ends(value))
         if type(kind) is not type:  # a metaclass of the program may answer to comparisons
             return type, id(kind), id(value)
         if kind in _SCALARS:
             return kind, value
-        if kind is int:
-            return kind, value if value.bit_length() <= _LONG else (value.bit_length(), value & 0xFFFFFFFF)
-        if kind is str or kind is bytes:
-            size = len(value)
-            return kind, value if size <= _LONG else (size, value[:_FEW], value[-_FEW:], hash(value))
-        return kind, id(value), self._content(value, kind)
-
-    def _content(self, value: Any, kind: Any) -> Any:
-        if kind is list or kind is tuple:
-            some = value if len(value) <= _FEW else value[:8] + value[-8:]
-            return len(value), [_item(item) for item in some]
-        if kind is dict:
-            return len(value), [(_item(key), _item(held)) for key, held in _ends(value)]
         if kind is set or kind is bytearray:
-            return len(value), hash(bytes(value)) if kind is bytearray and len(value) <= 4096 else None
-        return self._arrays.mark(value)
+            return kind, id(value), len(value), bytes(value[:_LONG]) if kind is bytearray else None
+        return kind, id(value), self._arrays.mark(value, kind)
+
+
+def _brief(value: Any, kind: Any) -> Any:
+    """The value itself, when it is not long."""
+    if kind is int:
+        bits = value.bit_length()
+        return value if bits <= _LONG else (bits, value & 0xFFFFFFFF)
+    return value if len(value) <= _LONG else (len(value), value[:_FEW], value[-_FEW:], hash(value))
+
+
+def _glance(items: Any) -> list[Any]:
+    """Numbers as they are, everything else by its address, containers by their size as well."""
+    seen: list[Any] = []
+    for item in items:
+        kind = type(item)
+        if kind is int or kind is float:
+            seen.append(item)
+        elif kind is list or kind is dict or kind is set:
+            seen += (id(item), len(item))
+        else:
+            seen.append(id(item))
+    return seen
 
 
 def _row(name: str, kind: Any, text: str, length: int | None, shape: Any, change: str) -> dict[str, Any]:
@@ -115,26 +133,12 @@ def _same(old: Any, new: Any) -> bool:
     return old[0] is new[0] and (old == new or (old[0] is float and old[1] is new[1]))
 
 
-def _item(value: Any) -> Any:
-    kind = type(value)
-    if type(kind) is not type:
-        return id(value)
-    if kind in _SCALARS or (kind is int and value.bit_length() <= _LONG) or (kind is str and len(value) <= _LONG):
-        return kind.__name__, value
-    return id(value), _length(value, kind) if kind in _SIZED else 0
-
-
-def _ends(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """All of a small dict, else the first and the last few."""
-    pairs: list[tuple[Any, Any]] = []
-    few = _FEW if len(value) <= _FEW else 8
-    for pair in value.items():
-        if len(pairs) >= few:
-            break
-        pairs.append(pair)
-    if len(value) > _FEW:
-        for pair in reversed(value.items()):
-            if len(pairs) >= 2 * few:
+def _ends(value: dict[Any, Any]) -> list[Any]:
+    """The first and the last few keys and values."""
+    ends: list[Any] = []
+    for pairs in (value.items(), reversed(value.items())):
+        for number, pair in enumerate(pairs):
+            if number >= 8:
                 break
-            pairs.append(pair)
-    return pairs
+            ends += pair
+    return ends

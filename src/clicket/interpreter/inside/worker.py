@@ -39,12 +39,12 @@ _count_threads = _thread._count
 
 def main(commands: int, answers: int, settings: dict[str, Any], layers: list[str]) -> None:
     """Never comes back."""
-    status = BROKEN
+    status, leave = BROKEN, _exit  # a name of this function's own: the program may empty our modules
     try:
         Worker(commands, answers, settings).serve(layers)
         status = 0
     finally:
-        _exit(status)
+        leave(status)
 
 
 class Worker:
@@ -76,7 +76,9 @@ class Worker:
             order = read(self._commands)
             if order is None:
                 return
-            self._send(self._operations[order["op"]](order))
+            answer = self._operations[order["op"]](order)
+            self._interrupts.finish()
+            self._send(answer)
 
     def _prepare(self, home: str, settings: dict[str, Any]) -> None:
         posix.register_at_fork(before=self._stage.flush_own, after_in_child=self._on_fork)
@@ -138,10 +140,16 @@ class Worker:
             "value": shown,
             "error": described,
             "exit_code": code,
-            "variables": self._variables.changes(),
+            "variables": self._changes(),
             "threads": _count_threads(),
             "names": self._variables.names(),
         }
+
+    def _changes(self) -> list[dict[str, Any]]:
+        try:
+            return self._variables.changes()
+        except Exception:  # a thread of the program changed something while we looked at it
+            return []
 
     def _step(self, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
         result, error = attempt(self._interrupts, call, *arguments)
@@ -211,7 +219,7 @@ class Worker:
                 _say_farewell(error)
             elif error is not None:
                 status = 1
-                sys.stderr.write(self._tracebacks.describe(error)["traceback"])
+                sys.stderr.write(self._tracebacks.describe(error)["traceback"] + "\n")
             self._stage.flush()
         finally:
             _exit(status)

@@ -103,9 +103,11 @@ class Worker:
         return list(self.answer()["blocks"])
 
     def heard(self, text: str, stream: str = "stdout") -> bool:
-        """Wait until the stream has said that."""
+        """Wait until the stream has said that, since `said` was last asked."""
         with self._news:
-            return self._news.wait_for(lambda: text.encode() in self._said[stream], PATIENCE)
+            return self._news.wait_for(
+                lambda: self._said[stream].find(text.encode(), self._taken[stream]) >= 0, PATIENCE
+            )
 
     def said(self, stream: str = "stdout") -> str:
         """What the program has printed since the last time. Marked at the end, so that nothing on its way is missed."""

@@ -1,0 +1,61 @@
+"""Python that nobody has read, in a sandbox: variables stay, errors are told, files and the whole run can be kept.
+
+Needs Linux with bubblewrap for the level `full`; `clicket doctor` says what this machine gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from clicket.interpreter import Interpreter, Result
+from clicket.interpreter.notebook import notebook_json
+from clicket.interpreter.page import to_page
+
+TASK = """
+# Sales
+
+Read the table and add it up:
+
+```python
+import csv
+rows = list(csv.DictReader(open("sales.csv")))
+total = sum(int(row["amount"]) for row in rows)
+print(f"{len(rows)} rows")
+total
+```
+
+Keep what was found:
+
+```python
+with open("report.txt", "w") as file:
+    file.write(f"total: {total}")
+```
+"""
+
+
+async def main() -> list[Result]:
+    async with Interpreter(timeout=2, memory="256MiB") as ci:
+        result = await ci.run(TASK, files={"sales.csv": "city,amount\nOslo,40\nLima,2\n"})
+        print(result.status, result.stdout.strip(), "value:", result.blocks[0].value)
+        print("kept by", result.isolation.level, "isolation:", ", ".join(result.isolation.layers))
+        for file in result.files:
+            if file.artifact is not None:
+                print(file.name, (await ci.artifact(file.artifact)).decode())
+
+        # The namespace is still there; messages come while the program runs.
+        async for message in ci.stream("for n in range(3):\n    print(total + n)"):
+            if message["type"] in ("stdout", "state_change"):
+                print(" ", message["type"], repr(message.get("content", message.get("to"))))
+
+        # An exception is a result. So is a program that will not stop, or that reaches for what it may not have.
+        for code in ("total / 0", "while True: pass", "open('/etc/shadow').read()"):
+            failed = await ci.run(code)
+            print(failed.status, failed.reason or "", failed.error.type if failed.error else "")
+        return ci.history
+
+
+if __name__ == "__main__":
+    history = asyncio.run(main())
+    Path("sales.ipynb").write_bytes(notebook_json(history))
+    Path("sales.html").write_text(to_page(history, title="Sales"))

@@ -1,0 +1,185 @@
+"""A block has the meaning of a module: what is printed, what it is worth, how it ends, what the next one finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.interpreter.inside.worker_process import Worker
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("", None),
+        ("# only words", None),
+        ("6 * 7", "42"),
+        ("x = 5", None),
+        ("None", None),
+        ("'text'", "'text'"),
+        ("6 * 7;", None),
+        ("(6 *\n 7) ;  # quiet", None),
+        ("';'", "';'"),
+        ("1; 2", "2"),
+        ("def f(n):\n    return 1 if n < 2 else n * f(n - 1)\nf(20)", "2432902008176640000"),
+        ("if __name__ == '__main__':\n    seen = 'main'\nseen", "'main'"),
+        ("from __future__ import annotations\nlambda: 0; 3", "3"),
+        ("'é' + '\\U0001f600'", "'é😀'"),
+    ],
+)
+def test_the_last_expression_is_the_value(worker: Worker, code: str, value: str | None) -> None:
+    done = worker.run(code)
+    assert (done["status"], done["value"], done["error"]) == ("ok", value, None)
+
+
+def test_names_stay_and_the_last_value_is_underscore(worker: Worker) -> None:
+    worker.run("kept = [1, 2]\nlen(kept)")
+    assert worker.run("kept.append(_)\nkept")["value"] == "[1, 2, 2]"
+
+
+def test_main_is_a_module_for_those_who_look_it_up(worker: Worker) -> None:
+    code = """
+import pickle, sys, typing
+from dataclasses import dataclass
+@dataclass
+class Point:
+    x: "int"
+copy = pickle.loads(pickle.dumps(Point(3)))
+assert typing.get_type_hints(Point) == {"x": int}
+assert vars(sys.modules["__main__"]) is globals()
+copy
+"""
+    assert worker.run(code)["value"] == "Point(x=3)"
+
+
+def test_the_text_of_a_block_is_there_for_inspect(worker: Worker) -> None:
+    worker.run("def twice(x):\n    return 2 * x\n")
+    assert worker.run("import inspect\ninspect.getsource(twice)")["value"] == repr("def twice(x):\n    return 2 * x\n")
+
+
+def test_await_at_the_top_and_one_loop_for_the_session(worker: Worker) -> None:
+    worker.run("import asyncio\nqueue = asyncio.Queue()")
+    worker.run(
+        "async def fetch():\n    return await queue.get()\ntask = asyncio.create_task(fetch())\nawait asyncio.sleep(0)"
+    )
+    worker.run("await queue.put('later')")
+    assert worker.run("await task")["value"] == "'later'"
+    assert worker.run("await asyncio.sleep(0, 9)")["value"] == "9"
+
+
+def test_asyncio_run_works_where_nothing_is_awaited(worker: Worker) -> None:
+    assert worker.run("import asyncio\nasync def seven():\n    return 7\nasyncio.run(seven())")["value"] == "7"
+    assert worker.run("await seven()")["value"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "words"),
+    [
+        ("import sys; sys.exit()", 0, ""),
+        ("import sys; sys.exit(3)", 3, ""),
+        ("exit(4)", 4, ""),
+        ("quit()", 0, ""),
+        ("raise SystemExit('so long')", 1, "so long\n"),
+        ("raise SystemExit(10**30)", -1, ""),
+        ("async def leave():\n    raise SystemExit(5)\nawait leave()", 5, ""),
+    ],
+)
+def test_exit(worker: Worker, code: str, exit_code: int, words: str) -> None:
+    done = worker.run(code)
+    assert (done["status"], done["exit_code"], done["error"]) == ("exit", exit_code, None)
+    assert worker.said("stderr") == words
+
+
+def test_an_exception_leaves_the_names_before_it(worker: Worker) -> None:
+    done = worker.run("first = 1\n1 / 0\nsecond = 2")
+    assert (done["status"], done["error"]["type"], done["error"]["line"]) == ("error", "ZeroDivisionError", 2)
+    assert worker.run("first, 'second' in globals()")["value"] == "(1, False)"
+
+
+def test_any_base_exception_is_an_error(worker: Worker) -> None:
+    assert worker.run("raise GeneratorExit")["status"] == "error"
+    assert worker.run("raise KeyboardInterrupt")["status"] == "error"  # nobody has interrupted it
+
+
+def test_nobody_answers_input(worker: Worker) -> None:
+    assert worker.run("input('name? ')")["error"]["type"] == "EOFError"
+    assert worker.said() == "name? "
+
+
+def test_lines_are_live_and_children_speak_in_turn(worker: Worker) -> None:
+    worker.begin("import time\nprint('first')\nwhile True:\n    time.sleep(0.01)")
+    assert worker.heard("first")
+    worker.interrupt()
+    assert worker.done()["status"] == "interrupted"
+    worker.said()
+    worker.run("import subprocess\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c', end='')")
+    assert worker.said() == "a\nb\nc"
+
+
+def test_what_c_prints_is_flushed(worker: Worker) -> None:
+    worker.run("import ctypes\nctypes.CDLL(None).printf(b'from C')")
+    assert worker.said() == "from C"
+
+
+def test_a_block_in_large_letters_runs(worker: Worker) -> None:
+    done = worker.run("number = 1\n" * 60_000 + "print(number)")
+    assert done["status"] == "ok"
+    assert worker.said() == "1\n"
+
+
+# --- interrupts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("print('go')\nwhile True:\n    pass", None),
+        ("import time\nprint('go')\ntime.sleep(1000)", 3),
+        ("import asyncio\nprint('go')\nawait asyncio.sleep(1000)", 3),
+        ("async def spin():\n    print('go')\n    while True: pass\nawait spin()", 3),
+        ("import re\nprint('go')\nre.match(r'(a+)+$', 'a' * 60 + 'b')", 3),
+        ("class Slow:\n    def __repr__(self):\n        print('go')\n        while True: pass\nSlow()", 4),
+        (
+            "class Slow(Exception):\n    def __str__(self):\n        print('go')\n        while True: pass\nraise Slow",
+            None,
+        ),
+    ],
+)
+def test_an_interrupt_stops_the_block_and_keeps_the_names(worker: Worker, code: str, line: int | None) -> None:
+    worker.run("held = 'still'")
+    worker.begin(code)
+    assert worker.heard("go")
+    worker.interrupt()
+    done = worker.done()
+    worker.said()
+    if "raise Slow" in code:  # the error was there before the interrupt; only its text was not
+        assert (done["status"], done["error"]["type"]) == ("error", "Slow")
+    else:
+        assert (done["status"], done["error"]["type"]) == ("interrupted", "KeyboardInterrupt")
+        assert line is None or done["error"]["line"] in (line, line - 1)  # it may come before `print` has returned
+    assert worker.run("held")["value"] == "'still'"
+
+
+def test_an_interrupt_that_comes_late_is_forgotten(worker: Worker) -> None:
+    for _ in range(20):
+        worker.run("quick = 1")
+        worker.interrupt()
+        worker.check("")
+        assert worker.run("quick")["status"] == "ok"
+
+
+def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> None:
+    """The command lies in the line before the signal is sent; the worker may not have seen it yet."""
+    for _ in range(20):
+        worker.begin("while True: pass")
+        worker.interrupt()
+        assert worker.done()["status"] == "interrupted"
+
+
+def test_cancelled_work_is_put_down_with_its_block(worker: Worker) -> None:
+    code = "import asyncio\ntry:\n    print('go')\n    await asyncio.sleep(1000)\nfinally:\n    print('tidied')"
+    worker.begin(code)
+    assert worker.heard("go")
+    worker.interrupt()
+    assert worker.done()["status"] == "interrupted"
+    assert worker.said().endswith("tidied\n")
+    assert worker.run("len(asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()))")["value"] == "0"

@@ -1,0 +1,288 @@
+"""The interpreter over the real sandbox: what a user of the library sees."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clicket.errors import NotFound, UsageError
+from clicket.interpreter import CodeState, Interpreter, Result
+from clicket.sandbox import Limits, NotIsolated
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("deaf", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+async def ci() -> AsyncIterator[Interpreter]:
+    async with Interpreter(timeout=20, grace=0.2) as interpreter:
+        yield interpreter
+
+
+def message(result: Result) -> str:
+    assert result.error is not None
+    return result.error.message
+
+
+async def until_said(ci: Interpreter, task: str, text: str) -> asyncio.Task[list[dict[str, Any]]]:
+    """Start a run, and come back when it has written that text."""
+    said = asyncio.Event()
+
+    async def follow() -> list[dict[str, Any]]:
+        messages = []
+        async for told in ci.stream(task):
+            messages.append(told)
+            if text in told.get("content", ""):
+                said.set()
+        return messages
+
+    running = asyncio.ensure_future(follow())
+    await said.wait()
+    return running
+
+
+async def test_a_run_brings_everything_that_it_should(ci: Interpreter) -> None:
+    result = await ci.run("Six times seven:\n```python\nx = 6 * 7\nprint(x)\nx + 1\n```\n")
+    assert (result.status, result.stdout, result.stderr, result.value) == ("ok", "42\n", "", "43")
+    assert result.variables["x"].value == "42"
+    assert result.isolation.level == "full"
+    assert result.isolation == ci.isolation
+    assert (result.error, result.errors, result.displays, result.files) == (None, (), (), ())
+    assert result.blocks[0].lines == (1, 6)
+    assert ci.history == [result]
+    assert ci.state is CodeState.COMPLETED
+
+    again = await ci.run("import json, os.path\nprint(x)\ndef f(): return g()\ndef g(): 1/0")
+    assert again.stdout == "42\n"
+    assert again.imports[0] == "json"
+    failed = await ci.run("```\nf()\n```\n```\nprint('after', x)\n```")
+    assert (failed.status, failed.fatal, failed.stdout) == ("error", False, "after 42\n")
+    assert failed.error is not None
+    assert failed.error.type == "ZeroDivisionError"
+    assert "def g(): 1/0" in failed.error.traceback, "lines of an earlier run are found"
+    assert await ci.reset() is None
+    assert "name 'x' is not defined" in message(await ci.run("x"))
+
+
+async def test_nothing_runs_when_a_block_does_not_parse(ci: Interpreter) -> None:
+    result = await ci.run("```\nprint('first')\n```\n```\ndef (:\n```")
+    assert (result.status, result.fatal, result.stdout, result.blocks) == ("error", True, "", ())
+    assert result.error is not None
+    assert (result.error.type, result.error.block_index, result.error.line) == ("SyntaxError", 1, 1)
+    joined = await ci.run('```python\ns = """\n```\nx\n```\n"""\nprint(len(s))\n```\nprose\n```python\nprint(2)\n```')
+    assert (joined.status, joined.stdout) == ("ok", "11\n2\n")
+    bare = await ci.run('s = """\n```python\nnever()\n```\n"""\nprint(s.count("`"))')
+    assert (bare.status, bare.stdout) == ("ok", "6\n")
+    hint = await ci.run("Please add one and one.")
+    assert "no fenced block" in message(hint)
+    deep = await ci.run("(" * 100_000)
+    assert deep.status in ("error", "crashed", "killed")
+    assert (await ci.run("print(1)")).stdout == "1\n"
+
+
+async def test_a_block_that_takes_too_long_is_stopped_and_the_next_one_runs() -> None:
+    async with Interpreter(timeout=0.3, grace=5) as ci:
+        result = await ci.run("```\nx = 1\nwhile True: pass\n```\n```\nprint(x)\n```")
+        assert (result.status, result.reason, result.stdout) == ("interrupted", "timeout", "1\n")
+        assert result.error is not None
+        assert "while True: pass" in result.error.traceback
+
+
+async def test_a_killed_program_takes_its_variables_with_it() -> None:
+    async with Interpreter(timeout=0.5, grace=0.2) as ci:
+        await ci.run("x = 1")
+        killed = await ci.run(STUBBORN)
+        assert (killed.status, killed.reason, killed.stdout, killed.fatal) == ("killed", "timeout", "deaf\n", True)
+        assert ci.session is None
+        lost = await ci.run("print(x)")
+        assert (lost.status, lost.stdout) == ("session_lost", "")
+        assert "reads x" in message(lost)
+        assert (await ci.run("print(x)")).status == "error"
+
+
+async def test_exit_and_crash(ci: Interpreter) -> None:
+    left = await ci.run("```\nopen('kept.txt', 'w').write('1')\nimport sys; sys.exit(3)\n```\n```\nprint('no')\n```")
+    assert (left.status, left.exit_code, left.stdout) == ("exit", 3, "")
+    assert [file.name for file in left.files] == ["kept.txt"]
+    fresh = await ci.run("import os; print(os.listdir())")
+    assert fresh.stdout == "[]\n"
+    assert "exit" in fresh.notices[0]
+    crashed = await ci.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert (crashed.status, crashed.reason) == ("crashed", "SIGSEGV")
+    assert (await ci.run("1")).value == "1"
+
+
+async def test_files_go_in_and_come_out(ci: Interpreter, tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("b")
+    first = await ci.run(
+        "import os\nos.mkdir('out')\nopen('out/sum.txt', 'w').write(open('a.csv').read() + open('sub/b.csv').read())\n"
+        "os.symlink('/etc/passwd', 'link')",
+        files={"a.csv": "a", "sub/b.csv": tmp_path / "b.csv"},
+    )
+    assert first.status == "ok"
+    assert [(file.name, file.size) for file in first.files] == [("out/sum.txt", 2)]
+    assert [skipped.what for skipped in first.skipped] == ["link"]
+    made = first.files[0]
+    assert made.sha256 == hashlib.sha256(b"ab").hexdigest()
+    assert await ci.artifact(made.artifact or "") == b"ab"
+
+    second = await ci.run("print(open('c.txt').read())", file_names=["a.csv", f"c.txt={made.artifact}"])
+    assert (second.stdout, second.files) == ("ab\n", ())
+    third = await ci.run("open('a.csv', 'a').write('!')")
+    assert [file.name for file in third.files] == ["a.csv"]
+    for names, words in ((["a.cvs"], "Did you mean 'a.csv'"), (["../x"], "plain relative name")):
+        refused = await ci.run("print(1)", file_names=names)
+        assert (refused.status, refused.fatal, refused.stdout) == ("error", True, "")
+        assert words in message(refused)
+    with pytest.raises(NotFound):
+        await ci.artifact("sha256-" + "0" * 64)
+
+
+async def test_only_files_of_the_shared_folder_are_given(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "data.csv").write_text("1,2\n")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "shared" / "link").symlink_to(tmp_path / "secret")
+    async with Interpreter(files=tmp_path / "shared") as ci:
+        assert (await ci.run("print(open('data.csv').read(), end='')", file_names=["data.csv"])).stdout == "1,2\n"
+        for name in ("link", "../secret", str(tmp_path / "secret")):
+            assert (await ci.run("1", file_names=[name])).fatal
+
+
+async def test_long_output_is_kept_whole_beside_the_result(ci: Interpreter) -> None:
+    result = await ci.run("```\nprint('x' * 3_000_000)\n```\n```\nprint('end')\n```")
+    assert result.status == "ok"
+    assert len(result.stdout) < 1_100_000
+    assert result.stdout.endswith("end\n")
+    assert await ci.artifact(result.outputs["stdout"]) == b"x" * 3_000_000 + b"\nend\n"
+
+
+async def test_displays_that_are_big_are_artifacts_too(ci: Interpreter) -> None:
+    task = "class H:\n    def _repr_html_(self): return '<i>' * 20_000\ndisplay(H())"
+    result = await ci.run(task)
+    html = next(display for display in result.displays if display.mime == "text/html")
+    assert html.artifact is not None
+    assert await ci.artifact(html.artifact) == b"<i>" * 20_000
+    shown = next(display for display in result.to_json()["displays"] if display["mime"] == "text/html")
+    assert "data" not in shown
+
+
+async def test_a_cancelled_run_leaves_the_session_to_the_next(ci: Interpreter) -> None:
+    await ci.run("x = 1")
+    running = await until_said(ci, "import time\nprint('go', flush=True)\nwhile True: time.sleep(0.01)", "go")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (ci.history[-1].status, ci.history[-1].reason) == ("interrupted", "cancel")
+    assert (await ci.run("print(x)")).stdout == "1\n"
+
+
+async def test_a_stubborn_program_is_gone_when_its_run_is_cancelled(ci: Interpreter) -> None:
+    running = await until_said(ci, STUBBORN, "deaf")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (ci.history[-1].status, ci.history[-1].reason) == ("killed", "cancel")
+    assert ci.session is None
+
+
+async def test_a_stream_closed_early_stops_the_program(ci: Interpreter) -> None:
+    async with aclosing(ci.stream("print('go', flush=True)\nwhile True: pass")) as messages:
+        async for told in messages:
+            if told["type"] == "stdout":
+                break
+    assert ci.history[-1].status == "interrupted"
+    assert (await ci.run("1")).value == "1"
+
+
+async def test_interrupt_and_kill(ci: Interpreter) -> None:
+    running = await until_said(ci, "```\nprint('go', flush=True)\nwhile True: pass\n```\n```\nprint(2)\n```", "go")
+    await ci.interrupt()
+    messages = await running
+    assert messages[-1]["result"]["status"] == "interrupted"
+    assert messages[-1]["result"]["stdout"] == "go\n"
+    running = await until_said(ci, STUBBORN, "deaf")
+    ci.kill()
+    assert (await running)[-1]["result"]["reason"] == "cancel"
+
+
+async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
+    async with Interpreter(idle_after=0.05) as ci:
+        await ci.run("x = 1")
+        async with asyncio.timeout(20):
+            while ci.session is not None:
+                await asyncio.sleep(0.01)
+        lost = await ci.run("x")
+        assert lost.status == "session_lost"
+        assert "nobody used it" in message(lost)
+
+
+async def test_memory_is_bounded() -> None:
+    async with Interpreter(memory="128MiB", timeout=60) as ci:
+        result = await ci.run("data = []\nwhile True: data.append(bytearray(8 << 20))")
+        assert result.status in ("killed", "error")
+        assert "memory" in (result.reason or "") or "MemoryError" in (result.error.type if result.error else "")
+
+
+async def test_a_level_that_the_host_does_not_reach_is_refused() -> None:
+    interpreter = Interpreter(require="full", without=("namespaces", "identity", "seccomp"))
+    with pytest.raises(NotIsolated, match="seccomp"):
+        await interpreter.open()
+    await interpreter.close()
+
+
+async def test_an_opening_that_is_cancelled_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for turns in (1, 5, 20):
+        opening = asyncio.ensure_future(Interpreter(without=("landlock",)).open())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_wrong_use_is_told() -> None:
+    with pytest.raises(UsageError, match="not open"):
+        await Interpreter().run("1")
+    for options, words in (
+        ({"timeout": 0}, "timeout must be"),
+        ({"max_steps": 0}, "max_steps must be"),
+        ({"idle_after": -1}, "idle_after must be"),
+        ({"memory": "lots"}, "memory must be"),
+        ({"require": "fully"}, "Did you mean 'full'"),
+        ({"without": ["secomp"]}, "seccomp"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            async with Interpreter(**options):  # type: ignore[arg-type]
+                pass
+    async with Interpreter() as ci:
+        for call, words in (
+            (lambda: ci.run(1), "a task is text"),
+            (lambda: ci.run("1", files={"a": 1}), "must be bytes"),
+            (lambda: ci.run("1", file_names=[b"a"]), "names of files are text"),
+        ):
+            with pytest.raises(UsageError, match=words):
+                await call()  # type: ignore[no-untyped-call]
+
+
+async def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = set(os.listdir("/proc/self/fd"))
+    async with Interpreter(limits=Limits(processes=16)) as ci:
+        await ci.run("open('a', 'w').write('1')\nprint('x' * 2_000_000)")
+    assert list(tmp_path.iterdir()) == []
+    assert set(os.listdir("/proc/self/fd")) == before

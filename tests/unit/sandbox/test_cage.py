@@ -1,0 +1,243 @@
+"""A cage can be interrupted, frozen, watched and ended, whatever the program in it does, and its end is told as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from clicket.sandbox import Cage, Exit, Limits
+from tests.unit.sandbox.cages import Caged, alive, caged, groups, until
+
+MIB = 1 << 20
+GUARDED = {"without": ["namespaces"], "require": "partial"}
+TIERS = [pytest.param({}, id="bubblewrap"), pytest.param(GUARDED, id="guard")]
+BARE = [
+    pytest.param({"without": ["cgroup"]}, id="bubblewrap"),
+    pytest.param({**GUARDED, "without": ["namespaces", "cgroup"]}, id="guard"),
+]
+
+
+async def ended(cage: Cage) -> Exit:
+    async with asyncio.timeout(60):
+        return await asyncio.shield(cage.exited)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_an_interrupt_reaches_the_program_alone(tier: dict[str, object]) -> None:
+    async with caged(**tier) as program:
+        await program.begin("open('busy', 'w').close()\nwhile True: pass")
+        await until((program.cage.work / "busy").exists, "the program to be busy")
+        program.cage.interrupt()
+        with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
+            await program.answer()
+        assert await program.run("value = 'still here'") == "still here"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_a_kill_takes_daemons_along_and_close_removes_what_they_made(tier: dict[str, object]) -> None:
+    async with caged(**tier) as program:
+        cage = program.cage
+        await program.run(
+            """
+            import os, signal, time
+            for number in range(3):
+                if os.fork() == 0:
+                    os.setsid()
+                    if os.fork() == 0:
+                        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                            signal.signal(each, signal.SIG_IGN)
+                        time.sleep(1000)
+                    os._exit(0)
+                os.wait()
+            """
+        )
+        pids = cage.pids()
+        assert len(pids) == 4
+        cage.kill()
+        assert await ended(cage) == Exit(signal=signal.SIGKILL)
+        await until(lambda: not any(map(alive, pids)), "the death of all")
+        await asyncio.gather(cage.close(), cage.close())
+        await cage.close()
+        assert not cage.work.parent.exists()
+        assert groups(f"{cage.work.parent.parent.name}-{cage.work.parent.name}") == []
+        for harmless in (cage.interrupt, cage.kill, cage.freeze, cage.thaw):
+            harmless()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import os; os._exit(7)", Exit(code=7)),
+        ("import os; os.abort()", Exit(signal=signal.SIGABRT)),
+        ("import _ctypes, os, signal; os.kill(os.getpid(), signal.SIGSEGV)", Exit(signal=signal.SIGSEGV)),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Exit(signal=signal.SIGKILL)),
+    ],
+)
+async def test_the_end_of_a_program_is_told_as_it_was(tier: dict[str, object], code: str, expected: Exit) -> None:
+    async with caged(**tier) as program:
+        await program.begin(code)
+        assert await ended(program.cage) == expected
+
+
+EATER = """
+import os
+if os.path.exists("/proc/self/oom_score_adj"):
+    held = []
+    while True:
+        held.append(bytearray(os.urandom(1 << 20)))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make cgroups here")
+@pytest.mark.parametrize("tier", TIERS)
+async def test_the_kernel_ends_who_holds_too_much_and_that_is_told(tier: dict[str, object]) -> None:
+    async with caged(limits=Limits(memory=64 * MIB), **tier) as program:
+        if "cgroup" not in program.cage.isolation.layers:
+            pytest.skip("no cgroup can be made on this machine")
+        program.cage.watching = True
+        await program.begin(EATER)
+        assert await ended(program.cage) == Exit(signal=signal.SIGKILL, memory=True)
+        assert not program.cage.breach.done()
+
+
+@pytest.mark.parametrize("tier", BARE)
+async def test_without_cgroups_somebody_looks_at_the_memory_of_all_processes(tier: dict[str, object]) -> None:
+    async with caged(limits=Limits(memory=96 * MIB), **tier) as program:
+        cage = program.cage
+        cage.watching = True
+        await program.begin(
+            """
+            import os, time
+            for _ in range(3):
+                if os.fork() == 0:
+                    held = bytearray(os.urandom(40 << 20))
+                    time.sleep(1000)
+            time.sleep(1000)
+            """
+        )
+        async with asyncio.timeout(60):
+            assert await asyncio.shield(cage.breach) == "memory"
+        assert cage.memory() > 96 * MIB
+        assert not cage.exited.done()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("open('big', 'wb').write(bytes(9 << 20))", id="bytes"),
+        pytest.param("[open(f'small{i}', 'w').close() for i in range(400)]", id="entries"),
+        pytest.param("import os\nfor i in range(80): os.mkdir('d'); os.chdir('d')", id="depth"),
+        pytest.param("f = open('gone', 'wb', 0); import os; os.unlink('gone'); f.write(bytes(9 << 20))", id="unlinked"),
+    ],
+)
+async def test_somebody_looks_at_the_work_folder(code: str) -> None:
+    async with caged(limits=Limits(disk=8 * MIB, files=300)) as program:
+        cage = program.cage
+        await program.run("for i in range(250): open(f'x{i}', 'w').close()")
+        cage.watching = True
+        assert cage.watching
+        await program.run(code)
+        async with asyncio.timeout(60):
+            assert await asyncio.shield(cage.breach) == "disk"
+
+
+@pytest.mark.parametrize("tier", [*TIERS, *BARE])
+async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object]) -> None:
+    async with caged(**tier) as program:
+        cage = program.cage
+        await program.run(
+            """
+            import os, threading, time
+            def count(name):
+                n = 0
+                while True:
+                    n += 1
+                    os.pwrite(fd, b"%20d" % n, name)
+            fd = os.open("count", os.O_RDWR | os.O_CREAT)
+            threading.Thread(target=count, args=(0,), daemon=True).start()
+            if os.fork() == 0:
+                count(20)
+            """
+        )
+
+        def numbers() -> list[int]:
+            text = (cage.work / "count").read_bytes()
+            return [int(text[at : at + 20].strip(b"\0 ") or 0) for at in (0, 20)]
+
+        await until(lambda: min(numbers()) > 0, "both to count")
+        cage.freeze()
+        await until(lambda: all(map(_stands_still, cage.pids())), "all to stand still")
+        before = numbers()
+        await program.begin("value = 'awake'")
+        assert all(map(_stands_still, cage.pids()))
+        assert numbers() == before
+        cage.thaw()
+        assert await program.answer() == "awake"
+        await until(lambda: all(now > then for now, then in zip(numbers(), before, strict=True)), "both to count again")
+        cage.freeze()
+        await cage.close()
+        assert await ended(cage) == Exit(signal=signal.SIGKILL)
+
+
+def _stands_still(pid: int) -> bool:
+    """Stopped by a signal, or by a freezer (the kernel shows that as sleep, in a function of its own)."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        if state not in "TD" and not any(word in (task / "wchan").read_text() for word in ("freez", "jobctl", "do_signal")):
+            return False
+    return True
+
+
+async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("of the host")
+    async with caged() as program:
+        await program.run(
+            f"""
+            import os
+            os.symlink({str(tmp_path)!r}, "link"), os.symlink("/", "root"), os.mkfifo("fifo")
+            os.mkdir("closed"), open("closed/file", "w").close(), os.chmod("closed", 0)
+            open("readonly", "w").close(), os.chmod("readonly", 0)
+            for i in range(1500):
+                os.mkdir("deep"), os.chdir("deep")
+            os.chdir("/work"), os.chmod("/work", 0)
+            """
+        )
+        folder = program.cage.work.parent
+        await program.cage.close()
+        assert not folder.exists()
+    assert (tmp_path / "kept").read_text() == "of the host"
+
+
+async def test_a_pipe_that_nobody_reads_does_not_keep_a_cage_from_closing() -> None:
+    async with caged() as program:
+        await program.begin("import os\nwhile True: os.write(1, bytes(65536))")
+        async with asyncio.timeout(60):
+            await program.cage.close()
+
+
+async def test_memory_is_told() -> None:
+    async with caged() as program:
+        before = program.cage.memory()
+        await program.run("import os; held = bytearray(os.urandom(32 << 20))")
+        assert program.cage.memory() - before > 30 * MIB
+        assert before > 0
+
+
+async def test_commands_larger_than_a_pipe_arrive() -> None:
+    async with caged(settings={"big": "x" * (3 * MIB)}) as program:
+        assert await program.run("value = len(settings['big'])") == 3 * MIB
+
+
+async def test_descriptors_of_a_closed_cage_are_free_again() -> None:
+    async with caged() as program:
+        cage: Cage = program.cage
+        await Caged(cage).cage.close()
+        before = len(os.listdir("/proc/self/fd"))
+    async with caged() as program:
+        await program.cage.close()
+        assert len(os.listdir("/proc/self/fd")) == before

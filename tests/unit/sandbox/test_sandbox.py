@@ -1,0 +1,324 @@
+"""A sandbox shows a program what it was given and nothing else, says what it could not do, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clicket.errors import UsageError
+from clicket.sandbox import LAYERS, Limits, NotIsolated, Sandbox, SandboxFailed
+from tests.unit.sandbox.cages import alive, as_user, caged, groups, sandbox, start, until
+
+IS_ROOT = os.geteuid() == 0
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+async def test_all_layers_are_there_and_the_level_is_full() -> None:
+    async with sandbox() as made:
+        found = await made.isolation()
+        assert found.level == "full"
+        assert {"environment", "namespaces", "identity", "seccomp", "landlock", "rlimits", "watch"} <= set(found.layers)
+        cage = await made.start("clicket.sandbox.trial", {"hidden": "/", "orphan": False})
+        assert cage.isolation == found
+        assert cage.home == "/work"
+
+
+async def test_a_program_sees_the_system_its_interpreter_and_its_own_folder_only(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the host")
+    async with caged() as program:
+        seen = await program.run(
+            f"""
+            import os, sys
+            value = dict(
+                top=sorted(os.listdir("/")), work=os.listdir("/work"), etc=sorted(os.listdir("/etc")), cwd=os.getcwd(),
+                tmp=sorted(n for n in os.listdir("/tmp") if not n.startswith("clicket-programs-")), uid=os.getuid(),
+                shm=os.listdir("/dev/shm"), secret=os.path.exists({str(tmp_path / "secret")!r}),
+                processes=[n for n in os.listdir("/proc") if n.isdigit()], host=os.uname().nodename,
+                one=open("/proc/1/cmdline").read(), variables=dict(os.environ), groups=os.getgroups(),
+                above=os.listdir(os.path.dirname(sys.base_prefix)),
+            )
+            """
+        )
+        assert set(seen["top"]) <= {
+            *"bin dev etc lib lib32 lib64 libx32 nix gnu proc run sbin tmp usr work".split(),
+            Path(sys.base_prefix).parts[1],
+            Path(sys.prefix).parts[1],
+        }
+        assert (seen["work"], seen["tmp"], seen["shm"], seen["secret"], seen["cwd"]) == ([], [], [], False, "/work")
+        assert not {"shadow", "hosts", "ssh", "ssl", "environment"} & set(seen["etc"])
+        assert len(seen["processes"]) == 2
+        assert seen["host"] == "cage"
+        assert str(program.cage.work.parent) not in seen["one"]
+        assert seen["variables"]["HOME"] == "/work"
+        assert not {"PYTEST_CURRENT_TEST", "VIRTUAL_ENV"} & set(seen["variables"])
+        if not sys.base_prefix.startswith("/usr"):
+            assert seen["above"] == [Path(sys.base_prefix).name]
+        if IS_ROOT:
+            assert seen["uid"] == program.cage.uid != 0
+            assert seen["groups"] in ([], [seen["uid"]])
+
+
+async def test_the_work_folder_is_shared_and_all_else_cannot_be_written() -> None:
+    async with caged() as program:
+        cage = program.cage
+        fd = os.open("in.txt", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=cage.work_fd)
+        os.write(fd, b"from the host")
+        if cage.uid is not None:
+            os.fchown(fd, cage.uid, cage.uid)
+        os.close(fd)
+        refused = await program.run(
+            """
+            import os
+            open("out.txt", "w").write(open("/work/in.txt").read().upper())
+            open("/tmp/x", "w").write("x"), open("/dev/shm/x", "w").write("x")
+            value = []
+            for folder in ["/", "/etc", "/usr", "/usr/bin", "/run", "/run/clicket", "/dev", "/proc", "/proc/sys/kernel",
+                           os.path.dirname(os.__file__)]:
+                try:
+                    open(folder + "/x", "w")
+                except OSError:
+                    value.append(folder)
+            """
+        )
+        assert len(refused) == 10
+        assert (cage.work / "out.txt").read_text() == "FROM THE HOST"
+        found = (cage.work / "out.txt").stat()
+        assert found.st_uid == (cage.uid if cage.uid is not None else os.getuid())
+        assert stat.S_IMODE(cage.work.parent.parent.stat().st_mode) == 0o700
+
+
+async def test_tmp_is_small() -> None:
+    async with caged(limits=Limits(scratch=1 << 20)) as program:
+        with pytest.raises(RuntimeError, match="No space left"):
+            await program.run("open('/tmp/big', 'wb').write(bytes(2 << 20))")
+
+
+async def test_two_cages_have_nothing_in_common() -> None:
+    async with sandbox() as made:
+        one, two = await asyncio.gather(start(made), start(made))
+        await one.run("open('/work/mine', 'w').write('1'); open('/tmp/mine', 'w').write('1')")
+        assert await two.run("import os; value = [os.listdir('/work'), os.path.exists('/tmp/mine')]") == [[], False]
+        if IS_ROOT:
+            assert one.cage.uid != two.cage.uid
+        await one.cage.close()
+        assert await two.run("value = 42") == 42
+
+
+async def test_a_folder_more_is_shown_read_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)  # modes hold inside, too
+    (tmp_path / "data.txt").write_text("shown")
+    async with caged(readable=[tmp_path]) as program:
+        assert await program.run(f"value = open({str(tmp_path / 'data.txt')!r}).read()") == "shown"
+        with pytest.raises(RuntimeError, match=r"Read-only|Permission"):
+            await program.run(f"open({str(tmp_path / 'data.txt')!r}, 'w')")
+
+
+def test_what_cannot_be_meant_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="Did you mean"):
+        Sandbox(without=["seccmp"])
+    with pytest.raises(UsageError, match="full, partial, process, none"):
+        Sandbox(require="most")
+    with pytest.raises(UsageError, match="own folder"):
+        Sandbox(readable=[Path("/work/data")])
+
+
+async def test_below_the_required_level_nothing_runs() -> None:
+    async with sandbox(without=["namespaces"]) as made:
+        assert (await made.isolation()).level == "partial"
+        with pytest.raises(NotIsolated, match=r"'partial', and 'full' is required.*namespaces: .*require='partial'"):
+            await made.start("clicket.sandbox.trial", {"hidden": "/", "orphan": False})
+
+
+@pytest.mark.parametrize(
+    ("without", "level"),
+    [
+        (("namespaces",), "partial"),
+        (("identity",), "partial"),
+        (("namespaces", "subreaper"), "process"),
+        (("seccomp",), "process"),
+        (tuple(LAYERS), "none"),
+    ],
+)
+async def test_each_tier_runs_and_says_what_it_lacks(without: tuple[str, ...], level: str) -> None:
+    async with caged(without=without, require="none") as program:
+        assert program.cage.isolation.level == level
+        assert not set(program.cage.isolation.layers) & set(without)
+        for name in set(without) - {"subreaper"}:
+            assert any(gap.startswith(f"{name}:") for gap in program.cage.isolation.gaps)
+        await program.run("open('here.txt', 'w').write('x')")
+        assert (program.cage.work / "here.txt").exists()
+
+
+async def test_without_namespaces_the_files_of_the_host_are_still_closed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the host")
+    async with caged(without=["namespaces"], require="partial") as program:
+        assert program.cage.home == str(program.cage.work)
+        for path in ("/etc/shadow", str(tmp_path / "secret"), str(Path(__file__))):
+            with pytest.raises(RuntimeError, match="PermissionError"):
+                await program.run(f"open({path!r})")
+        assert await program.run("import tempfile; value = tempfile.TemporaryFile().write(b'abc')") == 3
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="who is not root has no other user to give")
+async def test_below_a_guard_a_program_of_roots_is_another_user_where_that_one_can_read_the_interpreter() -> None:
+    async with caged(without=["namespaces"], require="partial", python=SYSTEM_PYTHON) as program:
+        assert "identity" in program.cage.isolation.layers
+        assert await program.run("import os; value = os.getuid()") == program.cage.uid != 0
+        powers = await program.run("value = [l.split()[1] for l in open('/proc/self/status') if l.startswith('CapEff')]")
+        assert powers == ["0" * 16]
+
+
+async def test_a_bubblewrap_that_does_not_work_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with caged(require="partial") as program:
+        assert program.cage.isolation.level == "partial"
+        assert any("setting up uid map: Permission denied" in gap for gap in program.cage.isolation.gaps)
+    broken.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with sandbox() as made:
+        assert any("package bubblewrap" in gap for gap in (await made.isolation()).gaps)
+
+
+async def test_an_interpreter_that_is_none_is_refused() -> None:
+    for python in ("/nowhere/python3", "/bin/true", "/bin/false"):
+        async with sandbox(python=python) as made:
+            with pytest.raises(UsageError, match=python):
+                await made.start("clicket.sandbox.trial")
+
+
+async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "silent.py").write_text("import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n")
+    tmp_path.chmod(0o755)
+    for without in ((), ("namespaces",)):
+        made = Sandbox(path=[tmp_path], without=without, require="partial")
+        with pytest.raises(SandboxFailed, match="my last words"):
+            await made.start("silent")
+        (home,) = [made._ground.home.path] if made._ground else []
+        assert {path.name for path in home.iterdir()} <= {"lock", "cgroups", "library"}
+        assert groups(home.name) == []
+        await made.close()
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    async with sandbox() as made:
+        await made.isolation()
+        home = made._ready().home.path
+        for rounds in range(12):
+            task = asyncio.ensure_future(made.start("clicket.sandbox.trial", {"hidden": "/", "orphan": False}))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert {path.name for path in home.iterdir()} <= {"lock", "cgroups", "library"}
+        assert groups(home.name) == []
+
+
+async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) -> None:
+    async with sandbox(temp=tmp_path) as made:
+        programs = [await start(made) for _ in range(3)]
+        pids = [pid for program in programs for pid in program.cage.pids()]
+        name = made._ready().home.name
+        assert len(pids) == 3
+        await made.close()
+        assert not any(map(alive, pids))
+        assert list(tmp_path.iterdir()) == []
+        assert groups(name) == []
+        with pytest.raises(UsageError, match="closed"):
+            await made.start("clicket.sandbox.trial")
+
+
+HOST = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.unit.sandbox.cages import sandbox, start
+
+async def main():
+    async with sandbox(temp=Path(sys.argv[1]), without=sys.argv[2].split(), require="none") as made:
+        programs = [await start(made) for _ in range(2)]
+        await programs[0].run('''
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(1000)
+    os._exit(0)
+''')
+        programs[1].cage.freeze()
+        print(json.dumps([pid for program in programs for pid in program.cage.pids()]), flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("without", ["", "namespaces", "cgroup", "namespaces cgroup"])
+async def test_a_host_that_is_killed_leaves_no_process_and_the_next_one_sweeps(without: str, tmp_path: Path) -> None:
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(temp), without], stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    with host, host.stdout:
+        pids = json.loads(host.stdout.readline())
+        assert len(pids) >= 3
+        assert all(map(alive, pids))
+        host.send_signal(signal.SIGKILL)
+    await until(lambda: not any(map(alive, pids)), "the death of all that was caged")
+    (home,) = temp.iterdir()
+    async with sandbox(temp=temp) as made:
+        assert not home.exists() or await made.isolation()
+        assert not home.exists()
+        assert groups(home.name) == []
+
+
+USER = """
+import asyncio, json, sys
+from tests.unit.sandbox.cages import caged
+
+async def main():
+    async with caged(without=sys.argv[1].split(), require="none") as program:
+        found = await program.run('''
+import os
+open("mine", "w").close()
+def tried(what):
+    try:
+        what()
+    except OSError as error:
+        return type(error).__name__
+    return "worked"
+value = dict(uid=os.getuid(), pid=os.getpid(), shadow=tried(lambda: open("/etc/passwd-")), root=tried(lambda: os.listdir("/home")),
+             powers=[l.split()[1] for l in open("/proc/self/status") if l.startswith("CapEff")][0],
+             socket=tried(lambda: __import__("socket").socket()))
+''')
+        print(json.dumps([program.cage.isolation.level, program.cage.isolation.gaps, found]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("without", "level"), [("", "full"), ("namespaces", "partial")])
+def test_an_ordinary_user_gets_the_same_levels(without: str, level: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = as_user([sys.executable, "-c", USER, without])
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    found_level, gaps, found = json.loads(done.stdout)
+    assert found_level == level, gaps
+    assert found["socket"] == "OSError"
+    assert found["powers"] == "0" * 16
+    if level == "full":
+        assert (found["uid"], found["pid"]) == (1000, 2)
+        assert found["shadow"] == found["root"] == "FileNotFoundError"
+    else:
+        assert found["root"] == "PermissionError"

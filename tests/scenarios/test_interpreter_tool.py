@@ -22,6 +22,7 @@ from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url
 from tests.scenarios.server_kit import key_for, read_sse, served
 
 from clicket import Runtime, Settings, State
+from clicket.cli.load import load
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
 from clicket.interpreter.tool import CodeInterpreter
@@ -348,6 +349,7 @@ async def test_a_flood_of_output_leaves_room_for_what_the_run_says_itself() -> N
         shown = sum(len(m["content"]) for m in said if m["type"] == "stdout")
         assert omitted + shown == 300_000 * 21
         assert len(await rt.artifact(result.output["outputs"]["stdout"])) == 300_000 * 21
+        assert len(result.content) < 100_000, "a model reads it"
 
 
 # Files, figures, doors.
@@ -426,6 +428,7 @@ def test_a_command_finds_the_tool_by_name_and_by_the_settings_file(tmp_path: Pat
 
     named = clicket("call", NAME, "task=6 * 7", "--tools", "clicket.interpreter:code_interpreter", "--json")
     assert json.loads(named.stdout)["output"]["value"] == "42", named.stderr
+    assert [tool.name for tool in load("clicket.interpreter")] == [NAME]
     (tmp_path / "clicket.toml").write_text('[interpreter]\nrequire = "partial"\nmax_steps = 1\nwarm = false\n')
     found = clicket("call", NAME, "task=```python\n1\n```\n```python\n2\n```\n")
     assert found.returncode == 1

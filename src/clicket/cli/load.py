@@ -60,7 +60,7 @@ def load(spec: str) -> list[Tool]:
         raise UsageError(f"{spec!r} names no module. {_WHERE}")
     module = _import(module_name, spec)
     if not attribute:
-        tools = [as_tool(value) for value in vars(module).values() if _is_tool(value)]
+        tools = list(_tools_in(module, spec))
         if not tools:
             raise UsageError(
                 f"{spec}: there are no tools in module {module.__name__!r}. Decorate a function with @clicket.tool."
@@ -105,7 +105,8 @@ def _broken(spec: str, error: BaseException) -> UsageError:
 def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
     """A tool, or a collection of tools, or a module full of them."""
     if inspect.ismodule(value):
-        yield from (as_tool(each) for each in vars(value).values() if _is_tool(each))
+        late = [getattr(value, name) for name in getattr(value, "__all__", ()) if name not in vars(value)]
+        yield from (as_tool(each) for each in (*vars(value).values(), *late) if _is_tool(each))
     elif isinstance(value, Mapping):
         yield from (as_tool(each) for each in value.values())
     elif isinstance(value, list | tuple | set | frozenset):

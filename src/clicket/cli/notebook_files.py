@@ -70,19 +70,27 @@ async def save_files(
             contents[file.name] = await interpreter.artifact(file.artifact)
     saved: list[str] = []
     for name, data in contents.items():
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts:
-            terminal.say(f"not saved: {clean(name)!r} leads out of {out}", style="yellow")
-            continue
-        path = out / inside
-        if path.is_symlink() or (path.exists() and not overwrite):
-            why = "is a link" if path.is_symlink() else "is there already; --overwrite replaces it"
-            terminal.say(f"not saved: {clean(str(path))} {why}", style="yellow")
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        saved.append(str(path))
+        path = out / name
+        try:
+            if why := _objection(path, name, out, overwrite=overwrite):
+                raise FileExistsError(why)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            terminal.say(f"not saved: {clean(str(path))} {error.strerror or error}", style="yellow")
+        else:
+            saved.append(str(path))
     return saved
+
+
+def _objection(path: Path, name: str, out: Path, *, overwrite: bool) -> str:
+    """Why a file of this name is not written; empty when it may be. Links that are in the folder lead out of it."""
+    parts = PurePosixPath(name).parts
+    if name.startswith("/") or ".." in parts or not path.resolve().is_relative_to(out.resolve()):
+        return f"leads out of {out}"
+    if path.is_symlink():
+        return "is a link"
+    return "is there already; --overwrite replaces it" if path.exists() and not overwrite else ""
 
 
 def _pictures(result: Result) -> dict[str, tuple[str, str]]:

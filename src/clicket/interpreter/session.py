@@ -52,7 +52,10 @@ class Session:
         """A fate that was decided here, from then until it has happened."""
         self._fate: Fate | None = None
         self._late = 0
-        self._tells_begun = False
+        self._stray = False
+        """An interrupt was sent, and its block ended otherwise: it may still be on its way."""
+        self._waiting: tuple[int, bytes] | None = None
+        """A block that is sent when the worker has answered the request of this number."""
         self._frozen = False
         self._closed = False
         self._timers = Timers()
@@ -126,7 +129,12 @@ class Session:
         self._line.flow()
         if timeout is not None:
             self._timers.start("deadline", timeout, self._interrupt, "timeout")
-        self._line.send(wire.execute(self._id, code, name))
+        if self._stray:
+            self._id += 1
+            self._waiting = (self._id - 1, wire.execute(self._id, code, name))
+            self._line.send(wire.check(self._id - 1, ()))
+        else:
+            self._line.send(wire.execute(self._id, code, name))
 
     async def watch(self) -> AsyncIterator[Item]:
         """What the block writes and shows, live, and last how it ended."""
@@ -221,15 +229,14 @@ class Session:
     def heard(self, frame: wire.Answer) -> None:
         if isinstance(frame, wire.ReadyFrame | wire.RefusedFrame):
             self._opened(frame)
+        elif self._waiting is not None and frame.id == self._waiting[0] and isinstance(frame, wire.CheckedFrame):
+            self._send_waiting(self._waiting[1])
         elif frame.id > self._id:
             raise wire.Violation(f"an answer to request {frame.id}, which was never made")
         elif frame.id < self._id or not self.busy:
             self._came_late(frame)
         elif self._asked is not None:
             self._answered(*self._asked, frame)
-        elif isinstance(frame, wire.BegunFrame) and self._block is not None:
-            self._tells_begun = True
-            self._has_begun(self._block)
         elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
             self._line.take_output()  # what was written before this frame
             if self._doom is None:
@@ -273,17 +280,17 @@ class Session:
         if not answer.done():
             answer.set_result(frame)
 
-    def _has_begun(self, block: Watched) -> None:
-        """Before this, an interrupt would find nobody, or the block before."""
-        if block.begun:
-            raise wire.Violation("a block that began twice")
-        block.begun = True
-        if block.stopping:
+    def _send_waiting(self, frame: bytes) -> None:
+        """Whoever was answered has seen all interrupts that came before the question: none of them hits the next block."""
+        self._waiting, self._stray = None, False
+        self._line.send(frame)
+        if self._block is not None and self._block.stopping:
             self.cage.interrupt()
 
     def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
         if isinstance(frame, wire.DoneFrame):
             ended = ended_of(frame, block.stopping)
+            self._stray = block.stopping is not None and frame.status != "interrupted"
             self.names = ended.names
             self._end(block, ended)
             return
@@ -297,6 +304,7 @@ class Session:
 
     def _end(self, block: Watched, ended: Ended) -> None:
         self._timers.stop("deadline", "grace")
+        self._waiting = None
         self._line.rest()
         self.cage.watching = False
         block.end(ended)
@@ -308,7 +316,7 @@ class Session:
             return
         block.stopping = reason
         self._line.flow()
-        if block.begun or not self._tells_begun:
+        if self._waiting is None:
             self.cage.interrupt()
         detail = f"it did not stop within {self._grace:g} s of an interrupt"
         self._timers.start("grace", self._grace, self._kill, reason, detail)

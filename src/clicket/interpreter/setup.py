@@ -38,6 +38,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     grace: float = 1.0
     max_output: int | str = "64MiB"
+    """One block; more ends the program."""
+    kept_output: int | str = "64KiB"
+    """Beginning and end of what a block wrote to one stream, in the result, which a model reads; the whole is an artifact."""
     python: str | None = None
     """The interpreter that programs run on."""
     without: tuple[str, ...] = ()
@@ -68,7 +71,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return Starter(
             require=self.require, limits=self.limits, memory=self._memory, python=self.python, without=self.without,
             packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
-            max_output=self.max_output,
+            max_output=self.max_output, kept_output=self.kept_output,
         )  # fmt: skip
 
     def interpreter(self, start: Start) -> Interpreter:

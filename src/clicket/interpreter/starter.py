@@ -37,6 +37,7 @@ class Starter:
         preload: Iterable[str] = (),
         grace: float = 1.0,
         max_output: int | str = "64MiB",
+        kept_output: int | str = "1MiB",
         temp: Path | None = None,
     ) -> None:
         self.require = check_level(require)
@@ -47,6 +48,7 @@ class Starter:
         self._packages = {"packages": packages, "wheels": wheels, "install": install, "python": python}
         self._grace = grace
         self._max_output = size_of(max_output, "max_output")
+        self._kept_output = size_of(kept_output, "kept_output")
         self._temp = temp
         self._making = asyncio.Lock()
         self._made: tuple[Sandbox, dict[str, Any]] | None = None
@@ -55,7 +57,9 @@ class Starter:
     async def __call__(self, more: Sequence[str] = ()) -> Session:
         """A session that is ready, with the modules loaded that each one is to have, and `more`."""
         sandbox, settings = await self._ready()
-        session = await Session.start(sandbox, settings=settings, grace=self._grace, max_output=self._max_output)
+        session = await Session.start(
+            sandbox, settings=settings, grace=self._grace, max_output=self._max_output, kept_output=self._kept_output
+        )
         try:
             await self._load(session, (*self.preload, *more))
         except BaseException:

@@ -85,7 +85,6 @@ class Watched:
         "_taker",
         "ahead",
         "began_at",
-        "begun",
         "ended",
         "shown",
         "stderr",
@@ -103,8 +102,6 @@ class Watched:
         self.stdout = Capture(kept=kept, max_spooled=max_spooled)
         self.stderr = Capture(kept=kept, max_spooled=max_spooled)
         self.stopping: StopReason | None = None
-        self.begun = False
-        """The worker has said so; until then it was only sent."""
         self.ended: Ended | None = None
         self.ahead = 0
         self.shown = 0

@@ -14,7 +14,6 @@ __all__ = [
     "MAX_FRAME",
     "MAX_SMALL_FRAME",
     "Answer",
-    "BegunFrame",
     "CheckedBlock",
     "CheckedFrame",
     "DisplayFrame",
@@ -100,12 +99,6 @@ class PreloadedFrame(_Frame, frozen=True, kw_only=True, tag="preloaded"):
     modules: Annotated[tuple[_Name, ...], Meta(max_length=1_000)]
 
 
-class BegunFrame(_Frame, frozen=True, kw_only=True, tag="begun"):
-    """From now on an interrupt reaches the block."""
-
-    id: _Id
-
-
 class DisplayFrame(_Frame, frozen=True, kw_only=True, tag="display"):
     id: _Id
     group: _Count
@@ -124,7 +117,7 @@ class DoneFrame(_Frame, frozen=True, kw_only=True, tag="done"):
     names: Annotated[tuple[_Name, ...], Meta(max_length=10_000)] = ()
 
 
-Answer = ReadyFrame | RefusedFrame | CheckedFrame | PreloadedFrame | BegunFrame | DisplayFrame | DoneFrame
+Answer = ReadyFrame | RefusedFrame | CheckedFrame | PreloadedFrame | DisplayFrame | DoneFrame
 
 _ANY: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _BIG = msgspec.json.Decoder(DisplayFrame)

@@ -154,7 +154,7 @@ class Journal:
             call.cache_use,
             call.tally,
         )
-        pass
+        call.kept = ()  # said once, so that no size counts twice
         if call.ended_at is not None:  # a late result must not count it again
             call.cache_use = call.tally = None
         call.inflight = (change, thens)

@@ -123,7 +123,7 @@ def main(lifeline: int, uid: int | None, command: list[str]) -> None:
     if uid is not None and (uid < _LEAST_UID or os.getuid() != 0):  # for all of that user's processes will be killed
         sys.exit(f"guard: uid {uid} cannot be the cage's own; it takes root, and a number of at least {_LEAST_UID}.")
     os.set_inheritable(lifeline, False)
-    libc.adopt_orphans()
+    libc.adopt_orphans()  # also loads what the child will need when it may read nothing of ours any more
     guard = os.getpid()
     waiting, gate = os.pipe()
     program = os.fork()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 import stat
@@ -22,6 +23,8 @@ _LOCK = "lock"
 _GROUPS = "cgroups"
 _NEWBORN = 60.0
 """Seconds in which a home may be without its lock file."""
+_DEEP = 50
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Home:
@@ -99,49 +102,41 @@ def _sweep_one(home: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder whatever a program made in it: links are not followed, closed folders are opened, and depth costs
-    nothing, because folders within folders are first moved to the top."""
+    """Remove a folder whatever a program made in it: links are not followed, closed folders are opened, and depth does no
+    harm, because what is nested very deep is first moved to the top."""
     try:
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = os.open(folder, _FOLDER)
     except OSError:
         return
     try:
-        numbers = iter(range(1 << 62))
-        while names := os.listdir(top):
-            left = [name for name in names if not _remove_one(top, name, numbers)]
-            if left == names:  # nothing can be done about any of them; the caller's last try says why
-                break
+        numbers = itertools.count()
+        while _empty(top, top, numbers):
+            pass
     finally:
         os.close(top)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # what stays even so is swept another time
 
 
-def _remove_one(top: int, name: str, numbers: Iterator[int]) -> bool:
-    """Remove an entry of `top`, or at least what is in it; False when nothing came of it."""
-    try:
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
-            os.unlink(name, dir_fd=top)
-            return True
-        _open_up(top, name)
-        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    try:
-        for inner in os.listdir(fd):
-            if stat.S_ISDIR(os.lstat(inner, dir_fd=fd).st_mode):
-                _open_up(fd, inner)
-                os.rename(inner, f".gone-{next(numbers)}-{os.getpid()}", src_dir_fd=fd, dst_dir_fd=top)
-            else:
-                os.unlink(inner, dir_fd=fd)
-        os.rmdir(name, dir_fd=top)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+def _empty(folder: int, top: int, numbers: Iterator[int], depth: int = 0) -> bool:
+    """Remove what is in a folder. True: something was moved to the top, and has its turn next."""
+    moved = False
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                os.unlink(name, dir_fd=folder)
+                continue
+            _open_up(folder, name)
+            if depth == _DEEP:
+                os.rename(name, f".moved-{next(numbers)}", src_dir_fd=folder, dst_dir_fd=top)
+                moved = True
+                continue
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                moved |= _empty(inner, top, numbers, depth + 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=folder)
+    return moved
 
 
 def _open_up(parent: int, name: str) -> None:

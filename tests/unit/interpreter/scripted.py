@@ -29,6 +29,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     waits: bool = False
     stubborn: bool = False
+    lucky: bool = False
+    """It ends well just when it is told to stop."""
     deaf: bool = False
     """It does not even hear that it is to stop."""
 
@@ -86,7 +88,7 @@ class ScriptedSession:
             if act.stubborn or not self.alive:
                 self._die("killed", "cancel")
                 ended = Ended(status="killed", reason="cancel")
-            else:
+            elif not act.lucky:
                 ended = Ended(status="interrupted", reason="cancel")
         elif act.status in ("killed", "crashed"):
             self._die(act.status, act.reason or "")

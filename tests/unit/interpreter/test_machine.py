@@ -328,6 +328,25 @@ async def test_kill_ends_the_run_at_once() -> None:
         assert stage.sessions[0].stops == []
 
 
+async def test_an_interrupt_that_comes_as_a_block_ends_keeps_what_it_made() -> None:
+    async with Stage([Act(waits=True, lucky=True)]) as stage:
+        running = asyncio.ensure_future(told(stage.interpreter, blocks("a", "b")))
+        while not stage.sessions:
+            await asyncio.sleep(0)
+        await stage.sessions[0].waiting.wait()
+        (Path(stage.folder.name) / "made.txt").write_text("1")
+        await stage.interpreter.interrupt()
+        messages = await running
+        check_laws(messages)
+        result = stage.interpreter.history[-1]
+        assert (result.status, result.reason, [block.status for block in result.blocks]) == (
+            "interrupted",
+            "cancel",
+            ["ok"],
+        )
+        assert [file.name for file in result.files] == ["made.txt"]
+
+
 async def test_an_interrupt_between_two_blocks_lets_no_other_begin() -> None:
     async with Stage([Act(), Act()]) as stage:
         ci = stage.interpreter

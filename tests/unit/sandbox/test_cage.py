@@ -171,10 +171,10 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
 
         await until(lambda: min(numbers()) > 0, "both to count")
         cage.freeze()
-        await until(lambda: all(map(_stands_still, cage.pids())), "all to stand still")
+        await until(lambda: _stands_still(cage), "all to stand still")
         before = numbers()
         await program.begin("value = 'awake'")
-        assert all(map(_stands_still, cage.pids()))
+        assert _stands_still(cage)
         assert numbers() == before
         cage.thaw()
         assert await program.answer() == "awake"
@@ -184,13 +184,14 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
         assert await ended(cage) == Exit(signal=signal.SIGKILL)
 
 
-def _stands_still(pid: int) -> bool:
-    """Stopped by a signal, or by a freezer (the kernel shows that as sleep, in a function of its own)."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-        if state not in "TD" and not any(word in (task / "wchan").read_text() for word in ("freez", "jobctl", "do_signal")):
-            return False
-    return True
+def _stands_still(cage: Cage) -> bool:
+    """Frozen by a cgroup, or every thread stopped by a signal."""
+    for group in groups(f"{cage.work.parent.parent.name}-{cage.work.parent.name}"):
+        for name, word in (("cgroup.events", "frozen 1"), ("freezer.state", "FROZEN")):
+            if (Path(group) / name).exists():
+                return word in (Path(group) / name).read_text()
+    stats = [stat for pid in cage.pids() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Guarded:
                 stdout=inner,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                extra_groups=[4, 24],  # what root often has, and a cage must not
                 cwd="/",
             )
         os.close(inner)
@@ -132,6 +133,29 @@ def test_a_program_of_another_user_cannot_end_its_guard() -> None:
         assert status["Uid"].split() == status["Gid"].split() == [str(UID)] * 4
         assert status["Groups"].split() == []
         assert (int(status["CapEff"], 16), int(status["CapPrm"], 16), status["NoNewPrivs"].strip()) == (0, 0, "1")
+
+
+def test_no_process_of_the_cages_user_outlives_it() -> None:
+    """Not even one that is nobody's child here: the number is the cage's own."""
+    with (
+        subprocess.Popen(["sleep", "1009"], user=UID, group=UID, extra_groups=[]) as stray,
+        guarded("/bin/true", uid=UID) as made,
+    ):
+        assert made.process.wait(60) == 0
+        assert stray.wait(60) == -signal.SIGKILL
+
+
+def test_a_guard_that_is_killed_takes_its_program_with_it() -> None:
+    with guarded("/bin/sh", "-c", "echo ready; exec sleep 1010", uid=UID) as made:
+        made.until(b"ready")
+        made.process.kill()
+        assert made.is_silent()
+
+
+def test_the_programs_descriptors_are_its_own() -> None:
+    with guarded("/bin/sh", "-c", "exec >&-; sleep 1011") as made:
+        assert read_soon(made.out) == b"", "nobody else holds the other end"
+        assert made.process.poll() is None
 
 
 def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:

@@ -172,7 +172,9 @@ async def test_below_a_guard_a_program_of_roots_is_another_user_where_that_one_c
     async with caged(without=["namespaces"], require="partial", python=SYSTEM_PYTHON) as program:
         assert "identity" in program.cage.isolation.layers
         assert await program.run("import os; value = os.getuid()") == program.cage.uid != 0
-        powers = await program.run("value = [l.split()[1] for l in open('/proc/self/status') if l.startswith('CapEff')]")
+        powers = await program.run(
+            "value = [l.split()[1] for l in open('/proc/self/status') if l.startswith('CapEff')]"
+        )
         assert powers == ["0" * 16]
 
 
@@ -198,7 +200,9 @@ async def test_an_interpreter_that_is_none_is_refused() -> None:
 
 
 async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: Path) -> None:
-    (tmp_path / "silent.py").write_text("import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n")
+    (tmp_path / "silent.py").write_text(
+        "import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n"
+    )
     tmp_path.chmod(0o755)
     for without in ((), ("namespaces",)):
         made = Sandbox(path=[tmp_path], without=without, require="partial")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import struct
 import textwrap
@@ -131,6 +132,23 @@ def test_one_process_for_itself_where_signals_could_leave() -> None:
         assert judge(bound, numbers["kill"], pid, arch=arch) == errno.EPERM
         assert judge(bound, numbers["tgkill"], pid, arch=arch) == errno.EPERM
     assert judge(bound, numbers["kill"], 0, arch=arch) == "allow"
+
+
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_numbers_are_those_of_the_kernels_own_headers(name: str) -> None:
+    if not HEADERS[name].exists():
+        pytest.skip("the headers of the C library for development are not installed")
+    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[name].read_text()))
+    known = {call: number for call, number in NUMBERS[name].items() if call in found}
+    assert known == {call: int(found[call]) for call in known}
+    young = max(int(number) for number in found.values())  # headers may be older than our table
+    assert all(number > young or number >= 450 for call, number in NUMBERS[name].items() if call not in known)
 
 
 def test_a_machine_that_is_not_known_has_no_filter() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ast
+import _symtable as table  # type: ignore[import-not-found] # without the package around it
 import builtins
 import sys
 
@@ -24,6 +25,10 @@ MAX_LISTED = 1000
 """Names of one sort, so that the answer stays small."""
 MAX_NAME = 200
 _NAME = "<block>"
+_Import, _ImportFrom = _ast.Import, _ast.ImportFrom
+_symtable = table.symtable
+_BOUND, _USED = table.DEF_LOCAL | table.DEF_PARAM | table.DEF_IMPORT, table.USE
+_GLOBAL, _OFFSET, _MASK = (table.GLOBAL_IMPLICIT, table.GLOBAL_EXPLICIT), table.SCOPE_OFF, table.SCOPE_MASK
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -50,22 +55,18 @@ def _listed(names: set[str]) -> list[str]:
 
 def _names_of(text: str) -> tuple[set[str], set[str]]:
     """Global names that are read, at any depth, and are bound nowhere; and global names that are bound."""
-    import _symtable as table  # type: ignore[import-not-found]
-
-    bound = table.DEF_LOCAL | table.DEF_PARAM | table.DEF_IMPORT
-    outer = (table.GLOBAL_IMPLICIT, table.GLOBAL_EXPLICIT)
     loads: set[str] = set()
     stores: set[str] = set()
-    top = table.symtable(text, _NAME, "exec")
+    top = _symtable(text, _NAME, "exec")
     scopes = [top]
     while scopes:
         scope = scopes.pop()
         scopes += scope.children
         for name, flags in scope.symbols.items():
-            is_global = scope is top or flags >> table.SCOPE_OFF & table.SCOPE_MASK in outer
-            if is_global and flags & bound:
+            is_global = scope is top or flags >> _OFFSET & _MASK in _GLOBAL
+            if is_global and flags & _BOUND:
                 stores.add(name)
-            elif is_global and flags & table.USE:
+            elif is_global and flags & _USED:
                 loads.add(name)
     return loads - stores - vars(builtins).keys(), stores
 
@@ -83,9 +84,9 @@ def _walk(tree: Any) -> Iterator[str]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        if type(node) is _ast.Import:
+        if type(node) is _Import:
             yield from (alias.name for alias in node.names)
-        elif type(node) is _ast.ImportFrom:
+        elif type(node) is _ImportFrom:
             if node.module and not node.level:
                 yield node.module
         else:

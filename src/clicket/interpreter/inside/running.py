@@ -26,6 +26,7 @@ AWAIT = 0x2000
 LARGE = 500_000
 """Characters. The tree of a longer block would cost hundreds of times its size, so it has no value and no imports."""
 _COROUTINE = 0x80
+_Expr, _Expression, _ImportFrom = _ast.Expr, _ast.Expression, _ast.ImportFrom
 
 
 def attempt(interrupts: Interrupts, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
@@ -101,19 +102,19 @@ def _compile(text: str, name: str) -> list[CodeType]:
         return [compile(text, name, "exec", AWAIT, dont_inherit=True)]
     tree: Any = compile(text, name, "exec", ONLY_TREE | AWAIT, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
-    if type(last) is not _ast.Expr or _is_silenced(text, last):
+    if type(last) is not _Expr or _is_silenced(text, last):
         return [compile(tree, name, "exec", AWAIT, dont_inherit=True)] if tree.body else []
     tree.body.pop()
     future = _future_flags(tree.body)
     codes = [compile(tree, name, "exec", AWAIT, dont_inherit=True)] if tree.body else []
-    codes.append(compile(_ast.Expression(last.value), name, "eval", AWAIT | future, dont_inherit=True))
+    codes.append(compile(_Expression(last.value), name, "eval", AWAIT | future, dont_inherit=True))
     return codes
 
 
 def _future_flags(body: list[Any]) -> int:
     """What `from __future__ import …` at the top switches on for the expression at the end as well."""
     first = body[0] if body else None
-    if type(first) is not _ast.ImportFrom or first.module != "__future__":
+    if type(first) is not _ImportFrom or first.module != "__future__":
         return 0
     import __future__
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.unit.interpreter.inside.worker_process import Worker, started
 
 

@@ -19,7 +19,8 @@ from clicket.sandbox import frames
 PATIENCE = 30.0
 SOURCE = Path(clicket.__file__).parent
 START = (
-    "import sys; sys.path.insert(0, {library!r}); from clicket.interpreter.inside.worker import main; "
+    "import os, sys; os.set_inheritable({commands}, False); os.set_inheritable({answers}, False); "
+    "sys.path.insert(0, {library!r}); from clicket.interpreter.inside.worker import main; "
     "main({commands}, {answers}, {settings!r}, ['none'])"
 )
 
@@ -122,6 +123,10 @@ class Worker:
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
+
+    def hang_up(self) -> None:
+        """As a host that is gone: the line ends."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._commands)
 
     def exit_code(self) -> int:
         return self.process.wait(PATIENCE)

@@ -1,0 +1,165 @@
+"""What is shown, in which forms, and how much of it."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from tests.unit.interpreter.inside.worker_process import Worker
+
+PNG = b"\x89PNG\r\n"
+
+
+def forms(worker: Worker, code: str) -> list[tuple[int, str]]:
+    done = worker.run(code)
+    assert done["status"] == "ok", done["error"]
+    return [(frame["group"], frame["mime"]) for frame in worker.displays]
+
+
+def test_display_shows_text_at_once_and_in_order(worker: Worker) -> None:
+    worker.begin("print('before')\ndisplay('a', [1])\nprint('after')")
+    assert worker.answer()["data"] == "'a'"
+    assert worker.heard("before")
+    assert worker.answer()["data"] == "[1]"
+    assert worker.done()["status"] == "ok"
+    assert worker.said() == "before\nafter\n"
+
+
+def test_a_plain_value_is_text_alone(worker: Worker) -> None:
+    assert forms(worker, "{'a': 1}") == []
+    assert forms(worker, "class Plain: pass\nPlain()") == []
+
+
+def test_every_rich_form(worker: Worker) -> None:
+    code = """
+class Rich:
+    def __repr__(self): return "Rich()"
+    def _repr_html_(self): return "<b>r</b>"
+    def _repr_markdown_(self): return "**r**"
+    def _repr_svg_(self): return "<svg/>"
+    def _repr_png_(self): return b"png"
+    def _repr_jpeg_(self): return (b"jpeg", {"width": 1})
+    def _repr_latex_(self): return "$r$"
+    def _repr_json_(self): return {"r": [1, "é"]}
+Rich()
+"""
+    done = worker.run(code)
+    assert done["value"] == "Rich()"
+    assert {frame["mime"]: frame["data"] for frame in worker.displays} == {
+        "text/html": "<b>r</b>",
+        "text/markdown": "**r**",
+        "image/svg+xml": "<svg/>",
+        "image/png": base64.b64encode(b"png").decode(),
+        "image/jpeg": base64.b64encode(b"jpeg").decode(),
+        "text/latex": "$r$",
+        "application/json": '{"r":[1,"é"]}',
+        "text/plain": "Rich()",
+    }
+    assert {frame["group"] for frame in worker.displays} == {1}
+
+
+def test_a_bundle_of_forms(worker: Worker) -> None:
+    code = """
+class Bundle:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/html": "<i/>", "application/vnd.x+json": {"a": 1}, 5: "odd", "text/x": None}, {}
+display(Bundle())
+"""
+    worker.run(code)
+    found = {frame["mime"]: frame["data"] for frame in worker.displays}
+    assert found.pop("text/plain").startswith("<__main__.Bundle object")
+    assert found == {"text/html": "<i/>", "application/vnd.x+json": '{"a":1}'}
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        ("def _repr_html_(self): 1 / 0", "(_repr_html_ of Odd failed: ZeroDivisionError: division by zero)"),
+        ("def _repr_html_(self): return 5", "(text/html was left out: it is int, not text or bytes)"),
+        (
+            "def _repr_json_(self): return float('nan')",
+            "(application/json was left out: it is float, not text or bytes)",
+        ),
+        (
+            "def _repr_html_(self): return 'x' * 9_000_000",
+            "(text/html was left out: 9000000 characters are more than 8388608)",
+        ),
+        ("_repr_html_ = 5", "(_repr_html_ of Odd failed: TypeError: 'int' object is not callable)"),
+    ],
+)
+def test_a_form_that_fails_costs_a_note(worker: Worker, body: str, note: str) -> None:
+    done = worker.run(f"class Odd:\n    def __repr__(self): return 'Odd()'\n    {body}\nOdd()")
+    assert (done["status"], done["value"]) == ("ok", "Odd()")
+    assert note in [frame["data"] for frame in worker.displays]
+
+
+def test_an_object_that_has_every_attribute_is_plain(worker: Worker) -> None:
+    assert forms(worker, "class Any:\n    def __getattr__(self, name): return lambda: 'yes'\nAny()") == []
+
+
+def test_a_block_shows_so_much_and_no_more(worker: Worker) -> None:
+    worker.run("class Html:\n    def _repr_html_(self): return '\\0' * 1_000_000\nfor _ in range(20): display(Html())")
+    assert sum(len(frame["data"]) for frame in worker.displays) < 5_000_000  # a NUL is six bytes in a frame
+    assert "the rest was left out" in worker.displays[-1]["data"]
+    worker.run("for i in range(3000): display(i)")
+    assert len(worker.displays) == 1001
+    assert forms(worker, "display(1)") == [(1, "text/plain")]  # the next block begins anew
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("'x' * 10**7", "… (9990000 more characters)"),
+        ("[0] * 10**6", "… (1000000 items)"),
+        ("dict.fromkeys(range(10**5))", "… (100000 items)"),
+        ("set(range(10**5))", "… (100000 items)"),
+        ("list(map(str, range(4000)))", "more characters)"),
+        ("10**10000", "<int of 33220 bits>"),
+    ],
+)
+def test_long_values_are_cut_with_a_note(worker: Worker, code: str, end: str) -> None:
+    value = worker.run(code)["value"]
+    assert value.endswith(end)
+    assert len(value) < 10_100
+
+
+def test_text_that_utf8_cannot_say(worker: Worker) -> None:
+    assert worker.run("print('\\ud800')\ndisplay('\\udfff')\n'\\ud800é'")["value"] == "'\\ud800é'"
+    assert worker.displays[0]["data"] == "'\\udfff'"
+    assert worker.said() == "\\ud800\n"
+
+
+def test_tables(worker: Worker) -> None:
+    code = "import pandas as pd\ntable = pd.DataFrame({'a': range(1000)})\ntable"
+    done = worker.run(code)
+    found = {frame["mime"]: frame["data"] for frame in worker.displays}
+    assert set(found) == {"text/html", "text/plain"}
+    assert "<table" in found["text/html"]
+    assert found["text/plain"] == done["value"]
+    assert len(found["text/html"]) < 20_000
+    assert forms(worker, "table['a']") == [(1, "text/html"), (1, "text/plain")]
+    assert forms(worker, "display(table.head(2))") == [(1, "text/html"), (1, "text/plain")]
+
+
+def test_figures(worker: Worker) -> None:
+    both = ["image/png", "image/svg+xml"]
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([3])\nprint(plt.get_backend())"
+    assert forms(worker, code) == [(1, both[0]), (1, both[1]), (2, both[0]), (2, both[1])]
+    assert base64.b64decode(worker.displays[0]["data"]).startswith(PNG)
+    assert "<svg" in worker.displays[1]["data"]
+    assert worker.said().lower() == "agg\n"
+    assert worker.said("stderr") == ""
+    assert forms(worker, "plt.get_fignums()") == []  # shown figures are closed
+    # Shown once, though it is displayed, open and the last value; an empty one not at all.
+    assert (
+        len(forms(worker, "plt.figure()\nfig, ax = plt.subplots()\nax.plot([1])\ndisplay(fig)\nfig.show()\nNone")) == 2
+    )
+    assert len(forms(worker, "fig")) == 2
+    done = worker.run("plt.plot([1])\n1 / 0")
+    assert (done["status"], [frame["mime"] for frame in worker.displays]) == ("error", both)
+
+
+def test_a_figure_that_cannot_be_drawn_is_told(worker: Worker) -> None:
+    worker.run("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title('$\\\\frac{$')")
+    assert "the figure has no svg: ValueError" in worker.displays[0]["data"]
+    assert forms(worker, "plt.get_fignums()") == []

@@ -287,13 +287,15 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.scenarios.interpreter_child", store, "t", marked, stdout=subprocess.PIPE, cwd=ROOT
     )
-    assert child.stdout is not None
-    id, said = (await asyncio.wait_for(child.stdout.readline(), 60)).decode().split()
-    assert said == "begun"
-    caged = descendants(child.pid)
-    assert caged
-    os.kill(child.pid, signal.SIGKILL)
-    await child.wait()
+    try:
+        assert child.stdout is not None
+        id, said = (await asyncio.wait_for(child.stdout.readline(), 60)).decode().split()
+        assert said == "begun"
+        caged = descendants(child.pid)
+        assert caged
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        await child.wait()
     await eventually(lambda: not any(map(is_there, caged)))
     async with runtime(interpreter(timeout=0.5), store) as rt:
         record = await eventually(lambda: ended(rt, id), within=30)

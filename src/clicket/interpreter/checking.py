@@ -8,7 +8,7 @@ from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code
 from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.session import Checked, Session
 
-__all__ = ["Refusal", "check", "compiled", "parsed"]
+__all__ = ["Refusal", "check", "check_steps", "compiled", "may_be_code", "parsed"]
 
 _MAX_BLOCKS = 1_000
 _MAX_JOINS = 10
@@ -75,11 +75,20 @@ def check_steps(blocks: int, max_steps: int) -> None:
         )
 
 
-async def compiled(found: Parsed, session: Session, timeout: float) -> tuple[Parsed, list[Checked]]:
-    """Have every block compiled. Where one does not compile, look for what the writer meant: a text that is Python as a whole,
-    with fences in its strings, or a block that goes on after a fence in a string."""
+def may_be_code(found: Parsed) -> bool:
+    """Could a text with fences be Python as a whole, the fences being in its strings?"""
+    return not found.bare and not found.text.lstrip().startswith(("```", "~~~"))
+
+
+async def compiled(
+    found: Parsed, session: Session, timeout: float, answers: list[Checked] | None = None
+) -> tuple[Parsed, list[Checked]]:
+    """Have every block compiled, unless there are `answers` already. Where one does not compile, look for what the writer
+    meant: a text that is Python as a whole, with fences in its strings, or a block that goes on after a fence in a string."""
     codes = [block.code for block in found.blocks]
-    if not found.bare and not found.text.lstrip().startswith(("```", "~~~")):
+    if answers:
+        pass
+    elif may_be_code(found):
         whole, *answers = await session.check([found.text, *codes], timeout)
         if whole.error is None:
             return as_code(found.text), [whole]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ from clicket.errors import ClicketError
 from clicket.interpreter.keeper import Keeper
 from clicket.interpreter.result import File, Skipped
 
-__all__ = ["Caps", "Look", "Signature", "Takings", "look", "open_below", "readable_name", "signature", "take"]
+__all__ = ["FOLDER", "Caps", "Look", "Signature", "Takings", "look", "open_below", "readable_name", "signature", "take"]
 
 Signature = tuple[int, int, int, int]
 """Inode, size and both times: if they are the same, so is the file."""
@@ -28,9 +29,13 @@ _SMALL = 256 * 1024
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _IGNORED_AT_TOP = frozenset({".cache", ".config", ".local", ".matplotlib"})
 """Where libraries keep their own things in a home folder."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a folder is opened whose owner nobody knows."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MAX_SKIPPED = 50
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a folder's time of change tells whether it changed again: the coarsest clocks of file systems step
+by that much."""
 _SPECIAL = (
     (stat.S_ISLNK, "a link is not followed"),
     (stat.S_ISFIFO, "a pipe is no file to keep"),
@@ -63,6 +68,8 @@ class Look(msgspec.Struct, kw_only=True):
 
     entries: dict[str, Entry] = {}
     seen: int = 0
+    empty: bool = True
+    """But for what is ignored."""
     cut: str = ""
 
     @property
@@ -76,6 +83,8 @@ class Takings(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[File, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     signatures: dict[str, Signature] = {}
+    empty_at: int | None = None
+    """The folder's time of change, when there was nothing in it: as long as that stays, there is nothing."""
 
 
 def signature(status: os.stat_result) -> Signature:
@@ -94,7 +103,7 @@ def open_below(root: int, parts: tuple[str, ...], flags: int = _FILE) -> Iterato
     at = root
     try:
         for index, part in enumerate(parts):
-            below = os.open(part, flags if index == len(parts) - 1 else _FOLDER, dir_fd=at)
+            below = os.open(part, flags if index == len(parts) - 1 else FOLDER, dir_fd=at)
             if at != root:
                 os.close(at)
             at = below
@@ -114,14 +123,16 @@ def look(root: int, caps: Caps, entries: int | None = None) -> Look:
 def _look_below(root: int, parts: tuple[str, ...], found: Look, caps: Caps, entries: int) -> None:
     folders: list[str] = []
     try:
-        with open_below(root, (*parts, "."), _FOLDER) as fd, os.scandir(fd) as listing:
+        with open_below(root, (*parts, "."), FOLDER) as fd, os.scandir(fd) as listing:
             for item in listing:
                 found.seen += 1
                 if found.seen > entries:
+                    found.empty = False
                     found.cut = f"only {entries:,} entries of the folder are looked at"
                     return
                 if item.name in _IGNORED or (not parts and item.name in _IGNORED_AT_TOP):
                     continue
+                found.empty = False
                 try:
                     status = item.stat(follow_symlinks=False)
                 except OSError:
@@ -141,10 +152,19 @@ def _look_below(root: int, parts: tuple[str, ...], found: Look, caps: Caps, entr
 
 
 async def take(
-    root: int, before: Mapping[str, Signature], keeper: Keeper, workers: Workers, caps: Caps | None = None
+    root: int,
+    before: Mapping[str, Signature],
+    keeper: Keeper,
+    workers: Workers,
+    caps: Caps | None = None,
+    empty_at: int | None = None,
 ) -> Takings:
     """Keep each file that is new or changed since `before`, in the order of their names."""
     caps = caps or Caps()
+    changed_at = os.stat(root).st_ctime_ns
+    if changed_at == empty_at:
+        return Takings(empty_at=empty_at)
+    settled = time.time_ns() - changed_at > _SETTLED
     after = look(root, caps, min(_FEW, caps.entries))
     if after.cut and caps.entries > _FEW:
         after = await workers.run(lambda: look(root, caps))
@@ -164,7 +184,12 @@ async def take(
             files.append(taken)
     if after.cut:
         skipped.append(Skipped(what="the rest of the folder", why=after.cut))
-    return Takings(files=tuple(files), skipped=_bounded(skipped), signatures=after.signatures)
+    return Takings(
+        files=tuple(files),
+        skipped=_bounded(skipped),
+        signatures=after.signatures,
+        empty_at=changed_at if settled and after.empty else None,
+    )
 
 
 async def _keep(root: int, name: str, size: int, most: int, keeper: Keeper, workers: Workers) -> File:

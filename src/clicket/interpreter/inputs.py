@@ -14,12 +14,11 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import NotFound, did_you_mean
-from clicket.interpreter.files import Caps, Signature, look, open_below, readable_name, signature
+from clicket.interpreter.files import FOLDER, Caps, Signature, look, open_below, readable_name, signature
 from clicket.interpreter.keeper import ARTIFACT, Keeper
 
 __all__ = ["FileRefused", "Inputs", "Workplace", "put_in"]
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1024 * 1024
 _SMALL = 256 * 1024
@@ -222,7 +221,7 @@ def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature
     name = "/".join(order.parts)
     try:
         _make_folders(place, order.parts[:-1])
-        with open_below(place.work_fd, (*order.parts[:-1], "."), _FOLDER) as folder:
+        with open_below(place.work_fd, (*order.parts[:-1], "."), FOLDER) as folder:
             _remove(order.parts[-1], folder)
             fd = os.open(order.parts[-1], _NEW, 0o600, dir_fd=folder)
             try:
@@ -238,12 +237,12 @@ def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature
 
 def _make_folders(place: Workplace, parts: tuple[str, ...]) -> None:
     for depth in range(len(parts)):
-        with open_below(place.work_fd, (*parts[:depth], "."), _FOLDER) as above:
+        with open_below(place.work_fd, (*parts[:depth], "."), FOLDER) as above:
             try:
                 os.mkdir(parts[depth], 0o700, dir_fd=above)
             except FileExistsError:
                 continue
-            with open_below(above, (parts[depth],), _FOLDER) as made:
+            with open_below(above, (parts[depth],), FOLDER) as made:
                 if place.uid is not None:
                     os.fchown(made, place.uid, place.uid)
 

@@ -14,6 +14,7 @@ from clicket.errors import UsageError
 from clicket.interpreter.endings import Bounds
 from clicket.interpreter.inputs import Inputs
 from clicket.interpreter.keeper import Drawer, Keeper
+from clicket.interpreter.line import Timers
 from clicket.interpreter.machine import Machine, Terms
 from clicket.interpreter.messages import Message
 from clicket.interpreter.result import Result
@@ -57,6 +58,7 @@ class Interpreter:
         keep: Keeper | None = None,
         idle_after: float | None = 1800.0,
         start: Callable[[], Awaitable[Session]] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         _check_above_zero(timeout=timeout, grace=grace, idle_after=idle_after)
         if type(max_steps) is not int or max_steps < 1:
@@ -81,13 +83,14 @@ class Interpreter:
                 max_output=max_output,
             )
         self._seat = Seat(start or self._starter)  # type: ignore[arg-type]  # one of them is there
-        self._workers = Workers(1, "clicket-interpreter")
+        self._own_workers = workers is None
+        self._workers = workers or Workers(1, "clicket-interpreter")
         self._drawer = Drawer(self._workers)
         self._keeper: Keeper = keep or self._drawer
         self._isolation: Isolation | None = None
         self._machine: Machine | None = None
         self._open = self._closed = False
-        self._idle: asyncio.TimerHandle | None = None
+        self._timers = Timers()
         self._dropping: asyncio.Task[bool] | None = None
 
     async def __aenter__(self) -> Self:
@@ -116,7 +119,7 @@ class Interpreter:
     async def close(self) -> None:
         """End the program, the session and everything that was kept for them."""
         self._open, self._closed = False, True
-        self._wake()
+        self._timers.stop_all()
         if self._machine is not None and not self._machine.stepping:
             await self._machine.abandon()
         await self._seat.close()
@@ -125,7 +128,8 @@ class Interpreter:
         if self._starter is not None:
             await self._starter.close()
         self._drawer.close()
-        self._workers.close()
+        if self._own_workers:
+            self._workers.close()
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -138,10 +142,11 @@ class Interpreter:
         keep: Keeper | None = None,
     ) -> Result:
         """Run a task to its end. What goes wrong in the program is told by the result, not raised."""
-        machine = self.begin(task, file_names=file_names, files=files, keep=keep)
-        async with aclosing(self._follow(machine)) as messages:
-            async for _ in messages:
-                pass
+        machine = self._begin(task, file_names, files, keep, quiet=True)
+        try:
+            await machine.finish()
+        finally:
+            self._record(machine)
         assert machine.result is not None
         return machine.result
 
@@ -168,6 +173,17 @@ class Interpreter:
         keep: Keeper | None = None,
     ) -> Machine:
         """Begin a run that is driven by `step`. One run at a time."""
+        return self._begin(task, file_names, files, keep)
+
+    def _begin(
+        self,
+        task: str,
+        file_names: Iterable[str],
+        files: Mapping[str, bytes | str | Path] | None,
+        keep: Keeper | None,
+        *,
+        quiet: bool = False,
+    ) -> Machine:
         if not self._open:
             raise UsageError(
                 "this interpreter is not open. Use `async with Interpreter(...) as ci:`, or await ci.open()."
@@ -176,7 +192,7 @@ class Interpreter:
             raise UsageError(
                 "this interpreter is busy with a run, and has one namespace: let it end, or use another interpreter."
             )
-        self._wake()
+        self._timers.stop("idle")
         self._machine = Machine(
             _text(task),
             seat=self._seat,
@@ -184,7 +200,8 @@ class Interpreter:
             terms=self._terms,
             keeper=keep or self._keeper,
             workers=self._workers,
-            inputs=_inputs(file_names, files),
+            inputs=_inputs(file_names, files) if file_names or files else None,
+            quiet=quiet,
         )
         return self._machine
 
@@ -275,17 +292,12 @@ class Interpreter:
             self.history.append(machine.result)
             del self.history[:-_HISTORY]
         if self._open and self.idle_after is not None and self._seat.session is not None:
-            self._idle = asyncio.get_running_loop().call_later(self.idle_after, self._tire)
+            self._timers.start("idle", self.idle_after, self._tire)
 
     def _tire(self) -> None:
         if not self.busy:
             why = f"nobody used it for {self.idle_after:g} seconds"
             self._dropping = asyncio.get_running_loop().create_task(self.drop(why))
-
-    def _wake(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
 
     async def _between_runs(self, what: str) -> None:
         """A run that nobody is stepping is over; one that is under way is not ours to end."""

@@ -4,6 +4,7 @@ asked; what it cannot understand it reports, and is silent from then on."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from clicket.interpreter import wire
@@ -91,17 +92,58 @@ class Timers:
     """Named clocks, at most one of each name."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._handles: dict[str, asyncio.TimerHandle] = {}
+        self._clocks: dict[str, _Clock] = {}
 
-    def start(self, name: str, delay: float, action: object, *arguments: object) -> None:
-        self.stop(name)
-        self._handles[name] = self._loop.call_later(delay, action, *arguments)  # type: ignore[arg-type]
+    def start(self, name: str, delay: float, action: Callable[..., object], *arguments: object) -> None:
+        clock = self._clocks.get(name)
+        if clock is None:
+            clock = self._clocks[name] = _Clock()
+        clock.start(delay, action, arguments)
 
-    def stop(self, *names: str) -> None:
-        for name in names:
-            if (handle := self._handles.pop(name, None)) is not None:
-                handle.cancel()
+    def stop(self, name: str) -> None:
+        if (clock := self._clocks.get(name)) is not None:
+            clock.action = None
 
     def stop_all(self) -> None:
-        self.stop(*list(self._handles))
+        """For good, so that the loop does not keep what they would have called."""
+        for clock in self._clocks.values():
+            clock.cancel()
+
+
+class _Clock:
+    """Most deadlines are never reached, and every block has some: the loop's own timer is left where it is, and looks at the
+    true time when it goes off."""
+
+    __slots__ = ("_loop", "_timer", "action", "arguments", "due_at")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.action: Callable[..., object] | None = None
+        self.arguments: tuple[object, ...] = ()
+        self.due_at = 0.0
+
+    def start(self, delay: float, action: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        self.due_at = self._loop.time() + delay
+        self.action, self.arguments = action, arguments
+        if self._timer is not None and self._timer.when() > self.due_at:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(self.due_at, self._off)
+
+    def cancel(self) -> None:
+        self.action, self.arguments = None, ()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _off(self) -> None:
+        timer, self._timer = self._timer, None
+        if self.action is None or timer is None:
+            self.arguments = ()
+        elif timer.when() < self.due_at:
+            self._timer = self._loop.call_at(self.due_at, self._off)
+        else:
+            action, self.action = self.action, None
+            action(*self.arguments)

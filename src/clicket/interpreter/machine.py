@@ -12,7 +12,7 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.interpreter import messages
-from clicket.interpreter.checking import Refusal, check, check_steps, compiled, parsed
+from clicket.interpreter.checking import Refusal, check, check_steps, compiled, may_be_code, parsed
 from clicket.interpreter.endings import Bounds, error_of_check
 from clicket.interpreter.fate import SessionGone
 from clicket.interpreter.files import Caps, take
@@ -24,7 +24,7 @@ from clicket.interpreter.report import Report
 from clicket.interpreter.result import Display, ProgramError, Result, Status
 from clicket.interpreter.seat import Seat, listed
 from clicket.interpreter.session import Checked, Session
-from clicket.interpreter.watched import Ended, Out, Shown
+from clicket.interpreter.watched import Ended, Item, Out
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox.isolation import Isolation
 
@@ -34,6 +34,8 @@ _LARGE_TASK = 64 * 1024
 """Bytes; above, Markdown is read in a thread."""
 _CHECK = 30.0
 """Seconds in which a worker must have compiled what it was sent."""
+_SHORT = 64 * 1024
+"""Characters of a block that the worker may run as soon as it has compiled it: while it compiles, it cannot be stopped."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +49,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine:
-    """Step until `state` is terminal; then `result` is there."""
+    """Step until `state` is terminal, or let it `finish`; then `result` is there. One that is `quiet` makes no messages."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class Machine:
         keeper: Keeper,
         workers: Workers,
         inputs: Inputs | None = None,
+        quiet: bool = False,
     ) -> None:
         self.state = CODE.initial
         self.result: Result | None = None
@@ -72,6 +75,8 @@ class Machine:
         self._keeper = keeper
         self._workers = workers
         self._inputs = inputs or Inputs()
+        self._said: list[Message] | None = None if quiet else []
+        """What the current step has to say."""
         self._report = Report(task, terms.bounds)
         self._parsed = Parsed(text="", fences=())
         self._blocks: tuple[Fence, ...] = ()
@@ -82,14 +87,6 @@ class Machine:
         self._ended: Ended | None = None
         self._stopped = False
         self._fatal: ProgramError | None = None
-        self._work: dict[CodeState, Callable[[], Awaitable[list[Message]]]] = {
-            CodeState.PARSING: self._parse,
-            CodeState.VALIDATING: self._validate,
-            CodeState.PREPARING: self._prepare,
-            CodeState.EXECUTING: self._execute,
-            CodeState.MONITORING: self._monitored,
-            CodeState.COLLECTING: self._collect,
-        }
 
     @property
     def done(self) -> bool:
@@ -97,26 +94,32 @@ class Machine:
 
     async def step(self) -> AsyncGenerator[Message, None]:
         """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
-        if self.done:
-            raise UsageError(f"this run has ended ({self.state}). Begin another one.")
-        if self.stepping:
-            raise UsageError("a step of this run is under way. Take its messages to their end before the next step.")
-        self.stepping = True
+        self._begin_step()
         try:
             if self.state is CodeState.MONITORING:
                 async for item in self._session.watch():
-                    if isinstance(item, Ended):
-                        self._ended, self._running = item, False
-                    else:
-                        yield self._heard(item)
-            for message in await self._advance():
+                    self._hear(item)
+                    for message in self._spoken():
+                        yield message
+            await self._advance()
+            for message in self._spoken():
                 yield message
-        except (asyncio.CancelledError, GeneratorExit):
-            await self.abandon()
+        except BaseException as error:
+            await self._left(error)
             raise
-        except BaseException:  # the host's own failure: there is no result of the program's
-            await self.abandon()
-            self.result = None
+        finally:
+            self.stepping = False
+
+    async def finish(self) -> None:
+        """All steps that are left, for those who only want the result. Cancelled, it stops the program first."""
+        self._begin_step()
+        try:
+            while not self.done:
+                if self.state is CodeState.MONITORING and self._ended is None:
+                    await self._listen()
+                await self._advance()
+        except BaseException as error:
+            await self._left(error)
             raise
         finally:
             self.stepping = False
@@ -140,7 +143,7 @@ class Machine:
         self._stopped = True
         if self._running:
             await self._halt(self._session)
-        if self._ended is not None:
+        if self._ended is not None and self.state is CodeState.MONITORING:
             self._note(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)
         dead = self._seat.session is not None and not self._seat.session.alive
@@ -153,49 +156,55 @@ class Machine:
 
     # --- the work of each state ---------------------------------------------------------------------------------------
 
-    async def _advance(self) -> list[Message]:
+    async def _advance(self) -> None:
         try:
             if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
                 raise _on_request()
-            return await self._work[self.state]()
+            await _WORK[self.state](self)
         except Refusal as refusal:
             self._report.errors.extend(refusal.errors)
-            return await self._fail(refusal.errors[0], refusal.status, refusal.reason)
+            await self._fail(refusal.errors[0], refusal.status, refusal.reason)
         except SessionGone as gone:
             error = error_of_check(gone.fate)
             self._report.errors.append(error)
-            return await self._fail(error, gone.fate.status, gone.fate.reason)
+            await self._fail(error, gone.fate.status, gone.fate.reason)
 
-    async def _parse(self) -> list[Message]:
+    async def _parse(self) -> None:
         if len(self._task) > _LARGE_TASK:
             self._parsed = await self._workers.run(lambda: parsed(self._task))
         else:
             self._parsed = parsed(self._task)
         self._report.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
-        return [self._change(CodeState.VALIDATING, "the blocks are found"), messages.progress(len(self._blocks))]
+        self._change(CodeState.VALIDATING, "the blocks are found")
+        self._say(messages.progress, len(self._blocks))
 
-    async def _validate(self) -> list[Message]:
+    async def _validate(self) -> None:
         check(self._parsed)
         session = await self._seat.take()
         self._isolation = session.isolation
+        if self._needs_no_preparation() and await self._run_at_once(session):
+            return
         before = len(self._blocks)
-        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK)
+        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK, self._checked)
         self._blocks = self._parsed.blocks
         self._report.skipped[:] = self._parsed.skipped
         check_steps(len(self._blocks), self._terms.max_steps)
+        self._validated()
+        if len(self._blocks) != before:
+            self._say(messages.progress, len(self._blocks))
+
+    def _validated(self) -> None:
         for answer in self._checked:
             self._report.imports.update(dict.fromkeys(answer.imports))
-        said = [self._change(CodeState.PREPARING, "every block is Python")]
-        return said if len(self._blocks) == before else [*said, messages.progress(len(self._blocks))]
+        self._change(CodeState.PREPARING, "every block is Python")
 
-    async def _prepare(self) -> list[Message]:
+    async def _prepare(self) -> None:
         loads = {name for answer in self._checked for name in answer.loads}
         stores = {name for answer in self._checked for name in answer.stores}
         if missed := self._seat.missed(loads - stores):
             raise _lost(missed, self._seat.why)
-        if notice := self._seat.news():
-            self._report.notices.append(notice)
+        self._tell_news()
         limits = self._terms.bounds.limits
         try:
             written = await put_in(
@@ -210,67 +219,125 @@ class Machine:
         except FileRefused as error:
             raise Refusal(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
         self._seat.signatures.update(written)
-        return [self._change(CodeState.EXECUTING, "the session is ready")]
+        self._prepared()
 
-    async def _execute(self) -> list[Message]:
-        block = self._blocks[self._at]
-        lines = None if self._parsed.bare else block.lines
+    def _tell_news(self) -> None:
+        if notice := self._seat.news():
+            self._report.notices.append(notice)
+
+    def _prepared(self) -> None:
+        self._change(CodeState.EXECUTING, "the session is ready")
+
+    async def _execute(self) -> None:
+        self._send()
+        self._sent()
+
+    def _send(self, passed: Callable[[Checked], None] | None = None) -> None:
         run = "" if self._seat.runs == 1 else f"run {self._seat.runs}, "
+        name = f"<{run}block {self._at + 1}>"
         self._ended = None
         self._running = True
-        self._session.begin(block.code, name=f"<{run}block {self._at + 1}>", timeout=self._terms.bounds.timeout)
-        started = messages.block_started(self._at, block.code, lines)
-        of = f"block {self._at + 1} of {len(self._blocks)} runs"
-        return [started, self._change(CodeState.MONITORING, of)]
+        code, timeout = self._blocks[self._at].code, self._terms.bounds.timeout
+        if passed is None:
+            self._session.begin(code, name=name, timeout=timeout)
+        else:
+            self._session.begin(code, name=name, timeout=timeout, passed=passed)
 
-    async def _monitored(self) -> list[Message]:
+    def _sent(self) -> None:
+        block = self._blocks[self._at]
+        self._say(messages.block_started, self._at, block.code, None if self._parsed.bare else block.lines)
+        self._change(CodeState.MONITORING, f"block {self._at + 1} of {len(self._blocks)} runs")
+
+    async def _monitored(self) -> None:
         """The block has ended; what it was, and where that leads."""
         assert self._ended is not None
-        said, ended = self._note(self._ended), self._ended
-        self._ended = None
+        ended, self._ended = self._ended, None
+        self._note(ended)
         if self._fatal is None and self._stopped and self._at < len(self._blocks):
             self._fatal = _on_request().errors[0]
             self._report.errors.append(self._fatal)
         if self._fatal is not None:
-            return [*said, self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")]
-        if self._at < len(self._blocks):
-            return [*said, self._change(CodeState.EXECUTING, "the next block")]
-        return [*said, self._change(CodeState.COLLECTING, "all blocks have run")]
+            self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")
+        elif self._at < len(self._blocks):
+            self._change(CodeState.EXECUTING, "the next block")
+        else:
+            self._change(CodeState.COLLECTING, "all blocks have run")
 
-    async def _collect(self) -> list[Message]:
-        taken = await take(
-            self._session.cage.work_fd, self._seat.signatures, self._keeper, self._workers, self._terms.caps
-        )
-        self._seat.signatures = taken.signatures
+    async def _collect(self) -> None:
+        seat = self._seat
+        work = self._session.cage.work_fd
+        taken = await take(work, seat.signatures, self._keeper, self._workers, self._terms.caps, seat.empty_at)
+        seat.signatures, seat.empty_at = taken.signatures, taken.empty_at
         self._report.files = taken.files
         self._report.skipped.extend(taken.skipped)
         await self._report.keep(self._keeper)
         if self._fatal is not None:
-            return await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
+            await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
+            return
         self._session.rest()
-        changed = self._change(CodeState.COMPLETED, "the run is complete")
-        return [changed, self._finish(None, None)]
+        self._change(CodeState.COMPLETED, "the run is complete")
+        self._conclude(None, None)
+
+    # --- the short way ------------------------------------------------------------------------------------------------
+
+    def _needs_no_preparation(self) -> bool:
+        """Nobody follows the single steps, nothing has to be put in place, and nothing can be missed: then all that could
+        keep the only block from being run is its text."""
+        return (
+            self._said is None
+            and len(self._blocks) == 1
+            and len(self._blocks[0].code) <= _SHORT
+            and not (self._inputs.files or self._inputs.file_names)
+            and not self._seat.misses
+            and not may_be_code(self._parsed)
+        )
+
+    async def _run_at_once(self, session: Session) -> bool:
+        """Leave it to the worker to run the block as soon as it has compiled: one question instead of two. False when it
+        does not compile."""
+        self._send(self._passed)
+        await self._listen()
+        if self.state is CodeState.MONITORING:
+            return True
+        self._ended = None
+        if not self._checked:
+            assert session.fate is not None
+            raise SessionGone(session.fate)
+        return False
+
+    def _passed(self, answer: Checked) -> None:
+        """Called when the worker has looked at the block; it runs when there was no error."""
+        self._checked = [answer]
+        if answer.error is None:
+            self._validated()
+            self._tell_news()
+            self._prepared()
+            self._sent()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> list[Message]:
+    async def _left(self, error: BaseException) -> None:
+        """The driver of this run did not get to its end."""
+        await self.abandon()
+        if not isinstance(error, asyncio.CancelledError | GeneratorExit):
+            self.result = None  # the host's own failure: there is no result of the program's
+
+    async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> None:
         was, session = self.state, self._seat.session
-        said = [
-            self._change(CodeState.ERROR, f"{error.type}: {error.message}"),
-            messages.error(error.message, error.block_index or 0, was),
-            self._finish(status, reason),
-        ]
+        self._change(CodeState.ERROR, f"{error.type}: {error.message}")
+        self._say(messages.error, error.message, error.block_index or 0, was)
+        self._conclude(status, reason)
         assert self.result is not None
         if session is not None and (not session.alive or self.result.status == "exit"):
             await self._drop()
         elif session is not None:
             session.rest()
-        return said
 
-    def _finish(self, status: Status | None, reason: str | None) -> Message:
+    def _conclude(self, status: Status | None, reason: str | None) -> None:
         self.result = self._report.result(self._isolation, status, reason)
         self._report.close()
-        return messages.final_result(self.result.to_json())
+        if self._said is not None:
+            self._said.append(messages.final_result(self.result.to_json()))
 
     async def _drop(self) -> None:
         """The session is of no more use. What its blocks were about to bind counts as lost, too."""
@@ -301,27 +368,63 @@ class Machine:
             raise UsageError("the session of this run was closed while it ran. Begin another run.")
         return session
 
-    def _change(self, to: CodeState, text: str) -> Message:
+    def _begin_step(self) -> None:
+        if self.done:
+            raise UsageError(f"this run has ended ({self.state}). Begin another one.")
+        if self.stepping:
+            raise UsageError("a step of this run is under way. Take its messages to their end before the next step.")
+        self.stepping = True
+
+    def _say(self, message: Callable[..., Message], *about: object) -> None:
+        if self._said is not None:
+            self._said.append(message(*about))
+
+    def _spoken(self) -> list[Message]:
+        said, self._said = self._said or [], []
+        return said
+
+    def _change(self, to: CodeState, text: str) -> None:
         was, self.state = self.state, CODE.advance(self.state, to)
-        return messages.state_change(was, to, text)
+        self._say(messages.state_change, was, to, text)
 
-    def _heard(self, item: Out | Shown) -> Message:
-        if isinstance(item, Out):
-            return messages.output(item.stream, item.text, self._at)
-        shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
-        self._report.displays.append(shown)
-        return messages.displayed(shown)
+    async def _listen(self) -> None:
+        """Follow the block that runs to its end."""
+        async for item in self._session.watch():
+            self._hear(item)
 
-    def _note(self, ended: Ended) -> list[Message]:
+    def _hear(self, item: Item) -> None:
+        if isinstance(item, Ended):
+            self._ended, self._running = item, False
+        elif isinstance(item, Out):
+            self._say(messages.output, item.stream, item.text, self._at)
+        else:
+            shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
+            self._report.displays.append(shown)
+            self._say(messages.displayed, shown)
+
+    def _note(self, ended: Ended) -> None:
         """Write a block's end into the report, and say it."""
         index, self._at = self._at, self._at + 1
         block, error = self._report.block_ended(index, self._blocks[index], self._parsed.bare, ended)
-        said = [messages.variable(variable, index) for variable in ended.variables]
+        for variable in ended.variables:
+            self._say(messages.variable, variable, index)
         if error is None:
-            return [*said, messages.block_ended(block)]
+            self._say(messages.block_ended, block)
+            return
         if error.fatal:
             self._fatal = error
-        return [*said, messages.execution_error(error), messages.block_failed(block, error)]
+        self._say(messages.execution_error, error)
+        self._say(messages.block_failed, block, error)
+
+
+_WORK: dict[CodeState, Callable[[Machine], Awaitable[None]]] = {
+    CodeState.PARSING: Machine._parse,
+    CodeState.VALIDATING: Machine._validate,
+    CodeState.PREPARING: Machine._prepare,
+    CodeState.EXECUTING: Machine._execute,
+    CodeState.MONITORING: Machine._monitored,
+    CodeState.COLLECTING: Machine._collect,
+}
 
 
 def _on_request() -> Refusal:

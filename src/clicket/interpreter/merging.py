@@ -1,6 +1,6 @@
 """Messages of a run on their way into a journal, which holds a bounded number of them. Text that comes in small pieces is merged,
-the longer a run goes on the more of it; of very much text the rest is counted; what is large is kept as an artifact and named.
-So there is always room for what the run says itself.
+the longer a run goes on the more of it; of very much, be it text or things shown, the rest is counted; what is large is kept as
+an artifact and named. So there is always room for what the run says itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ _PATIENT_AFTER = 100
 """Pieces of text after which the next ones wait twice as long: a journal takes 1,000 in all."""
 _ROOM = 512 * 1024
 """Characters of text that are shown live; the result has more of them, and its artifacts all."""
+_COUNTED = ("display", "variable_created", "variable_changed")
+_MOST = 200
+"""Messages of each of these kinds; the result has them all."""
 _LARGE = 16 * 1024
 _LARGE_RESULT = 64 * 1024
 _BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation", "duration")
@@ -42,6 +45,7 @@ class Merging:
         self._size = 0
         self._pieces = 0
         self._room = _ROOM
+        self._left = dict.fromkeys(_COUNTED, _MOST)
         self._omitted: dict[tuple[str, int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -50,7 +54,12 @@ class Merging:
         if kind in _TEXT:
             self._hold(message)
             return
-        self.flush(wholly=True)
+        if kind in _COUNTED:
+            if self._left[kind] == 0:
+                self._omit(message, 1)
+                return
+            self._left[kind] -= 1
+        self.flush(wholly=kind not in _COUNTED)
         if kind == "display" and len(message["data"]) > _LARGE:
             message = {**message, "data": "", "artifact": await self._put(bytes_of(message["mime"], message["data"]))}
         elif kind == "final_result" and len(msgspec.json.encode(message)) > _LARGE_RESULT:
@@ -61,7 +70,7 @@ class Merging:
         self._emit(message)
 
     def flush(self, *, wholly: bool = False) -> None:
-        """Say what is held back; `wholly`: and how many characters were left out."""
+        """Say what is held back; `wholly`: and how many characters, or things, were left out."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -73,13 +82,12 @@ class Merging:
         if wholly:
             omitted, self._omitted = self._omitted, {}
             for (kind, index), count in omitted.items():
-                said = {"type": kind, "content": "", "omitted": count, "block_index": index, "timestamp": time.time()}
-                self._emit(said)
+                said = {"type": kind, "omitted": count, "block_index": index, "timestamp": time.time()}
+                self._emit({**said, "content": ""} if kind in _TEXT else said)
 
     def _hold(self, message: Message) -> None:
         if self._room <= 0:
-            about = (message["type"], message.get("block_index"))
-            self._omitted[about] = self._omitted.get(about, 0) + len(message["content"])
+            self._omit(message, len(message["content"]))
             return
         self._room -= len(message["content"])
         held = self._held
@@ -93,3 +101,7 @@ class Merging:
         self._size += len(message["content"])
         if self._size >= _PIECE:
             self.flush()
+
+    def _omit(self, message: Message, count: int) -> None:
+        about = (message["type"], message.get("block_index"))
+        self._omitted[about] = self._omitted.get(about, 0) + count

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 from markdown_it import MarkdownIt
@@ -53,22 +54,22 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_python(self) -> bool:
-        return _PYTHON.fullmatch(self.language) is not None
+        return not self.info or _PYTHON.fullmatch(self.language) is not None
 
 
-class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+class Parsed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A task, taken apart. `text` has plain newlines; `bare` says that it was not Markdown."""
 
     text: str
     fences: tuple[Fence, ...]
     bare: bool = False
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[Fence, ...]:
         """What is to be run, in order."""
         return tuple(fence for fence in self.fences if fence.is_python and fence.code.strip())
 
-    @property
+    @cached_property
     def skipped(self) -> tuple[Skipped, ...]:
         """What is not, and why."""
         others = [fence for fence in self.fences if not fence.is_python]
@@ -104,7 +105,9 @@ class _Pieces(list[Token]):
 
 def parse(task: str) -> Parsed:
     """The blocks of a task. One without any fence is a single block of bare code. May raise `TooManyPieces`."""
-    text = _NEWLINE.sub("\n", task.removeprefix("\ufeff"))
+    text = task.removeprefix("\ufeff")
+    if "\r" in text:
+        text = _NEWLINE.sub("\n", text)
     fences = tuple(_fences(text, 0))
     if fences:
         return Parsed(text=text, fences=fences)

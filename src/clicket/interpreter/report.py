@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from clicket.errors import ClicketError
+from clicket.interpreter.capture import Captured
 from clicket.interpreter.endings import Bounds, error_of
 from clicket.interpreter.keeper import Keeper
 from clicket.interpreter.parsing import Fence
@@ -84,9 +85,11 @@ class Report:
     async def keep(self, keeper: Keeper) -> None:
         """Long output and big pictures go where they can be read in full."""
         for stream in ("stdout", "stderr"):
-            pieces = list(self._whole(stream))
-            if pieces and (name := await self._put(keeper, pieces, f"all of {stream}")):
-                self.outputs[stream] = name
+            captured: list[Captured] = [getattr(ended, stream) for ended in self._ends]
+            if any([part.cut for part in captured]):
+                name = await self._put(keeper, _whole(captured), f"all of {stream}")
+                if name is not None:
+                    self.outputs[stream] = name
         for at, display in enumerate(self.displays):
             if len(display.data) > _SMALL:
                 artifact = await self._put(
@@ -96,17 +99,16 @@ class Report:
 
     def result(self, isolation: Isolation, status: Status | None = None, reason: str | None = None) -> Result:
         """The worst of its blocks decides, and `status`, where the run itself has one to add."""
-        final = worst([*(block.status for block in self.blocks), *([status] if status else [])])
+        statuses = [block.status for block in self.blocks]
+        final = worst([*statuses, status] if status else statuses)
         decided = [block for block in self.blocks if block.status == final]
-        told = next((block.error for block in decided if block.error is not None), None)
-        fatal = next((error for error in self.errors if error.fatal), None)
         return Result(
             status=final,
             reason=next((block.reason for block in decided if block.reason), reason if final == status else None),
-            stdout="".join(block.stdout for block in self.blocks),
-            stderr="".join(block.stderr for block in self.blocks),
+            stdout="".join([block.stdout for block in self.blocks]),
+            stderr="".join([block.stderr for block in self.blocks]),
             value=self.blocks[-1].value if self.blocks else None,
-            error=told or fatal or next(iter(self.errors), None),
+            error=self._decisive(decided) if self.errors else None,
             errors=tuple(self.errors),
             variables=Variables(self._variables.values()),
             displays=tuple(self.displays),
@@ -122,6 +124,10 @@ class Report:
             task=self.task,
         )
 
+    def _decisive(self, decided: Iterable[Block]) -> ProgramError:
+        told = next((block.error for block in decided if block.error is not None), None)
+        return told or next((error for error in self.errors if error.fatal), None) or self.errors[0]
+
     def close(self) -> None:
         """Let go of what was kept on disk while the run went on."""
         for ended in self._ends:
@@ -136,25 +142,23 @@ class Report:
             variable = msgspec.structs.replace(variable, change="created")
         self._variables[variable.name] = variable
 
-    def _whole(self, stream: str) -> Iterator[bytes]:
-        """All that the blocks wrote to a stream, when the result has only a part of it."""
-        captured = [getattr(ended, stream) for ended in self._ends]
-        if not any(part.cut for part in captured):
-            return
-        for part in captured:
-            if part.spool is None:
-                yield part.text.encode("utf-8", "replace")
-            else:
-                yield from part.spool.pieces()
-                if part.spool.size < part.size:
-                    yield f"\n[the last {part.size - part.spool.size} bytes were not kept]\n".encode()
-
     async def _put(self, keeper: Keeper, pieces: Iterable[bytes], what: str) -> str | None:
         try:
             return await keeper.put(list(pieces))
         except ClicketError as error:
             self.skipped.append(Skipped(what=what, why=f"could not be kept: {error}"))
             return None
+
+
+def _whole(captured: Iterable[Captured]) -> Iterator[bytes]:
+    """All that the blocks wrote to a stream, of which the result has only a part."""
+    for part in captured:
+        if part.spool is None:
+            yield part.text.encode("utf-8", "replace")
+        else:
+            yield from part.spool.pieces()
+            if part.spool.size < part.size:
+                yield f"\n[the last {part.size - part.spool.size} bytes were not kept]\n".encode()
 
 
 def bytes_of(mime: str, data: str) -> bytes:

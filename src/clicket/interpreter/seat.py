@@ -22,6 +22,8 @@ class Seat:
         """Runs in this session, the current one among them."""
         self.signatures: dict[str, Signature] = {}
         """The files of the work folder, as the last run left them."""
+        self.empty_at: int | None = None
+        """The same for a folder without files: the time of its last change."""
         self.why = ""
         """How the last session was lost."""
         self._start = start
@@ -41,7 +43,7 @@ class Seat:
                 raise UsageError("the interpreter was closed while a session was started.")
             self.session = session
             self.runs = 0
-            self.signatures = {}
+            self.signatures, self.empty_at = {}, None
         self.runs += 1
         return self.session
 
@@ -68,6 +70,11 @@ class Seat:
         """For good: a session that is being started is closed as soon as it is there."""
         self._closed = True
         await self.forget()
+
+    @property
+    def misses(self) -> bool:
+        """Is there anything that a run might miss?"""
+        return bool(self._lost)
 
     def missed(self, loads: Iterable[str]) -> list[str]:
         """Names that the code reads and that only a lost session knew. Once told, they are forgotten."""

@@ -4,7 +4,7 @@ answer, by an interrupt, or with the cage."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.errors import UsageError
@@ -23,6 +23,8 @@ _START = 60.0
 _REST = 0.25
 _PATIENCE = 5.0
 """Seconds after a kill until a cage that does not report its end counts as ended all the same."""
+_LOOK = 30.0
+"""Seconds in which a worker must have compiled a block that it is to run at once."""
 _MAX_SHOWN = 64 * MIB
 _MAX_LATE = 16 * MIB
 _LATE = 16 * 1024
@@ -48,6 +50,8 @@ class Session:
         self._id = 0
         self._block: Watched | None = None
         self._asked: tuple[type[wire.Answer], int, asyncio.Future[Any]] | None = None
+        self._passed: tuple[Callable[[Checked], None], float | None] | None = None
+        """Whom to tell when the block turns out to compile, and how long it may then run."""
         self._doom: Fate | None = None
         """A fate that was decided here, from then until it has happened."""
         self._fate: Fate | None = None
@@ -117,8 +121,14 @@ class Session:
             return []
         return list(answer.modules)
 
-    def begin(self, code: str, *, name: str, timeout: float | None) -> None:
-        """Send a block. In a session that has ended, the block has ended too, and says why."""
+    def begin(
+        self, code: str, *, name: str, timeout: float | None, passed: Callable[[Checked], None] | None = None
+    ) -> None:
+        """Send a block. In a session that has ended, the block has ended too, and says why.
+
+        With `passed`, the worker looks at the text first, as `check` does, and `passed` is told what it saw. A text that
+        does not compile ends the block there and then: nothing of it has run.
+        """
         self._ready_for_next()
         block = self._block = self._watched()
         if not self.alive:
@@ -126,22 +136,24 @@ class Session:
                 self._end_with_fate(block)
             return
         self.cage.watching = True
-        self._line.flow()
-        if timeout is not None:
-            self._timers.start("deadline", timeout, self._interrupt, "timeout")
+        if passed is not None:
+            self._passed = (passed, timeout)
+            self._line.listen()
+            self._timers.start("deadline", _LOOK, self._kill, "timeout", f"it did not answer within {_LOOK:g} s")
+        else:
+            self._run_for(timeout)
         if self._stray:
             self._id += 1
-            self._waiting = (self._id - 1, wire.execute(self._id, code, name))
+            self._waiting = (self._id - 1, wire.execute(self._id, code, name, check=passed is not None))
             self._line.send(wire.check(self._id - 1, ()))
         else:
-            self._line.send(wire.execute(self._id, code, name))
+            self._line.send(wire.execute(self._id, code, name, check=passed is not None))
 
-    async def watch(self) -> AsyncIterator[Item]:
+    def watch(self) -> AsyncIterator[Item]:
         """What the block writes and shows, live, and last how it ended."""
         if self._block is None:
             raise UsageError("no block was begun in this session. Call begin(code, name=..., timeout=...) first.")
-        async for item in self._block.items():
-            yield item
+        return self._block.items()
 
     async def stop(self, reason: StopReason) -> None:
         """End the running block: interrupt, grace, kill. Comes back when it has ended; without a block, at once."""
@@ -237,6 +249,8 @@ class Session:
             self._came_late(frame)
         elif self._asked is not None:
             self._answered(*self._asked, frame)
+        elif self._passed is not None and self._block is not None:
+            self._looked(self._block, *self._passed, frame)
         elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
             self._line.take_output()  # what was written before this frame
             if self._doom is None:
@@ -287,6 +301,28 @@ class Session:
         if self._block is not None and self._block.stopping:
             self.cage.interrupt()
 
+    def _looked(
+        self, block: Watched, passed: Callable[[Checked], None], timeout: float | None, frame: wire.Answer
+    ) -> None:
+        if not isinstance(frame, wire.CheckedFrame) or len(frame.blocks) != 1:
+            raise wire.Violation(f"{type(frame).__name__} about a block that was to be looked at first")
+        self._passed = None
+        checked = frame.blocks[0]
+        if checked.error is not None:
+            self._stray = block.stopping is not None
+            self._end(block, Ended(status="error", names=self.names))
+            passed(checked)
+            return
+        block.began()
+        self._timers.stop("deadline")
+        self._run_for(timeout)
+        passed(checked)
+
+    def _run_for(self, timeout: float | None) -> None:
+        self._line.flow()
+        if timeout is not None:
+            self._timers.start("deadline", timeout, self._interrupt, "timeout")
+
     def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
         if isinstance(frame, wire.DoneFrame):
             ended = ended_of(frame, block.stopping)
@@ -303,8 +339,10 @@ class Session:
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     def _end(self, block: Watched, ended: Ended) -> None:
-        self._timers.stop("deadline", "grace")
-        self._waiting = None
+        self._timers.stop("deadline")
+        if block.stopping is not None:
+            self._timers.stop("grace")
+        self._waiting = self._passed = None
         self._line.rest()
         self.cage.watching = False
         block.end(ended)

@@ -123,6 +123,10 @@ class Watched:
     def age(self) -> float:
         return time.monotonic() - self.began_at
 
+    def began(self) -> None:
+        """What was before was no part of it."""
+        self.began_at = time.monotonic()
+
     def wrote(self, stream: Stream, data: bytes) -> None:
         self._add_text(stream, (self.stdout if stream == "stdout" else self.stderr).feed(data))
 

@@ -169,8 +169,10 @@ def check(id: int, codes: Sequence[str]) -> bytes:
     return _pack({"op": "check", "id": id, "codes": list(codes)})
 
 
-def execute(id: int, code: str, name: str) -> bytes:
-    return _pack({"op": "exec", "id": id, "code": code, "name": name})
+def execute(id: int, code: str, name: str, *, check: bool = False) -> bytes:
+    """With `check`, the worker tells first what a look at the text showed, and runs it only when it compiles."""
+    order = {"op": "exec", "id": id, "code": code, "name": name}
+    return _pack({**order, "check": True} if check else order)
 
 
 def preload(id: int, modules: Sequence[str]) -> bytes:

@@ -89,8 +89,9 @@ def _clean(commands: int, answers: int) -> None:
     for fd in (commands, answers):
         os.set_inheritable(fd, False)  # what the program starts shall not speak for it
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    for number in _signal.valid_signals():
-        if _signal.getsignal(number) == _signal.SIG_IGN and number != _signal.SIGPIPE:  # that one is Python's own
+    pythons_own = {_signal.SIGPIPE, _signal.SIGXFSZ}  # ignored so that they come as exceptions
+    for number in _signal.valid_signals() - pythons_own:
+        if _signal.getsignal(number) == _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)
 
 

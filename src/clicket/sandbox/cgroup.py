@@ -17,6 +17,7 @@ __all__ = ["Group", "Parents", "find", "sweep"]
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
 _PATIENCE = 2.0
+_WANTED = {"memory", "pids"}
 
 
 class Parents(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,10 +177,11 @@ def _unified(mounts: dict[str, tuple[str, Path]], own: dict[str, str]) -> tuple[
     for folder in (mine, mine.parent):
         if not (folder / "cgroup.controllers").exists() or _writable(folder) is None:
             continue
-        if {"memory", "pids"} <= set(_words(folder / "cgroup.controllers")):
-            _try(folder / "cgroup.subtree_control", "+memory +pids")
-            if {"memory", "pids"} <= set(_words(folder / "cgroup.subtree_control")):
-                return folder, True
+        handed_down = folder / "cgroup.subtree_control"
+        if folder == mine and not set(_words(handed_down)) >= _WANTED:  # others' are not ours to change
+            _try(handed_down, "+memory +pids")
+        if set(_words(handed_down)) >= _WANTED:
+            return folder, True
     return _writable(mine), False
 
 

@@ -8,6 +8,7 @@ import fcntl
 import itertools
 import os
 import shutil
+import signal
 import stat
 import tempfile
 import time
@@ -19,6 +20,9 @@ from clicket.sandbox import cgroup
 __all__ = ["Home", "remove", "sweep"]
 
 PREFIX = "clicket-sandbox-"
+MARK = "bwrap:"
+"""With the home's name behind it, what bubblewrap is called in the list of processes: one that was left alone in the very
+moment of its birth can be found by that, and by nothing else."""
 _LOCK = "lock"
 _GROUPS = "cgroups"
 _NEWBORN = 60.0
@@ -96,9 +100,18 @@ def _sweep_one(home: Path) -> None:
         with contextlib.suppress(OSError):
             for parent in (home / _GROUPS).read_text().splitlines():
                 cgroup.sweep(Path(parent), home.name)
+        _end_marked(home.name)
         remove(home)
     finally:
         os.close(lock)
+
+
+def _end_marked(name: str) -> None:
+    mark = os.fsencode(f"{MARK}{name}\0")
+    for pid in filter(str.isdecimal, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as words:
+            if words.read(len(mark)) == mark:
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def remove(folder: Path) -> None:

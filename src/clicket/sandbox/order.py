@@ -16,6 +16,9 @@ __all__ = ["order"]
 _COUNTS_BY_NAMESPACE = (5, 14)
 """Since then the kernel counts a user's processes in each user namespace for itself."""
 
+_KEEPS_SIGNALS = 6
+"""The version of Landlock from which on it keeps signals inside."""
+
 
 def order(
     *,
@@ -37,7 +40,7 @@ def order(
         "op": "boot",
         "rlimits": _bounds(limits, uid=uid, apart=apart) if "rlimits" in layers else None,
         "landlock": _fence([home, scratch], python, library, readable, apart=apart) if "landlock" in layers else None,
-        "seccomp": _filter(apart=apart, same_user=uid is None) if "seccomp" in layers else None,
+        "seccomp": _filter(layers, same_user=uid is None) if "seccomp" in layers else None,
         "program": program,
         "home": home,
         "path": [*path],
@@ -65,8 +68,12 @@ def _fence(own: list[str], python: Python, library: str, readable: Iterable[str]
 
 
 @functools.cache
-def _filter(*, apart: bool, same_user: bool) -> str | None:
-    found = seccomp.program(unix_sockets=apart, same_user=same_user and not apart, signals=apart or not same_user)
+def _filter(layers: frozenset[str], *, same_user: bool) -> str | None:
+    apart = "namespaces" in layers
+    scoped = "landlock" in layers and landlock.version() >= _KEEPS_SIGNALS
+    found = seccomp.program(
+        unix_sockets=apart, same_user=same_user and not apart, signals=apart or scoped or not same_user
+    )
     return found.hex() if found is not None else None
 
 

@@ -56,7 +56,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
 async def probe(ground: Ground, without: frozenset[str]) -> Finding:
     """Once for each interpreter, set of layers and set of tools, in a process."""
-    key = (ground.python.executable, without, bubblewrap.tool(), identity.tool())
+    key = (ground.python.executable, without, bubblewrap.tool(), identity.tool(), sys.platform)
     if key not in _known:
         _known[key] = await _try_out(ground, without)
     return _known[key]
@@ -203,6 +203,8 @@ def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], li
         good -= {"environment"}
     if plan.way == "bubblewrap" and not plan.disable_userns:
         gaps.append("namespaces: this bwrap cannot forbid further user namespaces; seccomp does")
+    if report.uid == 0 and "cgroup" not in good:
+        gaps.append("rlimits: the kernel does not count the processes of root; their number is not bounded")
     if report.writes:
         gaps.append(f"work folder: it cannot be written to: {report.writes}")
     return good, gaps

@@ -17,6 +17,8 @@ __all__ = ["Child", "Guarded", "Namespace", "Tree", "descendants"]
 class Tree(Protocol):
     """One way to hold the processes of a cage together."""
 
+    pid: int
+    """The process that stands for all."""
     program: int | None
     """The host's number of the program's first process."""
 
@@ -39,7 +41,7 @@ class Namespace:
     """A pid namespace: the death of its first process is the death of all."""
 
     def __init__(self, init: int) -> None:
-        self._init = init
+        self.pid = init
         # Taken while bubblewrap waits for us: the number cannot be somebody else's yet.
         self._init_fd = os.pidfd_open(init)
         self._program_fd = -1
@@ -47,14 +49,14 @@ class Namespace:
 
     def settle(self) -> None:
         """Call this when the program is known to run, and before it is asked to do anything."""
-        children = _children(self._init)
+        children = _children(self.pid)
         if children:
             self.program = children[0]
             with contextlib.suppress(OSError):
                 self._program_fd = os.pidfd_open(self.program)
 
     def pids(self) -> list[int]:
-        return descendants(self._init)
+        return descendants(self.pid)
 
     def interrupt(self) -> None:
         if self._program_fd >= 0:
@@ -80,7 +82,7 @@ class Guarded:
     """A guard that adopts every orphan below it: it ends only when nothing of the program is left."""
 
     def __init__(self, guard: int, program: int, lifeline: socket.socket) -> None:
-        self._guard = guard
+        self.pid = guard
         self._lifeline = lifeline
         self.program: int | None = program
         self._program_fd = os.pidfd_open(program)  # the guard still holds it back
@@ -90,7 +92,7 @@ class Guarded:
             self._lifeline.send(b"G")
 
     def pids(self) -> list[int]:
-        return descendants(self._guard)
+        return descendants(self.pid)
 
     def interrupt(self) -> None:
         with contextlib.suppress(OSError):
@@ -115,6 +117,7 @@ class Child:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
+        self.pid = process.pid
         self.program: int | None = process.pid
 
     def pids(self) -> list[int]:

@@ -53,13 +53,15 @@ class Sandbox:
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
         self._ground: Ground | None = None
+        self._workers = Workers(2, "clicket-sandbox")
         self._cages: set[Cage] = set()
+        self._starting: set[asyncio.Future[None]] = set()
         self._closed = False
-        self._probing = asyncio.Lock()
+        self._preparing = asyncio.Lock()
 
     async def isolation(self) -> Isolation:
         """What this host can do, seen by trying it once."""
-        return (await self._find()).isolation
+        return (await self._ready())[1].isolation
 
     async def start(
         self,
@@ -69,58 +71,72 @@ class Sandbox:
         limits: Limits | None = None,
     ) -> Cage:
         """A program, running in a cage of its own. Its first frame is there to be read."""
-        finding = await self._find()
+        ground, finding = await self._ready()
         _refuse_below(self.require, finding.isolation)
-        cage = await launch(
-            self._ready(),
-            finding.plan,
-            program=program,
-            settings=settings,
-            limits=limits or self.limits,
-            isolation=finding.isolation,
-            forget=self._cages.discard,
-        )
+        under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._starting.add(under_way)
+        try:
+            cage = await launch(
+                ground,
+                finding.plan,
+                program=program,
+                settings=settings,
+                limits=limits or self.limits,
+                isolation=finding.isolation,
+                forget=self._cages.discard,
+            )
+            self._cages.add(cage)
+        finally:
+            self._starting.discard(under_way)
+            under_way.set_result(None)
         if self._closed:  # meanwhile
             await cage.close()
             raise UsageError(_CLOSED)
-        self._cages.add(cage)
         return cage
 
     async def close(self) -> None:
         """Ends every cage and leaves nothing behind."""
         self._closed = True
+        if self._starting:
+            await asyncio.wait(set(self._starting))
         await asyncio.gather(*(cage.close() for cage in list(self._cages)))
-        if self._ground is not None:
+        async with self._preparing:
             ground, self._ground = self._ground, None
-            ground.home.close()
-            ground.workers.close()
+            if ground is not None:
+                ground.home.close()
+            self._workers.close()
 
-    async def _find(self) -> Finding:
-        async with self._probing:  # several may start their first cage at once
-            return await probe(self._ready(), self._without)
+    async def _ready(self) -> tuple[Ground, Finding]:
+        """The first who comes prepares the ground and tries it out; the others wait for that."""
+        async with self._preparing:
+            if self._closed:
+                raise UsageError(_CLOSED)
+            if self._ground is None:
+                self._ground = await self._workers.run(self._prepare)
+            return self._ground, await probe(self._ground, self._without)
 
-    def _ready(self) -> Ground:
-        if self._closed:
-            raise UsageError(_CLOSED)
-        if self._ground is None:
-            for folder in self._readable:
-                if not folder.is_dir():
-                    raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
-            python = describe(self._python)
-            home = Home(self._temp)
+    def _prepare(self) -> Ground:
+        for folder in self._readable:
+            if not folder.is_dir():
+                raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
+        python = describe(self._python)
+        home = Home(self._temp)
+        try:
             lay_out(home.path / "library", python)
             parents = cgroup.find()
             home.note_groups(parents.folders)
-            self._ground = Ground(
-                home=home,
-                library=home.path / "library",
-                python=python,
-                readable=self._readable,
-                path=self._path,
-                parents=parents,
-                workers=Workers(2, "clicket-sandbox"),
-            )
-        return self._ground
+        except BaseException:
+            home.close()
+            raise
+        return Ground(
+            home=home,
+            library=home.path / "library",
+            python=python,
+            readable=self._readable,
+            path=self._path,
+            parents=parents,
+            workers=self._workers,
+        )
 
 
 def _absolute(folder: Path) -> Path:

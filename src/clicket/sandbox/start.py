@@ -26,6 +26,8 @@ from clicket.sandbox.processes import Tree
 __all__ = ["Ground", "Plan", "SandboxFailed", "Start"]
 
 _WORDS = 2000
+_PATIENCE = 10.0
+"""Seconds that a start which is given up has to come to a point where it can be undone."""
 
 
 class SandboxFailed(ClicketError):
@@ -71,6 +73,8 @@ class Start:
         self.group: cgroup.Group | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self.tree: Tree | None = None
+        self.namespace: asyncio.Future[None] | None = None
+        """Under way to a tree."""
         self.exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._spare: list[int | socket.socket] = []
         try:
@@ -97,11 +101,12 @@ class Start:
         first = environment.prelude(library, self.pipes.inside.commands, self.pipes.inside.answers)
         return [self.python.executable, "-I", "-X", "utf8", "-c", first]
 
-    def spawn(self, command: list[str], *extra: int) -> int:
+    def spawn(self, command: list[str], *extra: int, executable: str | None = None) -> int:
         """Start the process that is ours to wait for, from this thread: bubblewrap dies with the thread that started it."""
         inside = self.pipes.inside
         self.process = subprocess.Popen(
             command,
+            executable=executable,
             stdin=subprocess.DEVNULL,
             stdout=inside.stdout,
             stderr=inside.stderr,
@@ -171,6 +176,9 @@ class Start:
         return said.decode("utf-8", "replace").strip().rstrip(".") or f"it ended without a word, {how}"
 
     async def undo(self) -> None:
+        if self.namespace is not None:
+            with contextlib.suppress(TimeoutError, OSError):
+                await asyncio.wait_for(self.namespace, _PATIENCE)
         self.close(*list(self._spare))  # what waits for one of these goes on, and ends
         if self.tree is not None:
             self.tree.kill()

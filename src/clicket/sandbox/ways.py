@@ -3,6 +3,7 @@ ended, with the program in its cgroup before it runs a line."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from clicket.sandbox import bubblewrap, identity
 from clicket.sandbox.descriptors import read_all
+from clicket.sandbox.home import MARK
 from clicket.sandbox.processes import Child, Guarded, Namespace
 from clicket.sandbox.start import Start
 
@@ -27,22 +29,30 @@ async def in_namespaces(start: Start) -> None:
     arguments = start.file(b"".join(os.fsencode(word) + b"\0" for word in _arguments(start)))
     start.spawn(
         [
-            bubblewrap.tool() or "bwrap",
+            f"{MARK}{start.ground.home.name}",
             *("--args", str(arguments), "--info-fd", str(info_inside), "--block-fd", str(block_inside)),
             *(identity.drop(identity.tool() or "setpriv", start.uid) if start.uid is not None else ()),
             *start.interpreter(bubblewrap.LIBRARY),
         ],
         *(arguments, info_inside, block_inside),
+        executable=bubblewrap.tool(),
     )
     start.close(arguments, info_inside, block_inside)
-    # To the end: bubblewrap writes in pieces, and would die of a pipe that is closed before the last.
-    init = _child_pid(await read_all(info))
-    if init is not None:
-        start.tree = Namespace(init)
-        start.join(init)
+    # Never cut short, not even by a cancellation: bubblewrap would die of it, and its child wait for it for ever.
+    start.namespace = asyncio.ensure_future(_namespace(start, info))
+    await asyncio.shield(start.namespace)
+    if start.tree is not None:
+        start.join(start.tree.pid)
     with contextlib.suppress(OSError):  # it is gone already, and its last words say why
         os.write(block, b"\n")
-    start.close(info, block)
+    start.close(block)
+
+
+async def _namespace(start: Start, info: int) -> None:
+    init = _child_pid(await read_all(info))
+    start.close(info)
+    if init is not None:
+        start.tree = Namespace(init)
 
 
 async def below_a_guard(start: Start) -> None:

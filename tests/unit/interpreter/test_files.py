@@ -125,6 +125,7 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
 ) -> None:
     (place.path.parent / "secret").write_bytes(SECRET)
     (place.path / "a").write_bytes(b"x")
+    (place.path / "d").write_bytes(b"x")
     (place.path / "b").mkdir()
     (place.path / "b" / "c").write_bytes(b"x")
     (place.path.parent / "outside").mkdir()
@@ -136,12 +137,14 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
         (place.path / "a").symlink_to(place.path.parent / "secret")
         (place.path / "b").rename(place.path / "was_b")
         (place.path / "b").symlink_to(place.path.parent / "outside")
+        (place.path / "d").unlink()
+        os.link(place.path.parent / "secret", place.path / "d")
         return seen
 
     monkeypatch.setattr("clicket.interpreter.files.look", swapped)
     found = await taken(place, drawer, workers)
     assert found.files == ()
-    assert [skipped.what for skipped in found.skipped] == ["a", "b/c"]
+    assert [skipped.what for skipped in found.skipped] == ["a", "b/c", "d"]
 
 
 async def test_caps(place: Place, drawer: Drawer, workers: Workers) -> None:

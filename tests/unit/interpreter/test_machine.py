@@ -10,13 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.interpreter.scripted import Act, ScriptedSession
 
 from clicket.errors import ClicketError, UsageError
-from clicket.interpreter import Interpreter
+from clicket.interpreter import Interpreter, Result
 from clicket.kernel import CODE, CodeState
 
 Message = dict[str, Any]
@@ -184,14 +185,15 @@ async def test_what_cannot_run_is_refused_before_anything_runs(task: str, state:
 
 
 async def test_a_string_with_a_fence_in_it_is_joined() -> None:
-    task = 'prose\n```python\ns = """\n```\nhello\n```\n"""\n```\nand\n```python\nlast\n```\n'
+    task = 'prose\n```python\ns = """\n```\n```sh\n```\n"""\n```\nand\n```python\nlast\n```\n'
     async with Stage() as stage:
         messages = await told(stage.interpreter, task)
         check_laws(messages)
-        assert [code for code, _ in stage.sessions[0].begun] == ['s = """\n```\nhello\n```\n"""\n', "last\n"]
+        assert [code for code, _ in stage.sessions[0].begun] == ['s = """\n```\n```sh\n```\n"""\n', "last\n"]
+        assert stage.interpreter.history[-1].skipped == (), "what is in a string is no block"
         assert [block.lines for block in stage.interpreter.history[-1].blocks] == [(1, 8), (9, 12)]
-        counts = [m["code_blocks_count"] for m in messages if m["type"] == "progress"]
-        assert counts == [3, 2]
+        again = await told(stage.interpreter, task.replace("```sh", "text"))
+        assert [m["code_blocks_count"] for m in again if m["type"] == "progress"] == [3, 2]
 
 
 async def test_code_with_fences_in_its_strings_is_bare_code() -> None:
@@ -476,6 +478,13 @@ def without_times(messages: list[Message]) -> list[Message]:
     return plain
 
 
+def plain_of(result: Result) -> list[Any]:
+    """A result without its times, single blocks and all."""
+    blocks = [msgspec.structs.replace(block, duration=0.0) for block in result.blocks]
+    plain = msgspec.structs.replace(result, duration=0.0, blocks=tuple(blocks))
+    return [plain.to_json(), *(msgspec.to_builtins(block) for block in plain.blocks)]
+
+
 async def by_steps(ci: Interpreter, task: str) -> AsyncIterator[Message]:
     ci.begin(task)
     while ci.state not in CODE.terminal:
@@ -487,7 +496,11 @@ async def by_steps(ci: Interpreter, task: str) -> AsyncIterator[Message]:
 @given(acts=st.lists(st.lists(ACTS, max_size=6), min_size=1, max_size=4), tasks=st.lists(CODES, min_size=1, max_size=4))
 def test_laws_hold_for_every_script(acts: list[list[Act]], tasks: list[list[str]]) -> None:
     async def main() -> None:
-        async with Stage(*acts, max_steps=4) as whole, Stage(*acts, max_steps=4) as stepped:
+        async with (
+            Stage(*acts, max_steps=4) as whole,
+            Stage(*acts, max_steps=4) as stepped,
+            Stage(*acts, max_steps=4) as plain,
+        ):
             for codes in tasks:
                 task = blocks(*codes)
                 messages = await told(whole.interpreter, task)
@@ -495,6 +508,9 @@ def test_laws_hold_for_every_script(acts: list[list[Act]], tasks: list[list[str]
                 same = [message async for message in by_steps(stepped.interpreter, task)]
                 assert without_times(messages) == without_times(same)
                 result = whole.interpreter.history[-1]
+                ran = plain_of(await plain.interpreter.run(task))
+                assert ran == plain_of(result), "run, stream and step come to the same"
+                assert plain.interpreter.state is whole.interpreter.state
                 assert result.to_json() == messages[-1]["result"]
                 assert result.fatal == (whole.interpreter.state is CodeState.ERROR)
                 if result.status in ("exit", "killed", "crashed"):

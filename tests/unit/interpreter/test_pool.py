@@ -282,6 +282,21 @@ async def test_of_very_much_text_the_rest_is_counted() -> None:
     assert said[-1]["type"] == "code_execution_complete"
 
 
+async def test_of_very_many_things_shown_the_rest_is_counted() -> None:
+    said: list[dict[str, Any]] = []
+    merging = Merging(said.append, None)  # type: ignore[arg-type]  # nothing large comes
+    for number in range(3_000):
+        await merging.take({"type": "display", "mime": "text/plain", "data": str(number), "block_index": 0})
+        await merging.take({"type": "variable_created", "name": f"x{number}", "block_index": 0})
+    await merging.take({"type": "final_result", "result": {}})
+    assert len(said) < 500
+    assert [(m["type"], m.get("omitted")) for m in said[-3:]] == [
+        ("display", 2_800),
+        ("variable_created", 2_800),
+        ("final_result", None),
+    ]
+
+
 async def test_text_that_trickles_is_shown_soon_and_later_less_often() -> None:
     came = asyncio.Event()
     merging = Merging(lambda _: came.set(), None)  # type: ignore[arg-type,return-value]

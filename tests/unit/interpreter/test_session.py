@@ -351,6 +351,7 @@ class TestStart:
     async def test_refused(self) -> None:
         cage = PipeCage()
         cage.say(type="refused", layer="landlock", message="Function not implemented")
+        cage.say(**READY)  # too late: it was refused
         with pytest.raises(SandboxFailed, match="landlock does not hold: Function not implemented"):
             await Session.start(OneCage(cage))
 
@@ -424,6 +425,79 @@ class TestQuestions:
             session.begin("…", name="<block 1>", timeout=5)
             cage.say(**done(2))
             assert await outcome(session) == ("ok", None)
+
+
+class TestLookedAtFirst:
+    """A block that the worker compiles first, and runs at once when that went well."""
+
+    async def test_what_compiles_runs(self) -> None:
+        seen: list[Any] = []
+        async with opened() as (session, cage):
+            session.begin("y = x", name="<block 1>", timeout=5, passed=seen.append)
+            order = {"op": "exec", "id": 1, "code": "y = x", "name": "<block 1>", "check": True}
+            assert os.read(cage.inside_commands, 1000) == pack(order)
+            cage.say(**CHECKED)
+            os.write(cage.inside_stdout, b"out")
+            cage.say(**done(value="1"))
+            _, ended = await follow(session)
+            assert (ended.status, ended.value, ended.stdout.text) == ("ok", "1", "out")
+            assert [block.loads for block in seen] == [("x",)]
+
+    async def test_what_does_not_compile_ends_there(self) -> None:
+        seen: list[Any] = []
+        async with opened() as (session, cage):
+            session.begin("1 +", name="<block 1>", timeout=5, passed=seen.append)
+            cage.say(type="checked", id=1, blocks=[{"error": {"type": "SyntaxError", "message": "no"}}])
+            assert await outcome(session) == ("error", None)
+            assert seen[0].error.type == "SyntaxError"
+            session.begin("…", name="<block 2>", timeout=5)
+            cage.say(**done(2))
+            assert await outcome(session) == ("ok", None)
+
+    @pytest.mark.parametrize(
+        "frame",
+        [done(), CHECKED | {"blocks": []}, {"type": "display", "id": 1, "group": 0, "mime": "a", "data": ""}],
+        ids=["done", "none", "display"],
+    )
+    async def test_anything_before_the_look_is_a_violation(self, frame: dict[str, Any]) -> None:
+        seen: list[Any] = []
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=5, passed=seen.append)
+            cage.say(**frame)
+            assert await outcome(session) == ("killed", "protocol")
+            assert seen == []
+
+    async def test_a_second_look_is_a_violation(self) -> None:
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=5, passed=lambda _: None)
+            cage.say(**CHECKED)
+            cage.say(**CHECKED)
+            assert await outcome(session) == ("killed", "protocol")
+
+    async def test_the_time_of_the_block_begins_after_the_look(self) -> None:
+        async with opened(grace=0.01) as (session, cage):
+            session.begin("…", name="<block 1>", timeout=0.01, passed=lambda _: None)
+            await asyncio.sleep(0.03)
+            assert cage.asked == []
+            cage.say(**CHECKED)
+            assert await outcome(session) == ("killed", "timeout")
+
+    async def test_a_look_that_does_not_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "_LOOK", 0.01)
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=None, passed=lambda _: None)
+            assert await outcome(session) == ("killed", "timeout")
+            assert cage.asked == ["kill"]
+
+    async def test_stopped_while_it_is_looked_at(self) -> None:
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=None, passed=lambda _: None)
+            stopping = asyncio.ensure_future(session.stop("cancel"))
+            await eventually(lambda: cage.asked)
+            cage.say(**CHECKED)
+            cage.say(**done(status="interrupted"))
+            await stopping
+            assert await outcome(session) == ("interrupted", "cancel")
 
 
 class TestRest:

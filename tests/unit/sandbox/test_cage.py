@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
-
-from clicket.sandbox import Cage, Exit, Limits
 from tests.unit.sandbox.cages import Caged, alive, caged, groups, until
+
+from clicket.sandbox import Cage, Exit, Limits, cgroup
 
 MIB = 1 << 20
 GUARDED = {"without": ["namespaces"], "require": "partial"}
@@ -93,12 +93,11 @@ if os.path.exists("/proc/self/oom_score_adj"):
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make cgroups here")
+@pytest.mark.skipif(not cgroup.find().bounds, reason="no cgroup can be made on this machine")
 @pytest.mark.parametrize("tier", TIERS)
 async def test_the_kernel_ends_who_holds_too_much_and_that_is_told(tier: dict[str, object]) -> None:
     async with caged(limits=Limits(memory=64 * MIB), **tier) as program:
-        if "cgroup" not in program.cage.isolation.layers:
-            pytest.skip("no cgroup can be made on this machine")
+        assert "cgroup" in program.cage.isolation.layers
         program.cage.watching = True
         await program.begin(EATER)
         assert await ended(program.cage) == Exit(signal=signal.SIGKILL, memory=True)
@@ -203,7 +202,7 @@ async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> Non
             os.symlink({str(tmp_path)!r}, "link"), os.symlink("/", "root"), os.mkfifo("fifo")
             os.mkdir("closed"), open("closed/file", "w").close(), os.chmod("closed", 0)
             open("readonly", "w").close(), os.chmod("readonly", 0)
-            for i in range(1500):
+            for i in range(300):
                 os.mkdir("deep"), os.chdir("deep")
             os.chdir("/work"), os.chmod("/work", 0)
             """

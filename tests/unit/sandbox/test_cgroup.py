@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,11 @@ async def test_a_group_holds_freezes_kills_and_goes(parents: Parents) -> None:
 
 async def test_processes_are_bounded(parents: Parents) -> None:
     group = make(parents)
-    code = "import os, sys\nsys.stdin.read(1)\ntry:\n  for _ in range(20): os.fork() or os.read(0, 1) or os._exit(0)\nexcept OSError: print('bounded', flush=True)"
-    process = subprocess.Popen(["python3", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    code = (
+        "import os, sys\nsys.stdin.read(1)\ntry:\n  while os.fork(): pass\nexcept OSError: print('bounded', flush=True)"
+    )
+    code += "\nos.read(sys.stdin.fileno(), 1)"
+    process = subprocess.Popen([sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -96,8 +100,9 @@ def look(monkeypatch: pytest.MonkeyPatch, root: Path, mounts: str, own: str) -> 
 def test_version_two_is_used_beside_our_own_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted = tmp_path / "cgroup"
     second_version(mounted, "user.slice/app.scope", controllers="memory pids", handed_down="memory pids")
-    (mounted / "user.slice/app.scope/cgroup.subtree_control").unlink()
-    (mounted / "user.slice/app.scope/cgroup.subtree_control").mkdir()  # writing to it fails, as the kernel's would
+    refuses = mounted / "user.slice/app.scope/cgroup.subtree_control"  # as the kernel does: we are in that group
+    refuses.unlink()
+    refuses.mkdir()
     line = f"30 23 0:26 / {mounted} rw,nosuid - cgroup2 cgroup2 rw\n"
     found = look(monkeypatch, tmp_path, line, "0::/user.slice/app.scope\n")
     assert found == Parents(unified=mounted / "user.slice", controlled=True)

@@ -56,6 +56,10 @@ class Guarded:
         return True
 
 
+def is_asleep(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def read_soon(fd: int) -> bytes:
     ready, _, _ = select.select([fd], [], [], 60)
     assert ready, "a process that should be gone still holds the pipe"
@@ -142,7 +146,10 @@ def test_no_process_of_the_cages_user_outlives_it() -> None:
         guarded("/bin/true", uid=UID) as made,
     ):
         assert made.process.wait(60) == 0
-        assert stray.wait(60) == -signal.SIGKILL
+        with os.fdopen(os.pidfd_open(stray.pid), "rb") as end:
+            select.select([end], [], [], 20)
+        stray.terminate()  # does nothing to one that has ended
+        assert stray.wait() == -signal.SIGKILL
 
 
 def test_a_guard_that_is_killed_takes_its_program_with_it() -> None:
@@ -188,8 +195,9 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
 
 def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
     with guarded("/bin/sh", "-c", "echo started; sleep 1007", go=False) as made:
-        with open(f"/proc/{made.pid}/cmdline", "rb") as file:
-            assert b"guard.py" in file.read(), "it is there, and nothing of it has been started"
+        while not is_asleep(made.pid):
+            os.sched_yield()
+        assert b"guard.py" in Path(f"/proc/{made.pid}/cmdline").read_bytes(), "it is there, and has not been started"
         assert not select.select([made.out], [], [], 0)[0]
         made.lifeline.send(b"G")
         made.until(b"started")

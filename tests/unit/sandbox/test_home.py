@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -57,6 +58,20 @@ def test_homes_of_the_dead_are_swept_and_those_of_the_living_are_not(tmp_path: P
     assert living.path.exists()
     for home in (living, another):
         home.close()
+
+
+def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_path: Path) -> None:
+    dead = tmp_path / f"{homes.PREFIX}dead"
+    dead.mkdir()
+    (dead / "lock").touch()
+    orphan = subprocess.Popen([f"{homes.MARK}{dead.name}", "1000"], executable="/bin/sleep")
+    other = subprocess.Popen([f"{homes.MARK}{dead.name}er", "1000"], executable="/bin/sleep")
+    homes.sweep(tmp_path)
+    assert orphan.wait(60) == -signal.SIGKILL
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+    assert not dead.exists()
 
 
 def test_what_only_looks_like_a_home_is_left_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _ast
 import _symtable as table  # type: ignore[import-not-found] # without the package around it
+import _thread
 import builtins
 import sys
 
@@ -26,6 +27,7 @@ MAX_LISTED = 1000
 MAX_NAME = 200
 _NAME = "<block>"
 _Import, _ImportFrom = _ast.Import, _ast.ImportFrom
+_who_am_i = _thread.get_ident
 _symtable = table.symtable
 _BOUND, _USED = table.DEF_LOCAL | table.DEF_PARAM | table.DEF_IMPORT, table.USE
 _GLOBAL, _OFFSET, _MASK = (table.GLOBAL_IMPLICIT, table.GLOBAL_EXPLICIT), table.SCOPE_OFF, table.SCOPE_MASK
@@ -37,7 +39,7 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
     stores: set[str] = set()
     imports: list[str] = []
     failure = None
-    errors, sys.stderr = sys.stderr, None  # warnings are for when the block runs
+    errors, sys.stderr = sys.stderr, _Quiet(sys.stderr)  # warnings are for when the block runs
     try:
         compile(text, _NAME, "exec", AWAIT, dont_inherit=True)
         loads, stores = _names_of(text)
@@ -47,6 +49,20 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
     finally:
         sys.stderr = errors
     return {"error": failure, "imports": imports[:MAX_LISTED], "loads": _listed(loads), "stores": _listed(stores)}
+
+
+class _Quiet:
+    """Hears nothing from this thread; others of the program's may be speaking."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._silent = _who_am_i()
+
+    def write(self, text: str) -> int:
+        return len(text) if _who_am_i() == self._silent else self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def _listed(names: set[str]) -> list[str]:

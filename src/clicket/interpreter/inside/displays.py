@@ -8,6 +8,7 @@ import builtins
 
 from clicket.interpreter.inside.figures import Figures
 from clicket.interpreter.inside.own import BUILTINS, clean, cut
+from clicket.interpreter.inside.printing import text_of
 from clicket.interpreter.inside.texts import name_of
 from clicket.sandbox.frames import encode
 
@@ -20,7 +21,6 @@ __all__ = ["Displays"]
 
 globals()["__builtins__"] = BUILTINS
 
-MAX_VALUE = 10_000
 MAX_FORM = 8 * 1024 * 1024
 MAX_BLOCK = 24 * 1024 * 1024
 MAX_FRAMES = 1000
@@ -34,11 +34,6 @@ _FORMS = {
     "_repr_latex_": "text/latex",
     "_repr_json_": "application/json",
 }
-_MANY = 4000
-"""Items of a plain collection: to write more of them would only be cut off."""
-_MAX_BITS = 14_000
-"""Python refuses to write longer numbers in decimal."""
-
 _base64 = binascii.b2a_base64
 
 
@@ -60,6 +55,10 @@ class Displays:
     def mute(self) -> None:
         """In a forked child: what it shows has nowhere to go."""
         self._muted = True
+
+    def adopt(self, module: Any) -> None:
+        """Programs written for notebooks import `display`: it is ours."""
+        module.display = self.show
 
     def show(self, *objects: Any) -> None:
         """Show objects in their richest form."""
@@ -140,29 +139,6 @@ class Displays:
 
     def _note(self, text: str) -> None:
         self._put(_TEXT, f"({cut(text, 500)})")
-
-
-def text_of(value: Any) -> str:
-    """As it prints, at most 10,000 characters. Large plain collections are not written in full only to be cut."""
-    kind = type(value)
-    if kind is int and value.bit_length() > _MAX_BITS:
-        return f"<int of {value.bit_length()} bits>"
-    if kind is str and len(value) > MAX_VALUE:
-        return f"{clean(repr(value[:MAX_VALUE]))}… ({len(value) - MAX_VALUE} more characters)"
-    if (kind is list or kind is tuple) and len(value) > _MANY:
-        return f"{clean(repr(value[:_MANY])[:MAX_VALUE])}… ({len(value)} items)"
-    if (kind is dict or kind is set or kind is frozenset) and len(value) > _MANY:
-        return f"{clean(repr(_some(value, kind))[:MAX_VALUE])}… ({len(value)} items)"
-    return cut(str.__str__(repr(value)), MAX_VALUE)
-
-
-def _some(value: Any, kind: Any) -> Any:
-    some: list[Any] = []
-    for item in value.items() if kind is dict else value:
-        if len(some) >= _MANY:
-            break
-        some.append(item)
-    return kind(some)
 
 
 def _as_text(mime: str, data: Any) -> str | None:

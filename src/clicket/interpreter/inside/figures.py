@@ -53,7 +53,7 @@ class Figures:
         warnings.filterwarnings("ignore", message=_QUIET)
 
     def is_figure(self, value: Any) -> bool:
-        module = sys.modules.get("matplotlib.figure") if self._pyplot is not None else None
+        module = sys.modules.get("matplotlib.figure")
         kind = vars(module).get("Figure") if module is not None else None
         return kind is not None and issubclass(type(value), kind)
 

@@ -86,6 +86,7 @@ class Worker:
         arrivals = Arrivals()
         arrivals.after("linecache", self._sources.serve)
         arrivals.after("matplotlib.pyplot", self._displays.figures.adopt)
+        arrivals.after("IPython.display", self._displays.adopt)
         _take_ourselves_out()
         sys.argv = [""]
         sys.path.insert(0, home)
@@ -122,6 +123,11 @@ class Worker:
 
     def _exec(self, order: dict[str, Any]) -> dict[str, Any]:
         text, name = order["code"], order["name"]
+        if order.get("check"):
+            looked = self._check({"id": order["id"], "codes": (text,)})
+            if looked["blocks"][0]["error"] is not None:
+                return looked
+            self._send(looked)
         self._stage.restore()
         self._interrupts.restore()
         self._interrupts.seen = False
@@ -129,7 +135,7 @@ class Worker:
         self._displays.begin(order["id"])
         value, error = self._step(self._program.run, text, name)
         shown, second = self._step(self._displays.finish, value)
-        error = error or second
+        error = second if error is None else error
         status, code = self._status_of(error)
         described = self._describe(error, status, name)
         self._step(self._stage.flush)
@@ -230,7 +236,7 @@ def _exit_code(error: BaseException) -> int:
     if code is None:
         return 0
     if issubclass(type(code), int):
-        code = int(code)
+        code = int.__index__(code)  # not a method of the program's
         return code if -(1 << 31) <= code < 1 << 31 else -1
     return 1
 

@@ -57,7 +57,7 @@ def test_what_the_compiler_cannot_take_is_an_error(fresh: Worker, code: str) -> 
 
 
 def test_long_blocks_and_long_names(worker: Worker) -> None:
-    (long,) = worker.check("import os\n" + "x = 1\n" * 100_000)
+    (long,) = worker.check(f"import os\n{chr(10).join(['x = ' + repr('y' * 100)] * 6000)}")
     assert long["error"] is None
     (named,) = worker.check(f"{'n' * 100_000} = {'m' * 100_000}")
     assert (named["loads"], named["stores"]) == ([], [])

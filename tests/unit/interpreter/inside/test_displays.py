@@ -17,12 +17,12 @@ def forms(worker: Worker, code: str) -> list[tuple[int, str]]:
 
 
 def test_display_shows_text_at_once_and_in_order(worker: Worker) -> None:
-    worker.begin("print('before')\ndisplay('a', [1])\nprint('after')")
+    worker.begin("print('before', end=' ')\ndisplay('a', [1])\nprint('after')")
     assert worker.answer()["data"] == "'a'"
     assert worker.heard("before")
     assert worker.answer()["data"] == "[1]"
     assert worker.done()["status"] == "ok"
-    assert worker.said() == "before\nafter\n"
+    assert worker.said() == "before after\n"
 
 
 def test_a_plain_value_is_text_alone(worker: Worker) -> None:
@@ -113,7 +113,9 @@ def test_a_block_shows_so_much_and_no_more(worker: Worker) -> None:
         ("[0] * 10**6", "… (1000000 items)"),
         ("dict.fromkeys(range(10**5))", "… (100000 items)"),
         ("set(range(10**5))", "… (100000 items)"),
-        ("list(map(str, range(4000)))", "more characters)"),
+        ("list(map(str, range(4000)))", "… (4000 items)"),
+        ("['x' * 10**8] * 50", "… (50 items)"),
+        ("[[[10**10000]]]", "[[[<int of 33220 bits>]]]"),
         ("10**10000", "<int of 33220 bits>"),
     ],
 )
@@ -121,6 +123,21 @@ def test_long_values_are_cut_with_a_note(worker: Worker, code: str, end: str) ->
     value = worker.run(code)["value"]
     assert value.endswith(end)
     assert len(value) < 10_100
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "[1, 'a', (2,), (), [], {}, set(), frozenset(), {3}, frozenset({4}), {'k': [None, 1.5, b'x']}]",
+        "(lambda ring: ring.append(ring) or ring)([1])",
+        "(lambda ring: ring.update(self=ring) or ring)({})",
+        "type('Odd', (list,), {})([1, [2]])",
+        "[[1]] * 2",
+    ],
+)
+def test_collections_print_as_ever(worker: Worker, code: str) -> None:
+    value = worker.run(f"printed = {code}\nprinted")["value"]
+    assert worker.run(f"repr(printed) == {value!r}")["value"] == "True"
 
 
 def test_text_that_utf8_cannot_say(worker: Worker) -> None:
@@ -157,6 +174,11 @@ def test_figures(worker: Worker) -> None:
     assert len(forms(worker, "fig")) == 2
     done = worker.run("plt.plot([1])\n1 / 0")
     assert (done["status"], [frame["mime"] for frame in worker.displays]) == ("error", both)
+
+
+def test_a_figure_of_its_own_is_shown_when_it_is_the_value(worker: Worker) -> None:
+    code = "from matplotlib.figure import Figure\nown = Figure()\n_ = own.add_subplot().plot([1, 2])\nown"
+    assert [mime for _, mime in forms(worker, code)] == ["image/png", "image/svg+xml"]
 
 
 def test_a_figure_that_cannot_be_drawn_is_told(worker: Worker) -> None:

@@ -103,6 +103,7 @@ def test_syntax_errors_point_at_the_place(worker: Worker, code: str, line: int |
         ("    def __str__(self): return '\\ud800'", "\\ud800"),
         ("    def __str__(self): return 'x' * 10**7", "x" * 100),
         ("    __cause__ = property(lambda self: 1 / 0)\n    __traceback__ = 7", "('said',)"),
+        ("    def __bool__(self): raise SystemExit", "('said',)"),
         ("    def __getattribute__(self, name): 1 / 0", "('said',)"),
     ],
 )

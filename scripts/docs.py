@@ -81,6 +81,8 @@ MODULES = (
     "clicket.server",
     "clicket.mcp",
     "clicket.telemetry",
+    "clicket.interpreter",
+    "clicket.sandbox",
     "clicket.adapters.anthropic",
     "clicket.adapters.openai",
     "clicket.adapters.langchain",
@@ -152,6 +154,10 @@ CODES = {
     "cancelled": "Somebody cancelled the call, or the runtime was closed.",
     "result_unserializable": "The tool ran, but its result is not JSON.",
     "outcome_unknown": "The attempt was begun and its end is not known: the effect may or may not have happened.",
+    "not_isolated": "Raised: the host cannot keep programs as well as `require` asks; nothing was run. As a call: `tool_error`.",
+    "sandbox_failed": "Raised: a cage did not start although the host seemed able to make one. As a call: `tool_error`.",
+    "packages_failed": "Raised: packages could not be installed from the folder of wheels. As a call: `tool_error`.",
+    "session_gone": "Raised by a session of the code interpreter that has ended; `Interpreter` tells it as a status.",
     "conflict": "Raised: the id is taken by a call with other arguments. No call was made.",
     "queue_full": "Raised: the waiting line is full. No call was made.",
     "store_unavailable": "Raised: the store cannot be written or read. Nothing is half-written.",
@@ -160,6 +166,14 @@ CODES = {
     "invalid_transition": "Raised: an edge that is not in a state table. Nothing was changed.",
     "clicket_error": "The root of the tree; not raised itself.",
 }
+
+# Parts with errors of their own.
+ERRORS_ELSEWHERE = (
+    "clicket.sandbox.isolation",
+    "clicket.sandbox.start",
+    "clicket.interpreter.packages",
+    "clicket.interpreter.fate",
+)
 
 EVENTS = {
     "created": "The call was accepted: tool, thread, arguments (or why they were refused), idempotency key, options.",
@@ -190,8 +204,9 @@ GIVEN = {
 
 # Made by the runtime, never by its users; their constructors say nothing to them.
 HANDED_OUT = {
-    "ToolContext": ("call_id", "tool", "thread", "attempt", "idempotency_key", "metadata"),
+    "ToolContext": ("call_id", "tool", "thread", "caller", "attempt", "idempotency_key", "metadata"),
     "CallHandle": ("id", "thread"),
+    "Cage": ("commands", "answers", "stdout", "stderr", "work", "home", "uid", "isolation", "limits", "exited", "breach"),
     "Cache": (),
 }
 # Public for the floors above, of no use to anybody else.
@@ -309,6 +324,12 @@ def describe(name: str, thing: Any) -> str:
         parts += members_of(thing)
     elif inspect.isfunction(thing):
         parts += [f"```py\n{signature(name, thing)}\n```", doc_of(thing)]
+    elif isinstance(thing, Mapping):
+        parts.append(table(("name", "meaning"), [(code(key), value) for key, value in thing.items()]))
+    elif isinstance(thing, tuple) and all(isinstance(each, str) for each in thing):
+        parts.append(", ".join(map(code, thing)))
+    elif isinstance(getattr(thing, "setup", None), msgspec.Struct):  # a tool that is set up by calling it
+        parts += [doc_of(type(thing)), doc_of(type(thing).__call__), fields_of(type(thing.setup))]
     elif isinstance(thing, list | tuple):
         listed = "\n".join(
             f"- `{each.__name__}`: {doc_of(each).splitlines()[0] if doc_of(each) else 'a law'}" for each in thing
@@ -391,7 +412,10 @@ def errors() -> str:
     from clicket import errors as module
 
     classes = [
-        thing for thing in vars(module).values() if isinstance(thing, type) and issubclass(thing, module.ClicketError)
+        thing
+        for each in (module, *map(importlib.import_module, ERRORS_ELSEWHERE))
+        for thing in vars(each).values()
+        if isinstance(thing, type) and issubclass(thing, module.ClicketError) and thing.__module__ == each.__name__
     ]
     not_classes = (
         "timeout",
@@ -405,7 +429,7 @@ def errors() -> str:
     return page(
         "Errors",
         "A call that failed is returned: its `error` has a code. What is raised makes no call. Every message says what to do next.",
-        table(("code", "class in `clicket.errors`", "meaning"), rows),
+        table(("code", "class in `clicket.errors`, or of its part", "meaning"), rows),
     )
 
 

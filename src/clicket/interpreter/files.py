@@ -37,6 +37,7 @@ _SETTLED = 2_000_000_000
 """Nanoseconds after which a folder's time of change tells whether it changed again: the coarsest clocks of file systems step
 by that much."""
 _SPECIAL = (
+    (stat.S_ISDIR, "a folder that the program has shut cannot be looked into"),
     (stat.S_ISLNK, "a link is not followed"),
     (stat.S_ISFIFO, "a pipe is no file to keep"),
     (stat.S_ISSOCK, "a socket is no file to keep"),
@@ -116,12 +117,12 @@ def open_below(root: int, parts: tuple[str, ...], flags: int = _FILE) -> Iterato
 def look(root: int, caps: Caps, entries: int | None = None) -> Look:
     """Everything in the folder, links and pipes too, up to the caps."""
     found = Look(entries={})
-    _look_below(root, (), found, caps, caps.entries if entries is None else entries)
+    _look_below(root, (), None, found, caps, caps.entries if entries is None else entries)
     return found
 
 
-def _look_below(root: int, parts: tuple[str, ...], found: Look, caps: Caps, entries: int) -> None:
-    folders: list[str] = []
+def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: Look, caps: Caps, entries: int) -> None:
+    folders: dict[str, Entry] = {}
     try:
         with open_below(root, (*parts, "."), FOLDER) as fd, os.scandir(fd) as listing:
             for item in listing:
@@ -137,18 +138,22 @@ def _look_below(root: int, parts: tuple[str, ...], found: Look, caps: Caps, entr
                     status = item.stat(follow_symlinks=False)
                 except OSError:
                     continue  # it went away
+                entry = Entry(status.st_mode, status.st_nlink, signature(status))
                 if stat.S_ISDIR(status.st_mode):
-                    folders.append(item.name)
+                    folders[item.name] = entry
                 else:
-                    name = "/".join((*parts, item.name))
-                    found.entries[name] = Entry(status.st_mode, status.st_nlink, signature(status))
+                    found.entries["/".join((*parts, item.name))] = entry
+    except PermissionError:
+        if itself is not None:  # its owner shut it: it is told like a file that is not taken
+            found.entries["/".join(parts)] = itself
+        return
     except OSError:
-        return  # a folder that went away or that its owner shut: what is below it is not there for us
-    for folder in folders:
+        return  # it went away
+    for folder, entry in folders.items():
         if len(parts) + 1 >= caps.depth:
             found.cut = f"folders more than {caps.depth} deep are not looked at"
         elif not found.cut:
-            _look_below(root, (*parts, folder), found, caps, entries)
+            _look_below(root, (*parts, folder), entry, found, caps, entries)
 
 
 async def take(

@@ -27,6 +27,9 @@ from clicket.sandbox import LEVELS, Isolation, Limits, size_of
 __all__ = ["Interpreter"]
 
 _HISTORY = 100
+_HISTORY_SIZE = 128 * 1024 * 1024
+_BIG = _HISTORY_SIZE // _HISTORY
+"""Results below this size cannot be too many."""
 _UNKNOWN = Isolation(level="none", gaps=("nothing was run, so nothing had to be kept apart",))
 
 
@@ -66,7 +69,7 @@ class Interpreter:
         bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
         self.idle_after = idle_after
         self.history: list[Result] = []
-        """The last hundred results, the newest at the end."""
+        """The last hundred results, fewer when they are big, the newest at the end."""
         self._terms = Terms(bounds=bounds, max_steps=max_steps, folder=None if files is None else Path(files))
         self._starter: Starter | None = None
         if start is None:
@@ -94,16 +97,15 @@ class Interpreter:
         self._dropping: asyncio.Task[bool] | None = None
 
     async def __aenter__(self) -> Self:
-        await self.open()
-        return self
+        return await self.open()
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def open(self) -> None:
+    async def open(self) -> Self:
         """Find out what this host can do. Raises `NotIsolated` when that is less than what is required."""
         if self._open:
-            return
+            return self
         if self._closed:
             raise UsageError("this interpreter was closed, with all that it kept. Make a new one.")
         if self._starter is not None:
@@ -115,6 +117,7 @@ class Interpreter:
                 await self.close()
                 raise
         self._open = True
+        return self
 
     async def close(self) -> None:
         """End the program, the session and everything that was kept for them."""
@@ -291,6 +294,8 @@ class Interpreter:
         if machine.result is not None:
             self.history.append(machine.result)
             del self.history[:-_HISTORY]
+            if machine.result.size > _BIG:
+                _shorten(self.history)
         if self._open and self.idle_after is not None and self._seat.session is not None:
             self._timers.start("idle", self.idle_after, self._tire)
 
@@ -307,6 +312,11 @@ class Interpreter:
         if machine is not None:
             await machine.abandon()
             self._record(machine)
+
+
+def _shorten(history: list[Result]) -> None:
+    while len(history) > 1 and sum(result.size for result in history) > _HISTORY_SIZE:
+        del history[0]
 
 
 def _text(task: Any) -> str:

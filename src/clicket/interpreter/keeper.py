@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clicket.bridge import Workers
-from clicket.errors import NotFound
+from clicket.errors import NotFound, StoreUnavailable
 
 __all__ = ["ARTIFACT", "Drawer", "Keeper", "name_of"]
 
@@ -58,7 +58,10 @@ class Drawer:
                 f"interpreter is closed or {self.max_size:,} bytes are kept."
             )
         path = self._folder / name
-        return path.read_bytes() if self._sizes[name] <= _SMALL else await self._workers.run(path.read_bytes)
+        try:
+            return path.read_bytes() if self._sizes[name] <= _SMALL else await self._workers.run(path.read_bytes)
+        except OSError as error:
+            raise NotFound(f"artifact {name!r} was kept and cannot be read any more: {error.strerror}.") from None
 
     def close(self) -> None:
         if self._folder is not None:
@@ -71,13 +74,23 @@ class Drawer:
         if name in self._sizes:
             self._sizes[name] = self._sizes.pop(name)  # asked for again: it counts as new
             return name
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="clicket-kept-", dir=self._temp))
         while self._sizes and sum(self._sizes.values()) + size > self.max_size:
-            oldest = next(iter(self._sizes))
-            (self._folder / oldest).unlink(missing_ok=True)
-            del self._sizes[oldest]
-        with (self._folder / name).open("wb") as file:
-            file.writelines(pieces)
+            self._remove(next(iter(self._sizes)))
+        try:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="clicket-kept-", dir=self._temp))
+            with (self._folder / name).open("wb") as file:
+                file.writelines(pieces)
+        except OSError as error:
+            self._remove(name)
+            raise StoreUnavailable(
+                f"{size:,} bytes could not be kept in a temporary folder: {error.strerror}. Make room there, or give the "
+                "interpreter another place with keep=."
+            ) from None
         self._sizes[name] = size
         return name
+
+    def _remove(self, name: str) -> None:
+        self._sizes.pop(name, None)
+        if self._folder is not None:
+            (self._folder / name).unlink(missing_ok=True)

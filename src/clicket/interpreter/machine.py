@@ -399,7 +399,7 @@ class Machine:
             self._say(messages.output, item.stream, item.text, self._at)
         else:
             shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
-            self._report.displays.append(shown)
+            self._report.show(shown)
             self._say(messages.displayed, shown)
 
     def _note(self, ended: Ended) -> None:

@@ -33,6 +33,7 @@ __all__ = ["Report", "bytes_of"]
 
 _SMALL = 16 * 1024
 """Bytes of a display that travel with the result; a bigger one is an artifact as well."""
+_MAX_SHOWN = 64 * 1024 * 1024
 
 
 class Report:
@@ -52,10 +53,22 @@ class Report:
         self._began_at = time.monotonic()
         self._ends: list[Ended] = []
         self._variables: dict[str, Variable] = {}
+        self._shown = 0
+        self._full = False
 
     @property
     def duration(self) -> float:
         return time.monotonic() - self._began_at
+
+    def show(self, display: Display) -> None:
+        """One more thing to look at, as long as the result stays of a size that can be held."""
+        self._shown += len(display.data)
+        if self._shown <= _MAX_SHOWN:
+            self.displays.append(display)
+        elif not self._full:
+            self._full = True
+            why = f"the displays of a run may have {_MAX_SHOWN:,} bytes together; they were only shown live"
+            self.skipped.append(Skipped(what=f"displays from block {display.block_index + 1} on", why=why))
 
     def block_ended(self, index: int, block: Fence, bare: bool, ended: Ended) -> tuple[Block, ProgramError | None]:
         error = error_of(ended, index, self.bounds)
@@ -86,7 +99,7 @@ class Report:
         """Long output and big pictures go where they can be read in full."""
         for stream in ("stdout", "stderr"):
             captured: list[Captured] = [getattr(ended, stream) for ended in self._ends]
-            if any([part.cut for part in captured]):
+            if any(part.cut for part in captured):
                 name = await self._put(keeper, _whole(captured), f"all of {stream}")
                 if name is not None:
                     self.outputs[stream] = name

@@ -153,6 +153,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "ok"
 
     @property
+    def size(self) -> int:
+        """Roughly the characters that it holds."""
+        written = sum(len(block.stdout) + len(block.stderr) + len(block.code) for block in self.blocks)
+        return 2 * written + len(self.task) + sum(len(display.data) for display in self.displays)
+
+    @property
     def fatal(self) -> bool:
         """Did something end the run before its last block was through?"""
         return any(error.fatal for error in self.errors)

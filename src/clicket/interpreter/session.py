@@ -139,7 +139,7 @@ class Session:
         if passed is not None:
             self._passed = (passed, timeout)
             self._line.listen()
-            self._timers.start("deadline", _LOOK, self._kill, "timeout", f"it did not answer within {_LOOK:g} s")
+            self._timers.start("deadline", _LOOK, self._give_up)
         else:
             self._run_for(timeout)
         if self._stray:
@@ -164,6 +164,7 @@ class Session:
 
     def kill(self, reason: StopReason = "cancel") -> None:
         """End the worker now, whatever it is at; also while `stop` is waiting for it to stop by itself."""
+        self._end_look()
         self._kill(reason, "it was told to end at once")
 
     def rest(self) -> None:
@@ -318,6 +319,16 @@ class Session:
         self._run_for(timeout)
         passed(checked)
 
+    def _end_look(self) -> None:
+        """Whoever ends a block that is looked at first wants to know whether it runs already."""
+        if self._passed is not None:
+            self._line.take_answers()
+
+    def _give_up(self) -> None:
+        self._end_look()
+        if self._passed is not None:
+            self._kill("timeout", f"it did not answer within {_LOOK:g} s")
+
     def _run_for(self, timeout: float | None) -> None:
         self._line.flow()
         if timeout is not None:
@@ -370,6 +381,7 @@ class Session:
     def _breached(self, breach: asyncio.Future[str]) -> None:
         if breach.cancelled() or self._closed:
             return
+        self._end_look()
         if breach.result() == "memory":
             self._kill("memory", "it used more memory than it may")
         else:

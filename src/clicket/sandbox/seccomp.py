@@ -43,7 +43,7 @@ SAME_USER = (
 """Refused besides where the host's files belong to the program's user; Landlock does not know these by path."""
 
 SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat"
-"""There, these do nothing and say that they did: every copy of a file ends with one. By descriptor they work."""
+"""There, these do nothing and say that they did: every copy of a file ends with one. Modes and owners work by descriptor."""
 
 NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 """Refused besides where a signal could reach a process of the host."""
@@ -54,6 +54,7 @@ _STREAM, _SEQPACKET = 1, 5
 _TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
 _SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
 _F_SETOWN, _F_SETOWN_EX = 8, 15
+_SET_DUMPABLE, _SET_MM, _SET_PTRACER = 4, 35, 0x59616D61
 _ALL = 0xFFFFFFFF
 _ITSELF = 0x7FFFFFFE  # no process has this number; `apply` puts in that of the process it binds
 
@@ -83,7 +84,7 @@ def program(
     if name not in NUMBERS:
         return None
     code = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, AUDIT[name]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
-    if name == "x86_64":  # the calls of x32 are marked by one bit; below it nothing has ever been
+    if name == "x86_64":  # the calls of x32 are marked by one bit, and have another layout
         code += [(_IF_ABOVE, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]
     code += [(_IF_ABOVE, 0, 1, FIRST_UNKNOWN), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     refused = dict.fromkeys(" ".join(DENIED.values()).split(), errno.EPERM)
@@ -141,6 +142,8 @@ def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: boo
         yield "socketpair", 1, 0xF, "not in", (_STREAM, _SEQPACKET), errno.EPROTONOSUPPORT
     yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM
     yield "prlimit64", 0, _ALL, "not in", (0,), errno.EPERM
+    # A process that is not dumpable hides its memory from a host that counts it as the same user.
+    yield "prctl", 0, _ALL, "in", (_SET_DUMPABLE, _SET_MM, _SET_PTRACER), errno.EPERM
     owner = () if signals else (_SIOCSPGRP, _FIOSETOWN)
     yield "ioctl", 1, _ALL, "in", (_TIOCSTI, _TIOCSETD, _TIOCLINUX, *owner), errno.EPERM
     if not signals:  # only to its own group, and the first process to itself

@@ -86,6 +86,7 @@ personality 135 92
 pidfd_getfd 438 438
 pidfd_send_signal 424 424
 pivot_root 155 41
+prctl 157 167
 prlimit64 302 261
 process_madvise 440 440
 process_mrelease 448 448

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,6 +59,8 @@ class ScriptedSession:
         self.waiting = asyncio.Event()
         self._dies_of_check = check
         self._told: list[Item] = []
+        self._sent = ("", "")
+        self._passed: Callable[[Checked], None] | None = None
         self._stopped = asyncio.Event()
 
     async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
@@ -69,13 +71,22 @@ class ScriptedSession:
             raise SessionGone(self.fate)
         return [_checked(code) for code in codes]
 
-    def begin(self, code: str, *, name: str, timeout: float | None) -> None:
+    def begin(
+        self, code: str, *, name: str, timeout: float | None, passed: Callable[[Checked], None] | None = None
+    ) -> None:
         assert self.alive
         assert not self._told
-        self.begun.append((code, name))
         self._stopped.clear()
+        self._sent = (code, name)
+        self._passed = passed
+        if passed is None:
+            self.begun.append(self._sent)
 
     async def watch(self) -> AsyncIterator[Item]:
+        passed, self._passed = self._passed, None
+        if passed is not None and not await self._compiles(passed):
+            yield Ended(status="error") if self.fate is None else Ended(status=self.fate.status)
+            return
         act = self.acts[len(self.begun) - 1] if len(self.begun) <= len(self.acts) else Act()
         for text in act.says:
             yield Out(stream="stdout", text=text)
@@ -99,6 +110,18 @@ class ScriptedSession:
         yield msgspec.structs.replace(
             ended, variables=made, names=self.names, exit_code=3 if act.status == "exit" else None
         )
+
+    async def _compiles(self, passed: Callable[[Checked], None]) -> bool:
+        """The look that comes before a block that is sent to be run at once."""
+        try:
+            [answer] = await self.check([self._sent[0]], 1.0)
+        except SessionGone:
+            return False
+        await asyncio.sleep(0)
+        if answer.error is None:
+            self.begun.append(self._sent)
+        passed(answer)
+        return answer.error is None
 
     async def stop(self, reason: str) -> None:
         self.stops.append(reason)

@@ -6,13 +6,16 @@ import hashlib
 import os
 import socket
 import stat
+import sys
+import textwrap
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.security.as_user import as_user
 
 from clicket.bridge import Workers
-from clicket.errors import ClicketError, NotFound
+from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.interpreter.files import Caps, Takings, look, take
 from clicket.interpreter.inputs import FileRefused, Inputs, put_in
 from clicket.interpreter.keeper import Drawer
@@ -145,6 +148,22 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
     found = await taken(place, drawer, workers)
     assert found.files == ()
     assert [skipped.what for skipped in found.skipped] == ["a", "b/c", "d"]
+
+
+def test_a_folder_that_its_owner_shut_is_named() -> None:
+    """As an ordinary user: root looks into everything."""
+    script = """
+        import os, stat, tempfile
+        from clicket.interpreter.files import Caps, look
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(f"{folder}/open/shut")
+            os.chmod(f"{folder}/open/shut", 0)
+            fd = os.open(folder, os.O_RDONLY)
+            print({name: stat.S_ISDIR(entry.mode) for name, entry in look(fd, Caps()).entries.items()})
+            os.chmod(f"{folder}/open/shut", 0o700)
+    """
+    done = as_user([sys.executable, "-c", textwrap.dedent(script)])
+    assert (done.stdout, done.stderr) == ("{'open/shut': True}\n", "")
 
 
 async def test_caps(place: Place, drawer: Drawer, workers: Workers) -> None:
@@ -305,3 +324,16 @@ async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, t
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(NotFound):
         await drawer.get(first)
+
+
+async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
+    drawer = Drawer(workers, temp=tmp_path / "missing")
+    with pytest.raises(StoreUnavailable, match="could not be kept"):
+        await drawer.put(b"x")
+    (tmp_path / "missing").mkdir()
+    name = await drawer.put(b"x")
+    assert await drawer.get(name) == b"x"
+    next((tmp_path / "missing").iterdir()).joinpath(name).unlink()
+    with pytest.raises(NotFound, match="cannot be read any more"):
+        await drawer.get(name)
+    drawer.close()

@@ -221,6 +221,24 @@ async def test_imports_skipped_and_variables_are_summed_up() -> None:
         assert [skipped.why for skipped in result.skipped] == ["only Python is run"]
 
 
+async def test_results_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.interpreter.report._MAX_SHOWN", 7)
+    monkeypatch.setattr("clicket.interpreter.interpreter._HISTORY", 3)
+    async with Stage([Act(shows=4)]) as stage:
+        messages = await told(stage.interpreter, "a")
+        assert sum(m["type"] == "display" for m in messages) == 4, "live, all are shown"
+        result = stage.interpreter.history[-1]
+        assert (len(result.displays), len(result.skipped)) == (2, 1)
+        for _ in range(4):
+            await stage.interpreter.run("b")
+        assert len(stage.interpreter.history) == 3
+        monkeypatch.setattr("clicket.interpreter.interpreter._HISTORY_SIZE", 5)
+        monkeypatch.setattr("clicket.interpreter.interpreter._BIG", 1)
+        await stage.interpreter.run("c")
+        assert len(stage.interpreter.history) < 3
+        assert stage.interpreter.history[-1].task == "c"
+
+
 async def test_a_session_that_does_not_start_is_raised_and_the_next_run_tries_again() -> None:
     attempts: list[int] = []
     async with Stage() as stage:

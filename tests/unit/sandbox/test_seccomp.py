@@ -61,7 +61,7 @@ def test_exactly_the_named_calls_are_refused(name: str, options: dict[str, Any])
     code, numbers = made(name, **options), NUMBERS[name]
     names = {number: call for call, number in numbers.items()}
     expected: dict[str, int] = dict.fromkeys(ALWAYS, errno.EPERM) | {"clone3": errno.ENOSYS}
-    checked = {"clone", "socket", "socketpair", "personality", "prlimit64", "ioctl"}
+    checked = {"clone", "socket", "socketpair", "personality", "prctl", "prlimit64", "ioctl"}
     if options:
         refused = f"{seccomp.NO_SOCKETS} {seccomp.SAME_USER} {seccomp.NO_SIGNALS}".split()
         expected |= dict.fromkeys(refused, errno.EPERM) | dict.fromkeys(seccomp.SILENT.split(), 0)
@@ -118,6 +118,10 @@ def test_arguments_at_their_borders(name: str) -> None:
     assert outcome("ioctl", 0, 0x8902, signals=False) == outcome("ioctl", 0, 0x8901, signals=False) == errno.EPERM
     assert outcome("personality", 0) == outcome("personality", 0xFFFFFFFF) == "allow"
     assert outcome("personality", 0x0040000) == outcome("personality", 8) == errno.EPERM
+    for option in (4, 35, 0x59616D61, 4 | high):
+        assert outcome("prctl", option) == errno.EPERM
+    for option in (1, 3, 15, 22, 36, 38):
+        assert outcome("prctl", option) == "allow"
     assert outcome("prlimit64", 0) == "allow"
     assert outcome("prlimit64", 1) == errno.EPERM
 
@@ -240,7 +244,11 @@ def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_pat
 _ORDINARY = """
     import asyncio, concurrent.futures, socket, subprocess, sys, threading
     seccomp.apply({filter!r})
-    import numpy
+    import ctypes, numpy
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
+    numbers = (ctypes.c_int * 3)(3, 1, 2)
+    ctypes.CDLL(None).qsort(numbers, 3, 4, compare(lambda a, b: a[0] - b[0]))
+    assert list(numbers) == [1, 2, 3]
     found = {{"array": float((numpy.ones((200, 200)) @ numpy.ones((200, 200))).sum())}}
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         found["threads"] = sum(pool.map(lambda n: n * n, range(10)))

@@ -129,7 +129,6 @@ class Worker:
                 return looked
             self._send(looked)
         self._stage.restore()
-        self._interrupts.restore()
         self._interrupts.seen = False
         self._sources.add(name, text)
         self._displays.begin(order["id"])
@@ -139,6 +138,7 @@ class Worker:
         status, code = self._status_of(error)
         described = self._describe(error, status, name)
         self._step(self._stage.flush)
+        self._interrupts.restore()  # now, and not when the next block comes: an interrupt may come before it
         return {
             "type": "done",
             "id": order["id"],

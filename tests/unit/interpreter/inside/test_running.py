@@ -175,7 +175,7 @@ def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> No
 
 
 def test_cancelled_work_is_put_down_with_its_block(worker: Worker) -> None:
-    wait = "    print('go')\n    await asyncio.sleep(1000)"
+    wait = "    asyncio.get_running_loop().call_soon(print, 'go')\n    await asyncio.sleep(1000)"
     code = f"import asyncio\ntry:\n{wait}\nexcept asyncio.CancelledError:\n    print('tidied')"
     worker.begin(code)
     assert worker.heard("go")

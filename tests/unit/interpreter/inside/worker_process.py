@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import select
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,13 +125,9 @@ class Worker:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def wait_for_full_line(self) -> None:
-        """Until the worker cannot write more, because nobody reads."""
-        size = fcntl.fcntl(self._answers, fcntl.F_GETPIPE_SZ)
-        deadline = time.monotonic() + PATIENCE
-        while struct.unpack("i", fcntl.ioctl(self._answers, termios.FIONREAD, bytes(4)))[0] < size:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+    def has_begun_to_answer(self) -> bool:
+        """Wait for the first bytes of a frame, and leave them in the line."""
+        return bool(select.select([self._answers], [], [], PATIENCE)[0])
 
     def hang_up(self) -> None:
         """As a host that is gone: the line ends."""

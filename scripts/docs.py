@@ -202,15 +202,33 @@ GIVEN = {
     "clicket.tools": ["Session"],
 }
 
+# Names that stand for plain values have no docstring that could be read.
+SAID = {"LAYERS": "Every layer, and what is missing without it.", "LEVELS": "From the weakest to the strongest."}
+
 # Made by the runtime, never by its users; their constructors say nothing to them.
 HANDED_OUT = {
     "ToolContext": ("call_id", "tool", "thread", "caller", "attempt", "idempotency_key", "metadata"),
     "CallHandle": ("id", "thread"),
-    "Cage": ("commands", "answers", "stdout", "stderr", "work", "home", "uid", "isolation", "limits", "exited", "breach"),
+    "Cage": (
+        "commands",
+        "answers",
+        "stdout",
+        "stderr",
+        "work",
+        "home",
+        "uid",
+        "isolation",
+        "limits",
+        "exited",
+        "breach",
+    ),
     "Cache": (),
 }
 # Public for the floors above, of no use to anybody else.
-INNER = ("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run")
+INNER = (
+    *("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run"),
+    *("Interpreter.session", "Cage.grouped", "Result.size"),
+)
 
 
 def complete(what: str, described: Iterable[str], existing: Iterable[str]) -> None:
@@ -319,15 +337,15 @@ def describe(name: str, thing: Any) -> str:
         elif name in HANDED_OUT:
             named = f" Its attributes: {', '.join(map(code, HANDED_OUT[name]))}." if HANDED_OUT[name] else ""
             parts.append(f"You are given one.{named}")
-        elif "__init__" in thing.__dict__:
+        elif "__init__" in thing.__dict__ and not getattr(thing, "_is_protocol", False):
             parts.append(f"```py\n{signature(name, thing.__init__, bound=True).removesuffix(' -> None')}\n```")
         parts += members_of(thing)
     elif inspect.isfunction(thing):
         parts += [f"```py\n{signature(name, thing)}\n```", doc_of(thing)]
     elif isinstance(thing, Mapping):
-        parts.append(table(("name", "meaning"), [(code(key), value) for key, value in thing.items()]))
+        parts += [SAID.get(name, ""), table(("name", ""), [(code(key), value) for key, value in thing.items()])]
     elif isinstance(thing, tuple) and all(isinstance(each, str) for each in thing):
-        parts.append(", ".join(map(code, thing)))
+        parts += [SAID.get(name, ""), ", ".join(map(code, thing))]
     elif isinstance(getattr(thing, "setup", None), msgspec.Struct):  # a tool that is set up by calling it
         parts += [doc_of(type(thing)), doc_of(type(thing).__call__), fields_of(type(thing.setup))]
     elif isinstance(thing, list | tuple):

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.starter import WARM, Starter
 
@@ -24,6 +25,8 @@ __all__ = ["Guest", "Pool"]
 logger = logging.getLogger("clicket.interpreter")
 _REMEMBERED = 200
 """Interpreters without a session that are kept, so that their owners are told what became of it."""
+_THREADS = 2
+"""Threads that read and write files of programs, where there are many bytes of them."""
 _FULL = "other sessions needed the room, and this one had not been used for longest"
 
 Start = Callable[[], Awaitable["Session"]]
@@ -49,7 +52,7 @@ class Guest:
 
 
 class Pool:
-    """`make` gives an interpreter that gets its sessions from the function it is given.
+    """`make` gives an interpreter that gets its sessions from the function it is given, and shares the threads for files.
 
     At most `max_sessions` sessions live at once, and one spare; with the memory that each may use, that is what all of them
     together can take. `idle_after` seconds without a run end a session.
@@ -58,7 +61,7 @@ class Pool:
     def __init__(
         self,
         starter: Starter,
-        make: Callable[[Start], Interpreter],
+        make: Callable[[Start, Workers], Interpreter],
         *,
         max_sessions: int = 16,
         idle_after: float | None = 1800.0,
@@ -72,6 +75,7 @@ class Pool:
         """By key, the least recently used first."""
         self._starter = starter
         self._make = make
+        self._workers = Workers(_THREADS, "clicket-interpreter")
         self._warm = warm
         self._used = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -87,7 +91,7 @@ class Pool:
         guest = self.guests.pop(key, None) if key is not None else None
         if guest is None:
             guest = Guest(key)
-            guest.interpreter = self._make(self._start_of(guest))
+            guest.interpreter = self._make(self._start_of(guest), self._workers)
         if key is not None:
             self.guests[key] = guest  # at the end: used last
         async with guest.lock:
@@ -119,6 +123,7 @@ class Pool:
             await self._close(guest)
         self.guests.clear()
         await self._starter.close()
+        self._workers.close()
 
     # Places: each session has one, from before it is started until it is gone.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.pool import Start
@@ -74,11 +75,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             max_output=self.max_output, kept_output=self.kept_output,
         )  # fmt: skip
 
-    def interpreter(self, start: Start) -> Interpreter:
+    def interpreter(self, start: Start, workers: Workers) -> Interpreter:
         return Interpreter(
             require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
             limits=limits_of(self.limits, self._memory), max_output=self.max_output,
-            files=None if self.files is None else Path(self.files), idle_after=None, start=start,
+            files=None if self.files is None else Path(self.files), idle_after=None, start=start, workers=workers,
         )  # fmt: skip
 
     @property

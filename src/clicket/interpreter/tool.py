@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from clicket.bridge import Workers
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.merging import Merging
@@ -143,8 +144,8 @@ class CodeInterpreter:
             )
         return pool
 
-    def _make(self, start: Start) -> Interpreter:
-        return self.setup.interpreter(start)
+    def _make(self, start: Start, workers: Workers) -> Interpreter:
+        return self.setup.interpreter(start, workers)
 
 
 class _Kept:

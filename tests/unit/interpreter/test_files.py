@@ -8,6 +8,7 @@ import socket
 import stat
 import sys
 import textwrap
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.security.as_user import as_user
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.interpreter import files
 from clicket.interpreter.files import Caps, Takings, look, take
 from clicket.interpreter.inputs import FileRefused, Inputs, put_in
 from clicket.interpreter.keeper import Drawer
@@ -337,3 +339,45 @@ async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Work
     with pytest.raises(NotFound, match="cannot be read any more"):
         await drawer.get(name)
     drawer.close()
+
+
+# --- an empty folder ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_folder_that_stays_empty_is_not_walked_again(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.path / ".cache").mkdir()  # of no interest to anybody
+    fresh = await taken(place, drawer, workers)
+    assert fresh.empty_at is None, "its next change could bear the same time"
+    monkeypatch.setattr(files, "_SETTLED", -(10**18))
+    settled = await taken(place, drawer, workers)
+    assert settled.empty_at is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "look", None)
+        again = await take(place.work_fd, {}, drawer, workers, empty_at=settled.empty_at)
+    assert again == settled
+
+    deadline = time.monotonic() + 20
+    while os.stat(place.work_fd).st_ctime_ns == settled.empty_at:  # the clock of files is a coarse one
+        assert time.monotonic() < deadline
+        (place.path / "new.txt").unlink(missing_ok=True)
+        (place.path / "new.txt").write_text("1")
+    found = await take(place.work_fd, {}, drawer, workers, empty_at=settled.empty_at)
+    assert ([file.name for file in found.files], found.empty_at) == (["new.txt"], None)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "folder/a.txt", "folder/.keep"])
+async def test_a_folder_with_anything_in_it_is_walked(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What changes inside of a file, or below, does not change the time of the folder itself."""
+    monkeypatch.setattr(files, "_SETTLED", -(10**18))
+    (place.path / name).parent.mkdir(exist_ok=True)
+    if name.endswith(".txt"):
+        (place.path / name).write_text("1")
+    first = await taken(place, drawer, workers)
+    assert first.empty_at is None
+    (place.path / name).write_text("longer")
+    second = await take(place.work_fd, first.signatures, drawer, workers, empty_at=first.empty_at)
+    assert [(file.name, file.size) for file in second.files] == [(name, 6)]

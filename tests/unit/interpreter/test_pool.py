@@ -57,7 +57,7 @@ class Workers:
 class Runner:
     """Stands for an interpreter: it takes a session when it runs, and remembers why it lost one."""
 
-    def __init__(self, start: Any) -> None:
+    def __init__(self, start: Any, _: Any) -> None:
         self.start = start
         self.session: Worker | None = None
         self.history: list[Any] = []

@@ -489,6 +489,28 @@ class TestLookedAtFirst:
             assert await outcome(session) == ("killed", "timeout")
             assert cage.asked == ["kill"]
 
+    async def test_whoever_kills_it_knows_whether_it_runs_already(self) -> None:
+        seen: list[Any] = []
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=None, passed=seen.append)
+            cage.say(**CHECKED)
+            session.kill("cancel")
+            assert len(seen) == 1
+            assert await outcome(session) == ("killed", "cancel")
+
+    async def test_output_that_is_there_before_the_look_belongs_to_a_block_that_runs(self) -> None:
+        async with opened() as (session, cage):
+            os.write(cage.inside_stdout, b"early")
+            session.begin("1 +", name="<block 1>", timeout=5, passed=lambda _: None)
+            cage.say(type="checked", id=1, blocks=[{"error": {"type": "SyntaxError", "message": "no"}}])
+            _, ended = await follow(session)
+            assert ended.stdout.text == ""
+            session.begin("…", name="<block 2>", timeout=5, passed=lambda _: None)
+            cage.say(**CHECKED | {"id": 2})
+            cage.say(**done(2))
+            _, ended = await follow(session)
+            assert ended.stdout.text == "early"
+
     async def test_stopped_while_it_is_looked_at(self) -> None:
         async with opened() as (session, cage):
             session.begin("…", name="<block 1>", timeout=None, passed=lambda _: None)

@@ -179,7 +179,7 @@ for t in threads: t.join()
 
 
 def test_a_frame_is_not_torn_by_an_interrupt(fresh: Worker) -> None:
-    fresh.begin("while True: display('x' * 1_000_000)")
+    fresh.begin("class Large:\n    def _repr_html_(self): return 'x' * 1_000_000\nwhile True: display(Large())")
     assert fresh.has_begun_to_answer()  # the line holds less than the frame, and nobody reads: it is in the midst of it
     fresh.interrupt()
     assert fresh.done()["status"] == "interrupted"  # and every frame before it was whole

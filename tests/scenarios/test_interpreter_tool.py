@@ -133,6 +133,13 @@ async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached
         assert not files[1].cached, "its file goes with the first call, so it cannot serve the second"
 
 
+async def test_a_program_that_raised_or_was_stopped_is_run_again_not_served() -> None:
+    async with runtime(interpreter(session="call", cache=60, timeout=0.2)) as rt:
+        for task, status in (("1 / 0", "error"), ("while True: pass", "interrupted")):
+            results = [await ran(rt, task) for _ in range(2)]
+            assert [(result.output["status"], result.cached) for result in results] == [(status, False)] * 2
+
+
 async def test_whoever_needs_room_gets_it_and_the_one_who_made_it_is_told() -> None:
     async with runtime(interpreter(max_sessions=1)) as rt:
         await ran(rt, "x = 1", thread="one")

@@ -77,12 +77,12 @@ def filled(program: Hostile, names: dict[str, Any]) -> str:
     return code.replace("{{", "{").replace("}}", "}")
 
 
-def interpreter(tier: str) -> Interpreter:
+def interpreter(tier: str, timeout: float = 20.0) -> Interpreter:
     limits = Limits(memory=256 * MIB, processes=64, file_size=64 * MIB, disk=64 * MIB, files=2_000, scratch=16 * MIB)
     return Interpreter(
         require=tier,
         without=WITHOUT[tier],
-        timeout=1.5,
+        timeout=timeout,
         grace=0.3,
         limits=limits,
         memory=256 * MIB,
@@ -91,7 +91,7 @@ def interpreter(tier: str) -> Interpreter:
 
 
 async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, Any]:
-    async with interpreter(tier) as ci:
+    async with interpreter(tier, program.timeout) as ci:
         before = await ci.run("kept_from_before = 41")
         assert before.status == "ok", before
         code = filled(program, names)

@@ -212,6 +212,9 @@ class Caching:
             return CacheUse(key, True)
         if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.keeps or call.tool is None:
             return CacheUse(key, False)
+        serves: Callable[[Any], bool] | None = getattr(call.tool, "serves_again", None)
+        if serves is not None and not serves(call.output):  # a completed call can tell of something that failed
+            return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)
         if ttl is None or len(body) > self.options.max_bytes:

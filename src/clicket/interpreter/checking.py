@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code, further_ends, join, parse
 from clicket.interpreter.result import ProgramError, Status
+from clicket.interpreter.seat import listed
 from clicket.interpreter.session import Checked, Session
 
-__all__ = ["Refusal", "check", "check_steps", "compiled", "may_be_code", "parsed"]
+__all__ = ["Refusal", "check", "check_steps", "compiled", "lost", "may_be_code", "on_request", "parsed"]
 
 _MAX_BLOCKS = 1_000
 _MAX_JOINS = 10
@@ -31,6 +32,23 @@ class Refusal(Exception):
 
 def refused(message: str, kind: str = "ValueError", block: int | None = None, line: int | None = None) -> Refusal:
     return Refusal(ProgramError(type=kind, message=message, block_index=block, line=line, fatal=True))
+
+
+def on_request() -> Refusal:
+    """Somebody wants no further block to run."""
+    error = ProgramError(
+        type="KeyboardInterrupt", message="the run was stopped on request before its next block.", fatal=True
+    )
+    return Refusal(error, status="interrupted", reason="cancel")
+
+
+def lost(missed: list[str], why: str) -> Refusal:
+    """The code reads names that no session has any more."""
+    message = (
+        f"the code reads {listed(missed)}, which went with an earlier session ({why}). Nothing was run. "
+        "Make these values again: the next run starts in a fresh session."
+    )
+    return Refusal(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")
 
 
 def parsed(task: str) -> Parsed:

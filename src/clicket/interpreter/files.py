@@ -144,10 +144,12 @@ def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: 
                 else:
                     found.entries["/".join((*parts, item.name))] = entry
     except PermissionError:
+        found.empty = False  # who knows
         if itself is not None:  # its owner shut it: it is told like a file that is not taken
             found.entries["/".join(parts)] = itself
         return
     except OSError:
+        found.empty = False
         return  # it went away
     for folder, entry in folders.items():
         if len(parts) + 1 >= caps.depth:

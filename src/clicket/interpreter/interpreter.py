@@ -163,7 +163,7 @@ class Interpreter:
     ) -> AsyncGenerator[Message, None]:
         """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
         machine = self.begin(task, file_names=file_names, files=files, keep=keep)
-        async with aclosing(self._follow(machine)) as messages:
+        async with aclosing(self._told(machine, machine.stream())) as messages:
             async for message in messages:
                 yield message
 
@@ -213,7 +213,7 @@ class Interpreter:
         machine = self._machine
         if machine is None:
             raise UsageError("no run has begun. Call ci.begin(task) first, then ci.step() until ci.state is terminal.")
-        async with aclosing(self._stepped(machine)) as messages:
+        async with aclosing(self._told(machine, machine.step())) as messages:
             async for message in messages:
                 yield message
 
@@ -267,19 +267,9 @@ class Interpreter:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    async def _follow(self, machine: Machine) -> AsyncGenerator[Message, None]:
+    async def _told(self, machine: Machine, messages: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
         try:
-            while not machine.done:
-                async with aclosing(self._stepped(machine)) as messages:
-                    async for message in messages:
-                        yield message
-        finally:
-            await machine.abandon()
-            self._record(machine)
-
-    async def _stepped(self, machine: Machine) -> AsyncGenerator[Message, None]:
-        try:
-            async with aclosing(machine.step()) as messages:
+            async with aclosing(messages):
                 async for message in messages:
                     if machine.done:
                         self._record(machine)  # whoever hears the last message finds the result in the history

@@ -4,7 +4,7 @@ happened, and whatever comes, the run ends and its result is the last thing that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.interpreter import messages
-from clicket.interpreter.checking import Refusal, check, check_steps, compiled, may_be_code, parsed
+from clicket.interpreter.checking import Refusal, check, check_steps, compiled, lost, may_be_code, on_request, parsed
 from clicket.interpreter.endings import Bounds, error_of_check
 from clicket.interpreter.fate import SessionGone
 from clicket.interpreter.files import Caps, take
@@ -22,7 +22,7 @@ from clicket.interpreter.messages import Message
 from clicket.interpreter.parsing import Fence, Parsed
 from clicket.interpreter.report import Report
 from clicket.interpreter.result import Display, ProgramError, Result, Status
-from clicket.interpreter.seat import Seat, listed
+from clicket.interpreter.seat import Seat
 from clicket.interpreter.session import Checked, Session
 from clicket.interpreter.watched import Ended, Item, Out
 from clicket.kernel import CODE, CodeState
@@ -84,6 +84,8 @@ class Machine:
         self._at = 0
         """The block that is next, or that runs."""
         self._running = False
+        self._items: AsyncIterator[Item] | None = None
+        """What comes from the block that runs."""
         self._ended: Ended | None = None
         self._stopped = False
         self._fatal: ProgramError | None = None
@@ -95,15 +97,24 @@ class Machine:
     async def step(self) -> AsyncGenerator[Message, None]:
         """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
         self._begin_step()
+        was = self.state
         try:
-            if self.state is CodeState.MONITORING:
-                async for item in self._session.watch():
-                    self._hear(item)
-                    for message in self._spoken():
-                        yield message
-            await self._advance()
-            for message in self._spoken():
-                yield message
+            while self.state is was:
+                for message in await self._more():
+                    yield message
+        except BaseException as error:
+            await self._left(error)
+            raise
+        finally:
+            self.stepping = False
+
+    async def stream(self) -> AsyncGenerator[Message, None]:
+        """All steps that are left, as one. Left early, or cancelled, it stops the program first."""
+        self._begin_step()
+        try:
+            while not self.done:
+                for message in await self._more():
+                    yield message
         except BaseException as error:
             await self._left(error)
             raise
@@ -111,13 +122,11 @@ class Machine:
             self.stepping = False
 
     async def finish(self) -> None:
-        """All steps that are left, for those who only want the result. Cancelled, it stops the program first."""
+        """The same for those who only want the result."""
         self._begin_step()
         try:
             while not self.done:
-                if self.state is CodeState.MONITORING and self._ended is None:
-                    await self._listen()
-                await self._advance()
+                await self._more()
         except BaseException as error:
             await self._left(error)
             raise
@@ -156,10 +165,23 @@ class Machine:
 
     # --- the work of each state ---------------------------------------------------------------------------------------
 
+    async def _more(self) -> Sequence[Message]:
+        """The next thing that a running block writes, shows or comes to; otherwise the work of the state. What was said."""
+        if self.state is CodeState.MONITORING and self._ended is None:
+            if self._items is None:
+                self._items = self._session.watch()
+            self._hear(await anext(self._items))
+        else:
+            await self._advance()
+        if not self._said:
+            return ()
+        said, self._said = self._said, []
+        return said
+
     async def _advance(self) -> None:
         try:
             if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
-                raise _on_request()
+                raise on_request()
             await _WORK[self.state](self)
         except Refusal as refusal:
             self._report.errors.extend(refusal.errors)
@@ -203,7 +225,7 @@ class Machine:
         loads = {name for answer in self._checked for name in answer.loads}
         stores = {name for answer in self._checked for name in answer.stores}
         if missed := self._seat.missed(loads - stores):
-            raise _lost(missed, self._seat.why)
+            raise lost(missed, self._seat.why)
         self._tell_news()
         limits = self._terms.bounds.limits
         try:
@@ -254,7 +276,7 @@ class Machine:
         ended, self._ended = self._ended, None
         self._note(ended)
         if self._fatal is None and self._stopped and self._at < len(self._blocks):
-            self._fatal = _on_request().errors[0]
+            self._fatal = on_request().errors[0]
             self._report.errors.append(self._fatal)
         if self._fatal is not None:
             self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")
@@ -270,7 +292,7 @@ class Machine:
         seat.signatures, seat.empty_at = taken.signatures, taken.empty_at
         self._report.files = taken.files
         self._report.skipped.extend(taken.skipped)
-        await self._report.keep(self._keeper)
+        await self._report.keep(self._keeper, self._workers)
         if self._fatal is not None:
             await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
             return
@@ -296,7 +318,8 @@ class Machine:
         """Leave it to the worker to run the block as soon as it has compiled: one question instead of two. False when it
         does not compile."""
         self._send(self._passed)
-        await self._listen()
+        async for item in session.watch():
+            self._hear(item)
         if self.state is CodeState.MONITORING:
             return True
         self._ended = None
@@ -379,22 +402,13 @@ class Machine:
         if self._said is not None:
             self._said.append(message(*about))
 
-    def _spoken(self) -> list[Message]:
-        said, self._said = self._said or [], []
-        return said
-
     def _change(self, to: CodeState, text: str) -> None:
         was, self.state = self.state, CODE.advance(self.state, to)
         self._say(messages.state_change, was, to, text)
 
-    async def _listen(self) -> None:
-        """Follow the block that runs to its end."""
-        async for item in self._session.watch():
-            self._hear(item)
-
     def _hear(self, item: Item) -> None:
         if isinstance(item, Ended):
-            self._ended, self._running = item, False
+            self._ended, self._running, self._items = item, False, None
         elif isinstance(item, Out):
             self._say(messages.output, item.stream, item.text, self._at)
         else:
@@ -425,18 +439,3 @@ _WORK: dict[CodeState, Callable[[Machine], Awaitable[None]]] = {
     CodeState.MONITORING: Machine._monitored,
     CodeState.COLLECTING: Machine._collect,
 }
-
-
-def _on_request() -> Refusal:
-    error = ProgramError(
-        type="KeyboardInterrupt", message="the run was stopped on request before its next block.", fatal=True
-    )
-    return Refusal(error, status="interrupted", reason="cancel")
-
-
-def _lost(missed: list[str], why: str) -> Refusal:
-    message = (
-        f"the code reads {listed(missed)}, which went with an earlier session ({why}). Nothing was run. "
-        "Make these values again: the next run starts in a fresh session."
-    )
-    return Refusal(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")

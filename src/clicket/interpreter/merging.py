@@ -28,6 +28,9 @@ _COUNTED = ("display", "variable_created", "variable_changed")
 _MOST = 200
 """Messages of each of these kinds; the result has them all."""
 _LARGE = 16 * 1024
+_LARGE_DISPLAY = 256 * 1024
+_ALBUM = 1024 * 1024
+"""Characters of displays that travel with their messages; those that come later, or are larger, are only named."""
 _LARGE_RESULT = 64 * 1024
 _BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation", "duration")
 
@@ -45,6 +48,7 @@ class Merging:
         self._size = 0
         self._pieces = 0
         self._room = _ROOM
+        self._album = _ALBUM
         self._left = dict.fromkeys(_COUNTED, _MOST)
         self._omitted: dict[tuple[str, int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -60,8 +64,13 @@ class Merging:
                 return
             self._left[kind] -= 1
         self.flush(wholly=kind not in _COUNTED)
-        if kind == "display" and len(message["data"]) > _LARGE:
-            message = {**message, "data": "", "artifact": await self._put(bytes_of(message["mime"], message["data"]))}
+        if kind == "display":
+            size = len(message["data"])
+            if size > min(_LARGE_DISPLAY, self._album):
+                artifact = await self._put(bytes_of(message["mime"], message["data"]))
+                message = {**message, "data": "", "artifact": artifact}
+            else:
+                self._album -= size
         elif kind == "final_result" and len(msgspec.json.encode(message)) > _LARGE_RESULT:
             result = {name: message["result"][name] for name in _BRIEF if name in message["result"]}
             message = {**message, "result": result, "cut": True}  # the whole is the call's output

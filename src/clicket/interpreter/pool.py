@@ -142,17 +142,18 @@ class Pool:
             guest.placed = True
             return
         idle = next((each for each in self.guests.values() if each.placed and not each.busy), None)
-        if idle is not None:
-            turn = self._wait()
-            await self._drop(idle, _FULL)  # its place goes to whoever is first in line, and we are in it now
-        else:
-            guest.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
-            turn = self._wait()
+        turn = self._wait()
         try:
+            if idle is not None:
+                await self._drop(idle, _FULL)  # its place goes to whoever is first in line, and we are in it now
+            else:
+                guest.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
             await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._free()
+        except BaseException:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif not turn.cancelled():
+                self._free()  # it was ours already: the next one's now
             raise
         guest.placed = True
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import time
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from clicket.bridge import Workers
 from clicket.errors import ClicketError
 from clicket.interpreter.capture import Captured
 from clicket.interpreter.endings import Bounds, error_of
@@ -95,12 +95,13 @@ class Report:
             self._note(variable)
         return told, error
 
-    async def keep(self, keeper: Keeper) -> None:
+    async def keep(self, keeper: Keeper, workers: Workers) -> None:
         """Long output and big pictures go where they can be read in full."""
         for stream in ("stdout", "stderr"):
             captured: list[Captured] = [getattr(ended, stream) for ended in self._ends]
             if any(part.cut for part in captured):
-                name = await self._put(keeper, _whole(captured), f"all of {stream}")
+                pieces = await workers.run(lambda parts=captured: list(_whole(parts, self.bounds.max_output)))  # type: ignore[misc]
+                name = await self._put(keeper, pieces, f"all of {stream}")
                 if name is not None:
                     self.outputs[stream] = name
         for at, display in enumerate(self.displays):
@@ -163,15 +164,21 @@ class Report:
             return None
 
 
-def _whole(captured: Iterable[Captured]) -> Iterator[bytes]:
-    """All that the blocks wrote to a stream, of which the result has only a part."""
+def _whole(captured: Iterable[Captured], most: int) -> Iterator[bytes]:
+    """All that the blocks wrote to a stream, of which the result has only a part; up to as much as a block may write."""
+    left, lost = most, 0
     for part in captured:
-        if part.spool is None:
-            yield part.text.encode("utf-8", "replace")
-        else:
-            yield from part.spool.pieces()
-            if part.spool.size < part.size:
-                yield f"\n[the last {part.size - part.spool.size} bytes were not kept]\n".encode()
+        kept = 0
+        for piece in (part.text.encode("utf-8", "replace"),) if part.spool is None else part.spool.pieces():
+            if left <= 0:
+                break
+            taken = piece[:left]
+            yield taken
+            left -= len(taken)
+            kept += len(taken)
+        lost += max(part.size - kept, 0)
+    if lost:
+        yield f"\n[{lost} more bytes were not kept]\n".encode()
 
 
 def bytes_of(mime: str, data: str) -> bytes:
@@ -179,6 +186,6 @@ def bytes_of(mime: str, data: str) -> bytes:
     if mime.startswith("image/") and mime != "image/svg+xml":
         try:
             return base64.b64decode(data, validate=True)
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII: a program can show what it likes
             pass
     return data.encode("utf-8", "replace")

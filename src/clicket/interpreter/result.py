@@ -179,8 +179,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         plain["skipped"] = [_sparse(skipped) for skipped in self.skipped]
         plain |= {"reason": self.reason, "exit_code": self.exit_code, "outputs": dict(self.outputs)}
         plain |= {"imports": list(self.imports), "notices": list(self.notices)}
-        kept = {*_ALWAYS, "error", "variables", "displays", "files", "isolation"}
-        return {name: value for name, value in plain.items() if name in kept or value not in (None, [], {})}
+        return {name: value for name, value in plain.items() if name in _COUNTED_ON or value not in (None, [], {})}
 
     def text(self) -> str:
         """The run as a model reads it."""
@@ -200,6 +199,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ALWAYS = ("status", "stdout", "stderr", "value", "duration")
+_COUNTED_ON = frozenset(
+    (*_ALWAYS, "reason", "error", "errors", "variables", "displays", "files", "imports", "isolation")
+)
 
 
 def _sparse(value: msgspec.Struct) -> dict[str, Any]:

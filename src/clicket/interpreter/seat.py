@@ -8,7 +8,7 @@ from clicket.errors import UsageError
 from clicket.interpreter.files import Signature
 from clicket.interpreter.session import Session
 
-__all__ = ["Seat"]
+__all__ = ["Seat", "listed"]
 
 _NAMED = 20
 

@@ -135,7 +135,6 @@ class Session:
             if self._fate is not None:
                 self._end_with_fate(block)
             return
-        self.cage.watching = True
         if passed is not None:
             self._passed = (passed, timeout)
             self._line.listen()
@@ -202,6 +201,7 @@ class Session:
         if self._frozen:
             self._frozen = False
             self.cage.thaw()
+        self.cage.watching = True  # until it is frozen again: what an earlier block left behind may do harm at any time
         self._late = 0
         self._id += 1
 
@@ -223,6 +223,7 @@ class Session:
         if self.alive and not self.busy:
             self._frozen = True
             self.cage.freeze()
+            self.cage.watching = False
 
     def _watched(self) -> Watched:
         return Watched(kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
@@ -355,7 +356,6 @@ class Session:
             self._timers.stop("grace")
         self._waiting = self._passed = None
         self._line.rest()
-        self.cage.watching = False
         block.end(ended)
 
     def _interrupt(self, reason: StopReason) -> None:

@@ -118,6 +118,10 @@ class CodeInterpreter:
             result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
         return result.to_json()
 
+    def serves_again(self, output: Mapping[str, Any]) -> bool:
+        """May it be cached? Not a program that raised or was stopped: next time there may be more memory, or more time."""
+        return bool(output["status"] == "ok")
+
     async def sweep(self, busy: Collection[SessionKey] = frozenset()) -> int:
         """Close the sessions that were idle for too long."""
         pool = self._pools.get(asyncio.get_running_loop())

@@ -199,6 +199,8 @@ class Journal:
 
     def publish(self, call: LiveCall, events: Sequence[Event]) -> None:
         """Show durable events to those who watch the call. A listener that raises is counted and harms nobody."""
+        if not events:  # only an artifact, or a claim, was written
+            return
         call.events.extend(events)
         if call.watchers:
             watchers, call.watchers = call.watchers, []

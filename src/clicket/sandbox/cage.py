@@ -122,11 +122,10 @@ class Cage:
         """Everything in it, now. `exited` tells when it has happened."""
         if self._closing is not None and self._closing.done():
             return
-        if self._group is not None:
-            self._group.freeze(False)
         self._tree.kill()
         if self._group is not None:
             self._group.kill()
+            self._group.freeze(False)  # where the frozen die only when they thaw: with the blow already dealt
 
     def freeze(self) -> None:
         """Nothing in it runs until `thaw`."""

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Group", "Parents", "find", "sweep"]
+__all__ = ["Group", "Parents", "find", "sweep", "sweep_forgotten"]
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
 _PATIENCE = 2.0
+_NEWBORN = 60.0
+"""Seconds in which a group may be without a process."""
 _WANTED = {"memory", "pids"}
 
 
@@ -166,6 +168,15 @@ def sweep(parent: Path, prefix: str) -> None:
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+
+
+def sweep_forgotten(parents: Parents, prefix: str) -> None:
+    """Remove groups that nobody is in any more and whose home is gone. The kernel keeps those that somebody is in."""
+    for parent in parents.folders:
+        for folder in parent.glob(f"{prefix}*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > _NEWBORN:
+                    folder.rmdir()
 
 
 def _unified(mounts: dict[str, tuple[str, Path]], own: dict[str, str]) -> tuple[Path | None, bool]:

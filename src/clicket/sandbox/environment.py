@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Ends", "Pipes", "prelude", "variables"]
+__all__ = ["NAMES", "Ends", "Pipes", "prelude", "variables"]
+
+NAMES = frozenset(
+    "HOME LANG LOGNAME MALLOC_ARENA_MAX MPLBACKEND MPLCONFIGDIR OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH "
+    "PYTHONDONTWRITEBYTECODE TERM TMPDIR TZ USER".split()
+)
+"""All that a program is ever given."""
 
 _HIGH = 64
 """The program's ends are opened from here up, so that moving them to 3 and 4 can never overwrite one of them."""

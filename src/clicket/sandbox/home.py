@@ -17,7 +17,7 @@ from pathlib import Path
 
 from clicket.sandbox import cgroup
 
-__all__ = ["Home", "remove", "sweep"]
+__all__ = ["MARK", "PREFIX", "Home", "remove", "sweep"]
 
 PREFIX = "clicket-sandbox-"
 MARK = "bwrap:"
@@ -39,8 +39,10 @@ class Home:
         sweep(base)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))  # 0700
         self._count = 0
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        # It gets its name when it is locked: who sweeps must never find one that nobody holds yet.
+        self._lock = os.open(self.path / "new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(self.path / "new", self.path / _LOCK)
 
     @property
     def name(self) -> str:

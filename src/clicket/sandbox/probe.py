@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clicket.sandbox import bubblewrap, identity, landlock, seccomp
+from clicket.sandbox import bubblewrap, environment, identity, landlock, seccomp
 from clicket.sandbox.cage import Cage
 from clicket.sandbox.descriptors import wait_readable
 from clicket.sandbox.isolation import LAYERS, Isolation, judge
@@ -22,6 +22,8 @@ __all__ = ["Finding", "probe"]
 
 _INSIDE = ("rlimits", "landlock", "seccomp")
 _PATIENCE = 60.0
+_ADDED = ("LC_CTYPE", "PWD", "__CF_USER_TEXT_ENCODING")
+"""By Python, by bubblewrap, by macOS."""
 _NO_POWERS = f"{0:016} {0:016} 1"
 _known: dict[tuple[object, ...], Finding] = {}
 
@@ -205,25 +207,16 @@ def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], li
         gaps.append("namespaces: this bwrap cannot forbid further user namespaces; seccomp does")
     if report.uid == 0 and "cgroup" not in good:
         gaps.append("rlimits: the kernel does not count the processes of root; their number is not bounded")
+    if "landlock" in good and "namespaces" not in good:
+        gaps.append("landlock: /dev/shm is closed, too, so that locks and pools of multiprocessing cannot be made")
     if report.writes:
         gaps.append(f"work folder: it cannot be written to: {report.writes}")
     return good, gaps
 
 
 def _strangers(variables: list[str]) -> list[str]:
-    from clicket.sandbox.environment import variables as ours
-
-    known = {
-        *ours(home="", binaries="", scratch=""),
-        "HOME",
-        "PATH",
-        "TMPDIR",
-        "TZ",
-        "LC_CTYPE",
-        "PWD",
-        "__CF_USER_TEXT_ENCODING",
-    }
-    return [name for name in variables if name not in known]
+    """Those that we did not give, and that no system adds by itself."""
+    return [name for name in variables if name not in {*environment.NAMES, *_ADDED}]
 
 
 def _is_nobody(report: _Report, plan: Plan, seen: _Seen) -> bool:

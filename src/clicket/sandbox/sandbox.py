@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from clicket.bridge import Workers
-from clicket.errors import UsageError, did_you_mean
+from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.sandbox import cgroup
 from clicket.sandbox.bubblewrap import HOME
 from clicket.sandbox.cage import Cage
-from clicket.sandbox.home import Home
+from clicket.sandbox.home import PREFIX, Home
 from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level
 from clicket.sandbox.launch import launch
 from clicket.sandbox.library import describe, lay_out
 from clicket.sandbox.limits import Limits
 from clicket.sandbox.probe import Finding, probe
-from clicket.sandbox.start import Ground
+from clicket.sandbox.start import Ground, SandboxFailed
 
 __all__ = ["Sandbox"]
 
@@ -52,7 +54,7 @@ class Sandbox:
         self._path = tuple(_absolute(folder) for folder in path)
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
-        self._ground: Ground | None = None
+        self._ground: asyncio.Future[Ground] | None = None
         self._workers = Workers(2, "clicket-sandbox")
         self._cages: set[Cage] = set()
         self._starting: set[asyncio.Future[None]] = set()
@@ -101,10 +103,7 @@ class Sandbox:
             await asyncio.wait(set(self._starting))
         await asyncio.gather(*(cage.close() for cage in list(self._cages)))
         async with self._preparing:
-            ground, self._ground = self._ground, None
-            if ground is not None:
-                ground.home.close()
-            self._workers.close()
+            await self._clear()
 
     async def _ready(self) -> tuple[Ground, Finding]:
         """The first who comes prepares the ground and tries it out; the others wait for that."""
@@ -112,22 +111,41 @@ class Sandbox:
             if self._closed:
                 raise UsageError(_CLOSED)
             if self._ground is None:
-                self._ground = await self._workers.run(self._prepare)
-            return self._ground, await probe(self._ground, self._without)
+                self._ground = asyncio.ensure_future(self._workers.run(self._prepare))
+            try:
+                # A thread makes it, and goes on when nobody waits any more: then `close` finds what it has made.
+                ground = await asyncio.shield(self._ground)
+            except ClicketError:
+                self._ground = None
+                raise
+            return ground, await probe(ground, self._without)
+
+    async def _clear(self) -> None:
+        made, self._ground = self._ground, None
+        if made is not None:
+            with contextlib.suppress(ClicketError, OSError):  # whoever asked for it has heard of it
+                (await made).home.close()
+        self._workers.close()
 
     def _prepare(self) -> Ground:
         for folder in self._readable:
             if not folder.is_dir():
                 raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
         python = describe(self._python)
-        home = Home(self._temp)
+        home = None
         try:
+            home = Home(self._temp)
             lay_out(home.path / "library", python)
             parents = cgroup.find()
+            cgroup.sweep_forgotten(parents, PREFIX)
             home.note_groups(parents.folders)
-        except BaseException:
-            home.close()
-            raise
+        except OSError as error:
+            if home is not None:
+                home.close()
+            where = self._temp or tempfile.gettempdir()
+            raise SandboxFailed(
+                f"the sandbox could not make its folder in {where}: {error}. Name another one: temp=."
+            ) from error
         return Ground(
             home=home,
             library=home.path / "library",

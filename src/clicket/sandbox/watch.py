@@ -54,7 +54,7 @@ class Watch:
         self._tell = tell
         self._entries = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._walking = False
+        self._looking = False
         self.on = False
 
     def start(self) -> None:
@@ -82,51 +82,45 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Once, now. Big folders are walked in a thread, one walk at a time."""
-        pids = self._pids()
-        if self._memory and memory_of(pids) > self._limits.memory:
-            self._tell("memory")
+        """Once, now. What may take long is done in a thread, one look at a time."""
+        if self._looking:
             return
-        if self._walking:
+        if self._memory or self._entries > _SMALL:
+            self._look_aside()
             return
-        if self._entries <= _SMALL:
-            self._judge(self._measure(pids, _SMALL), pids)
-        else:
-            self._walk(pids)
-
-    def _measure(self, pids: list[int], most: int) -> Usage:
-        return usage(*self._folders, size=self._limits.disk, entries=most, unlinked_of=pids)
-
-    def _judge(self, found: Usage, pids: list[int]) -> None:
+        most = min(_SMALL, self._limits.files)
+        found = usage(*self._folders, size=self._limits.disk, entries=most, unlinked_of=self._pids())
         self._entries = found.entries
-        if not found.over:
-            return
-        if found.entries > self._limits.files or found.size > self._limits.disk:
-            self._tell("disk")
-        elif found.entries > _SMALL:  # only this look was too short for it
-            self._walk(pids)
-        else:  # nested deeper than anybody nests
+        if found.over and most < found.entries <= self._limits.files:  # only this look was too short for it
+            self._look_aside()
+        elif found.over:
             self._tell("disk")
 
-    def _walk(self, pids: list[int]) -> None:
-        self._walking = True
+    def _look_aside(self) -> None:
         folders = [os.dup(folder) for folder in self._folders]  # the cage may be closed meanwhile
+        self._looking = True
 
-        def measure() -> Usage:
+        def measure() -> str | None:
             try:
-                return usage(*folders, size=self._limits.disk, entries=self._limits.files, unlinked_of=pids)
+                return self._measure(folders)
             finally:
                 for folder in folders:
                     os.close(folder)
 
-        def done(found: Usage | None, error: BaseException | None) -> None:
-            self._walking = False
-            if found is not None:
-                self._entries = found.entries
-                if found.over and self.on:
-                    self._tell("disk")
+        def done(breach: str | None, error: BaseException | None) -> None:
+            self._looking = False
+            if breach is not None and self.on:
+                self._tell(breach)
 
         self._workers.submit(measure, done)
+
+    def _measure(self, folders: list[int]) -> str | None:
+        pids = self._pids()
+        if self._memory and memory_of(pids) > self._limits.memory:
+            return "memory"
+        found = usage(*folders, size=self._limits.disk, entries=self._limits.files, unlinked_of=pids)
+        self._entries = found.entries
+        return "disk" if found.over else None
 
 
 def memory_of(pids: Iterable[int]) -> int:

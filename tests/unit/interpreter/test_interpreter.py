@@ -207,6 +207,55 @@ async def test_a_stream_closed_early_stops_the_program(ci: Interpreter) -> None:
     assert (await ci.run("1")).value == "1"
 
 
+async def test_a_run_can_be_cancelled_or_interrupted_at_any_moment(ci: Interpreter) -> None:
+    await ci.run("n = 0")
+    session = ci.session
+    for turns in range(24):
+        running = asyncio.ensure_future(ci.run("n += 1"))
+        for _ in range(turns % 12):
+            await asyncio.sleep(0)
+        if turns < 12:
+            running.cancel()
+            assert isinstance(
+                (await asyncio.gather(running, return_exceptions=True))[0], Result | asyncio.CancelledError
+            )
+        else:
+            await ci.interrupt()
+            assert (await running).status in ("ok", "interrupted")
+        assert not ci.busy
+        assert (await ci.run("n")).value in map(str, range(turns + 2)), "each ran once, or not at all"
+        assert ci.session is session
+
+
+async def test_a_short_run_is_told_like_a_long_one(ci: Interpreter) -> None:
+    """`run` leaves it to the worker to run a single block as soon as it compiles; `stream` goes step by step."""
+    fields = ("status", "stdout", "value", "imports", "exit_code", "fatal")
+    for code in (
+        "import os\nx = [1]\nx",
+        "print(1)\n1 / 0",
+        "x = 2\n1 +",
+        "print(x)",
+        "print(y)",
+        "raise SystemExit(3)",
+    ):
+        ran = await ci.run(code)
+        _ = [message async for message in ci.stream(code)]
+        again = ci.history[-1]
+        assert [getattr(ran, name) for name in fields] == [getattr(again, name) for name in fields]
+        assert (ran.error and ran.error.type) == (again.error and again.error.type)
+        assert len(ran.blocks) == len(again.blocks) == (0 if code.endswith("+") else 1)
+
+
+async def test_what_a_killed_block_was_about_to_make_is_missed(ci: Interpreter) -> None:
+    running = asyncio.ensure_future(ci.run("table = 1\nopen('here', 'w').close()\nwhile True: pass"))
+    async with asyncio.timeout(20):
+        while ci.session is None or not (ci.session.cage.work / "here").exists():
+            await asyncio.sleep(0.005)
+    assert ci.state is CodeState.MONITORING
+    ci.kill()
+    assert ((await running).status, (await ci.run("table")).status) == ("killed", "session_lost")
+
+
 async def test_interrupt_and_kill(ci: Interpreter) -> None:
     running = await until_said(ci, "```\nprint('go', flush=True)\nwhile True: pass\n```\n```\nprint(2)\n```", "go")
     await ci.interrupt()

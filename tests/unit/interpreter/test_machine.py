@@ -14,10 +14,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.interpreter.pipe_cage import OneCage, PipeCage
 from tests.unit.interpreter.scripted import Act, ScriptedSession
 
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter import Interpreter, Result
+from clicket.interpreter.session import Session
 from clicket.kernel import CODE, CodeState
 
 Message = dict[str, Any]
@@ -146,6 +148,16 @@ async def test_names_made_again_are_not_missed() -> None:
         await stage.interpreter.run("boom")
         assert (await stage.interpreter.run(blocks("=x", "?x"))).status == "ok"
         assert (await stage.interpreter.run("?y")).status == "session_lost"
+
+
+async def test_a_session_that_had_no_names_is_told_of_but_not_missed() -> None:
+    async with Stage([Act(status="crashed", reason="SIGSEGV")]) as stage:
+        await stage.interpreter.run("boom")
+        first, second = await stage.interpreter.run("?x"), await stage.interpreter.run("?x")
+        assert ([result.status for result in (first, second)], second.notices) == (["ok", "ok"], ())
+        assert first.notices == (
+            "The session began anew, because the one before is gone: a run ended as crashed (SIGSEGV).",
+        )
 
 
 async def test_a_session_that_ended_between_two_runs_is_told() -> None:
@@ -296,6 +308,25 @@ async def test_who_cancels_twice_does_not_wait_for_the_grace() -> None:
             await running
         assert (stage.interpreter.history[-1].status, stage.interpreter.history[-1].reason) == ("killed", "cancel")
         assert stage.sessions[0].closed
+
+
+async def test_a_run_that_is_cancelled_while_its_text_is_looked_at_has_run_nothing() -> None:
+    cage = PipeCage()
+    cage.say(type="ready", layers=[], python="3.11.7")
+    async with Interpreter(start=lambda: Session.start(OneCage(cage))) as ci:  # type: ignore[arg-type]
+        running = asyncio.ensure_future(ci.run("1 +"))
+        async with asyncio.timeout(20):
+            while ci.session is None or not ci.session.busy:
+                await asyncio.sleep(0)
+            assert ci.state is CodeState.VALIDATING
+            running.cancel()
+            while "interrupt" not in cage.asked:
+                await asyncio.sleep(0)
+        cage.say(type="checked", id=1, blocks=[{"error": {"type": "SyntaxError", "message": "invalid syntax"}}])
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (ci.history[-1].status, ci.history[-1].reason, ci.history[-1].blocks) == ("interrupted", "cancel", ())
+        assert ci.session is not None, "it is kept"
 
 
 async def test_a_stream_that_is_closed_early_stops_its_program() -> None:

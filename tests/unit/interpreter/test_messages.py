@@ -64,7 +64,7 @@ def test_a_result_as_plain_data() -> None:
     bare = Result(status="ok", isolation=ISOLATION)
     assert bare.to_json() == {
         "status": "ok", "stdout": "", "stderr": "", "value": None, "error": None, "duration": 0.0,
-        "variables": [], "displays": [], "files": [],
+        "reason": None, "errors": [], "imports": [], "variables": [], "displays": [], "files": [],
         "isolation": {"level": "full", "layers": ["environment"], "gaps": ["kernel"]},
     }  # fmt: skip
     full = Result(

@@ -322,13 +322,26 @@ async def test_what_is_large_is_kept_and_named() -> None:
         return "sha256-1"
 
     merging = Merging(said.append, put)
-    picture = "aGVsbG8h" * 4_000
+    picture = "aGVsbG8h" * 40_000
     await merging.take({"type": "display", "mime": "image/png", "data": picture})
     await merging.take({"type": "final_result", "result": {"status": "ok", "stdout": "x" * 100_000}})
-    assert kept == [b"hello!" * 4_000]
+    assert kept == [b"hello!" * 40_000]
     assert said[0]["artifact"] == "sha256-1"
     assert said[0]["data"] == ""
     assert said[1] == {"type": "final_result", "result": {"status": "ok"}, "cut": True}
+
+
+async def test_figures_travel_with_their_messages_until_there_are_many() -> None:
+    said: list[dict[str, Any]] = []
+
+    async def put(data: Any) -> str:
+        return "sha256-1"
+
+    merging = Merging(said.append, put)
+    for _ in range(8):
+        await merging.take({"type": "display", "mime": "image/png", "data": "aGVsbG8h" * 25_000})
+    assert [len(message["data"]) for message in said] == [200_000] * 5 + [0] * 3
+    assert ["artifact" in message for message in said] == [False] * 5 + [True] * 3
 
 
 # Options.

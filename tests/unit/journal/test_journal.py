@@ -256,6 +256,15 @@ async def test_a_listener_that_raises_harms_nobody(desk: Desk) -> None:
     assert (desk.answers, desk.journal.listener_errors) == ([None], 2)
 
 
+async def test_a_write_without_events_is_no_news(desk: Desk) -> None:
+    heard: list[int] = []
+    desk.exist()
+    desk.journal.listeners.append(lambda call, events: heard.append(events[-1].seq))
+    desk.journal.commit(desk.call, desk.then)  # an artifact alone, say
+    desk.store.let_one_through()
+    assert (desk.answers, heard, desk.journal.listener_errors) == ([None], [], 0)
+
+
 async def test_a_follow_up_may_stage_more(desk: Desk) -> None:
     """What an answer stages and commits goes out in order, once."""
     desk.exist()

@@ -78,6 +78,25 @@ async def test_groups_of_the_dead_are_swept(parents: Parents) -> None:
     assert not [path for parent in parents.folders for path in parent.glob("clicket-sandbox-dead*")]
 
 
+def test_groups_whose_home_is_gone_are_swept_when_they_are_empty_and_old(parents: Parents) -> None:
+    prefix = f"clicket-test-{os.getpid()}-forgotten"
+    group = Group(parents, f"{prefix}-1", memory=64 * MIB, processes=5)
+    made = [parent / f"{prefix}-1" for parent in parents.folders]
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        group.join(process.pid)
+        for folder in made:
+            os.utime(folder, (1, 1))
+        cgroup.sweep_forgotten(parents, prefix)
+        assert all(folder.exists() for folder in made)
+        process.kill()
+    cgroup.sweep_forgotten(parents, prefix)
+    assert not any(folder.exists() for folder in made)
+    young = Group(parents, f"{prefix}-2", memory=64 * MIB, processes=5)
+    cgroup.sweep_forgotten(parents, prefix)
+    assert all((parent / f"{prefix}-2").exists() for parent in parents.folders)
+    assert young._remove()
+
+
 def second_version(root: Path, path: str, *, controllers: str, handed_down: str) -> Path:
     """A stand-in for the kernel's folders: plain files, which take what is written to them."""
     folder = root

@@ -21,6 +21,11 @@ IS_ROOT = os.geteuid() == 0
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
+async def home_of(made: Sandbox) -> Path:
+    assert made._ground is not None
+    return (await made._ground).home.path
+
+
 async def test_all_layers_are_there_and_the_level_is_full() -> None:
     async with sandbox() as made:
         found = await made.isolation()
@@ -93,6 +98,12 @@ async def test_the_work_folder_is_shared_and_all_else_cannot_be_written() -> Non
         found = (cage.work / "out.txt").stat()
         assert found.st_uid == (cage.uid if cage.uid is not None else os.getuid())
         assert stat.S_IMODE(cage.work.parent.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("without", [(), ("namespaces",)])
+async def test_the_machine_that_runs_out_of_memory_takes_the_cage_before_the_host(without: tuple[str, ...]) -> None:
+    async with caged(without=without, require="partial") as program:
+        assert int(await program.run("value = open('/proc/self/oom_score_adj').read()")) == 800
 
 
 async def test_tmp_is_small() -> None:
@@ -214,11 +225,30 @@ async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_first_start_that_is_cancelled_leaves_no_home(tmp_path: Path) -> None:
+    for rounds in range(4):
+        made = Sandbox(temp=tmp_path)
+        task = asyncio.ensure_future(made.isolation())
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await made.close()
+        assert list(tmp_path.iterdir()) == []
+
+
 async def test_an_interpreter_that_is_none_is_refused() -> None:
     for python in ("/nowhere/python3", "/bin/true", "/bin/false"):
         async with sandbox(python=python) as made:
             with pytest.raises(UsageError, match=python):
                 await made.start("clicket.sandbox.trial")
+
+
+async def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    for temp in (tmp_path / "nowhere", Path("/proc")):
+        async with sandbox(temp=temp) as made:
+            with pytest.raises(SandboxFailed, match=str(temp)):
+                await made.isolation()
 
 
 async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: Path) -> None:
@@ -230,7 +260,7 @@ async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: P
         made = Sandbox(path=[tmp_path], without=without, require="partial")
         with pytest.raises(SandboxFailed, match="my last words"):
             await made.start("silent")
-        (home,) = [made._ground.home.path] if made._ground else []
+        home = await home_of(made)
         assert {path.name for path in home.iterdir()} <= {"lock", "cgroups", "library"}
         assert groups(home.name) == []
         await made.close()
@@ -239,8 +269,7 @@ async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: P
 async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
     async with sandbox() as made:
         await made.isolation()
-        assert made._ground is not None
-        home = made._ground.home.path
+        home = await home_of(made)
         for rounds in range(25):
             task = asyncio.ensure_future(made.start("clicket.sandbox.trial", {"hidden": "/", "orphan": False}))
             for _ in range(rounds):
@@ -266,8 +295,7 @@ async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) ->
     async with sandbox(temp=tmp_path) as made:
         programs = [await start(made) for _ in range(3)]
         pids = [pid for program in programs for pid in program.cage.pids()]
-        assert made._ground is not None
-        name = made._ground.home.name
+        name = (await home_of(made)).name
         assert len(pids) == 3
         await made.close()
         assert not any(map(alive, pids))
@@ -306,7 +334,13 @@ asyncio.run(main())
 async def test_a_host_that_is_killed_leaves_no_process_and_the_next_one_sweeps(without: str, tmp_path: Path) -> None:
     temp = tmp_path / "temp"
     temp.mkdir()
-    host = subprocess.Popen([sys.executable, "-c", HOST, str(temp), without], stdout=subprocess.PIPE)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(temp), without],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
     assert host.stdout is not None
     with host, host.stdout:
         try:

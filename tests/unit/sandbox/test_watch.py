@@ -111,18 +111,28 @@ async def test_a_watch_rests_when_told_and_tells_what_it_finds(
     workers.close()
 
 
-async def test_too_much_memory_is_told(folder: int) -> None:
-    told: list[str] = []
+@pytest.mark.parametrize("memory", [True, False])
+async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
+    memory: bool, folder: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "PERIOD", 0.005)
+    told: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
-    for memory in (True, False):
-        watch = Watch(
-            folders=(folder,),
-            limits=Limits(memory=64 << 20),
-            pids=lambda: [os.getpid()] * 100,
-            memory=memory,
-            workers=workers,
-            tell=told.append,
-        )
-        watch.look()
-    assert told == ["memory"]
+    looks = 0
+
+    def pids() -> list[int]:
+        nonlocal looks
+        looks += 1
+        return [os.getpid()] * 100
+
+    limits = Limits(memory=64 << 20)
+    watch = Watch(folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, tell=told.put_nowait)
+    watch.start()
+    while looks < 3:
+        await asyncio.sleep(0.001)
+    if memory:
+        async with asyncio.timeout(60):
+            assert await told.get() == "memory"
+    assert memory or told.empty()
+    watch.stop()
     workers.close()

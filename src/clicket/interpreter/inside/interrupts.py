@@ -51,9 +51,10 @@ class Interrupts:
         self._over = False
 
     def finish(self) -> None:
-        """The command is done with, but for the answer."""
+        """The command is done with, but for the answer. An interrupt that waits is for the next, if that has come already."""
         self._over = True
-        self._pending = False
+        if self._pending and not _select(self._line, (), (), 0)[0]:
+            self._pending = False
 
     def open(self) -> None:
         """From here on an interrupt is raised, also one that is already there."""

@@ -74,6 +74,8 @@ class Program:
             elif not task.cancelled():
                 task.exception()  # it has been seen
             raise
+        finally:
+            del task  # its exception's traceback leads to this frame
 
     async def _drive(self, codes: list[CodeType]) -> Any:
         value = None

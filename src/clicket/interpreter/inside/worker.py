@@ -137,6 +137,7 @@ class Worker:
         error = second if error is None else error
         status, code = self._status_of(error)
         described = self._describe(error, status, name)
+        del value, error, second  # see `_step`
         self._step(self._stage.flush)
         self._interrupts.restore()  # now, and not when the next block comes: an interrupt may come before it
         return {
@@ -158,11 +159,14 @@ class Worker:
             return []
 
     def _step(self, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
-        result, error = attempt(self._interrupts, call, *arguments)
+        outcome = attempt(self._interrupts, call, *arguments)
         self._stage.settle()
         if _getpid() != self._pid:
-            self._leave(error)
-        return result, error
+            self._leave(outcome[1])
+        try:
+            return outcome
+        finally:
+            del outcome  # its traceback leads back to this frame: in a circle, all that the block held would live on
 
     def _status_of(self, error: BaseException | None) -> tuple[str, int | None]:
         if error is None:

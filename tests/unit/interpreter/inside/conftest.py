@@ -6,16 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker, started
+from tests.unit.interpreter.inside.worker_process import Worker, lay_out, started
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay_out(tmp_path_factory.mktemp("inside") / "library")
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    with started(tmp_path_factory.mktemp("shared")) as running:
+def worker(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with started(library, tmp_path_factory.mktemp("shared")) as running:
         yield running
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Worker]:
-    with started(tmp_path) as running:
+def fresh(library: Path, tmp_path: Path) -> Iterator[Worker]:
+    with started(library, tmp_path) as running:
         yield running

@@ -174,6 +174,15 @@ def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> No
         assert worker.done()["status"] == "interrupted"
 
 
+def test_an_interrupt_behind_a_command_that_nobody_awaits_is_for_the_block_after_it(worker: Worker) -> None:
+    for _ in range(5):
+        worker.send({"op": "check", "codes": [f"text = '{'y' * 100}'\n" * 3000]})
+        worker.begin("while True: pass")
+        worker.interrupt()
+        assert worker.answer()["type"] == "checked"
+        assert worker.done()["status"] == "interrupted"
+
+
 def test_cancelled_work_is_put_down_with_its_block(worker: Worker) -> None:
     wait = "    asyncio.get_running_loop().call_soon(print, 'go')\n    await asyncio.sleep(1000)"
     code = f"import asyncio\ntry:\n{wait}\nexcept asyncio.CancelledError:\n    print('tidied')"

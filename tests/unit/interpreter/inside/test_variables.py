@@ -125,6 +125,14 @@ def test_nothing_large_is_kept_alive(worker: Worker) -> None:
     assert worker.run("del big\nholder.clear()\nwatch() is None")["value"] == "True"
 
 
+def test_what_a_failed_block_held_is_let_go(worker: Worker) -> None:
+    hold = "    held = Big()\n    watched.append(weakref.ref(held))\n    1 / 0\n"
+    worker.run(f"import gc, weakref\ngc.disable()\nclass Big: pass\nwatched = []\ndef fail():\n{hold}fail()")
+    assert worker.run("[watch() for watch in watched]")["value"] == "[None]"
+    worker.run(f"gc.enable()\nwatched.clear()\nasync def fail():\n{hold}await fail()")
+    assert worker.run("gc.collect()\n[watch() for watch in watched]")["value"] == "[None]"
+
+
 def test_arrays_and_tables(worker: Worker) -> None:
     code = """
 import numpy as np, pandas as pd

@@ -116,8 +116,8 @@ def test_timers_and_handlers_end_with_their_block(fresh: Worker) -> None:
     assert fresh.done()["status"] == "interrupted"
 
 
-def test_it_leaves_when_the_host_does(tmp_path: Path) -> None:
-    with started(tmp_path) as worker:
+def test_it_leaves_when_the_host_does(library: Path, tmp_path: Path) -> None:
+    with started(library, tmp_path) as worker:
         worker.run("import atexit, threading, time\natexit.register(time.sleep, 1000)")
         worker.run("threading.Thread(target=time.sleep, args=(1000,)).start()")
         assert worker.run("")["threads"] == 1
@@ -204,6 +204,21 @@ def test_nothing_of_ours_is_in_the_way(worker: Worker) -> None:
     assert worker.run(code)["value"] == "([], [], [''])"
 
 
+def test_a_block_that_is_looked_at_first_runs_only_when_it_compiles(fresh: Worker) -> None:
+    def begin(code: str) -> dict[str, object]:
+        fresh.send({"op": "exec", "code": code, "name": f"<{code}>", "check": True})
+        return fresh.answer()
+
+    told = begin("import os\nx = y = z")
+    assert (told["type"], told["blocks"][0]["imports"], told["blocks"][0]["loads"]) == ("checked", ["os"], ["z"])  # type: ignore[index]
+    assert fresh.done()["error"]["type"] == "NameError"
+    told = begin("x = 1\nreturn x")
+    assert told["blocks"][0]["error"]["type"] == "SyntaxError"  # type: ignore[index]
+    assert fresh.run("'x' in globals()")["value"] == "False", "the next answer is of the next block: nothing was run"
+    assert begin("x = 1\nx")["blocks"][0]["stores"] == ["x"]  # type: ignore[index]
+    assert fresh.done()["value"] == "1"
+
+
 def test_preload(fresh: Worker) -> None:
     (fresh.work / "rude.py").write_text("raise SystemExit")
     fresh.send({"op": "preload", "modules": ["fractions", "xml.dom", "absent", "rude"]})
@@ -211,11 +226,11 @@ def test_preload(fresh: Worker) -> None:
     assert fresh.run("'fractions' in globals()")["value"] == "False"
 
 
-def test_packages_and_paths_from_the_settings(tmp_path: Path) -> None:
+def test_packages_and_paths_from_the_settings(library: Path, tmp_path: Path) -> None:
     extra = tmp_path / "extra"
     extra.mkdir()
     (extra / "added.py").write_text("here = True")
-    with started(tmp_path, path=[str(extra)], packages=["numpy"]) as worker:
+    with started(library, tmp_path, path=[str(extra)], packages=["numpy"]) as worker:
         assert worker.run(f"import sys\nsys.path.index({str(extra)!r}) > 0")["value"] == "True"
         assert worker.run("import pandas")["error"]["type"] == "ModuleNotFoundError"
         assert worker.run("import numpy, json, statistics")["status"] == "ok"

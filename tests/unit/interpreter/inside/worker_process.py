@@ -159,10 +159,8 @@ def lay_out(folder: Path) -> Path:
 
 
 @contextmanager
-def started(folder: Path, **settings: Any) -> Iterator[Worker]:
-    library, work = folder / "library", folder / "work"
-    if not library.exists():
-        lay_out(library)
+def started(library: Path, folder: Path, **settings: Any) -> Iterator[Worker]:
+    work = folder / "work"
     work.mkdir(exist_ok=True)
     worker = Worker(library, work, settings)
     try:

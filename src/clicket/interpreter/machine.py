@@ -404,7 +404,8 @@ class Machine:
 
     def _change(self, to: CodeState, text: str) -> None:
         was, self.state = self.state, CODE.advance(self.state, to)
-        self._say(messages.state_change, was, to, text)
+        if self._said is not None:
+            self._said.append(messages.state_change(was, to, text))
 
     def _hear(self, item: Item) -> None:
         if isinstance(item, Ended):

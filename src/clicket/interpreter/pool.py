@@ -27,6 +27,7 @@ _REMEMBERED = 200
 """Interpreters without a session that are kept, so that their owners are told what became of it."""
 _THREADS = 2
 """Threads that read and write files of programs, where there are many bytes of them."""
+_SOONEST = 0.05
 _FULL = "other sessions needed the room, and this one had not been used for longest"
 
 Start = Callable[[], Awaitable["Session"]]
@@ -81,6 +82,8 @@ class Pool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._spare: asyncio.Task[Session] | None = None
         self._spare_at = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._closed = False
 
     @asynccontextmanager
@@ -118,12 +121,38 @@ class Pool:
     async def close(self) -> None:
         """Close every session and the sandbox."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sweeping is not None:
+            await asyncio.wait([self._sweeping])
         await self._end_spare()
         for guest in list(self.guests.values()):
             await self._close(guest)
         self.guests.clear()
         await self._starter.close()
         self._workers.close()
+
+    # Idle sessions end on time, also where nobody calls `sweep`.
+
+    def _look_later(self) -> None:
+        idle = [guest.used_at for guest in self.guests.values() if guest.placed]
+        if self._spare is not None:
+            idle.append(self._spare_at)
+        if idle and self.idle_after is not None and self._timer is None and not self._closed:
+            wait = max(min(idle) + self.idle_after - time.monotonic(), _SOONEST)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep_quietly())
+
+    async def _sweep_quietly(self) -> None:
+        try:
+            await self.sweep()
+        except ClicketError as error:
+            logger.warning("an idle session could not be closed: %s", error)
+        self._look_later()
 
     # Places: each session has one, from before it is started until it is gone.
 
@@ -182,6 +211,7 @@ class Pool:
             self._settle(guest)
         await self._forget_some()
         self._warm_up()
+        self._look_later()
 
     def _settle(self, guest: Guest) -> None:
         """A guest whose session is gone has no place any more."""

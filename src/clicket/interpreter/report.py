@@ -113,16 +113,17 @@ class Report:
 
     def result(self, isolation: Isolation, status: Status | None = None, reason: str | None = None) -> Result:
         """The worst of its blocks decides, and `status`, where the run itself has one to add."""
-        statuses = [block.status for block in self.blocks]
-        final = worst([*statuses, status] if status else statuses)
-        decided = [block for block in self.blocks if block.status == final]
+        final: Status = "ok"
+        error = None
+        if status is not None or self.errors:  # who did not end well has an error
+            final, reason, error = self._verdict(status, reason)
         return Result(
             status=final,
-            reason=next((block.reason for block in decided if block.reason), reason if final == status else None),
+            reason=reason,
             stdout="".join([block.stdout for block in self.blocks]),
             stderr="".join([block.stderr for block in self.blocks]),
             value=self.blocks[-1].value if self.blocks else None,
-            error=self._decisive(decided) if self.errors else None,
+            error=error,
             errors=tuple(self.errors),
             variables=Variables(self._variables.values()),
             displays=tuple(self.displays),
@@ -138,9 +139,15 @@ class Report:
             task=self.task,
         )
 
-    def _decisive(self, decided: Iterable[Block]) -> ProgramError:
+    def _verdict(self, status: Status | None, reason: str | None) -> tuple[Status, str | None, ProgramError | None]:
+        """The worst status, why, and the error that brought it."""
+        statuses = [block.status for block in self.blocks]
+        final = worst([*statuses, status] if status else statuses)
+        decided = [block for block in self.blocks if block.status == final]
+        why = next((block.reason for block in decided if block.reason), reason if final == status else None)
         told = next((block.error for block in decided if block.error is not None), None)
-        return told or next((error for error in self.errors if error.fatal), None) or self.errors[0]
+        fatal = next((error for error in self.errors if error.fatal), None)
+        return final, why, told or fatal or next(iter(self.errors), None)
 
     def close(self) -> None:
         """Let go of what was kept on disk while the run went on."""

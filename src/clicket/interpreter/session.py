@@ -201,7 +201,9 @@ class Session:
         if self._frozen:
             self._frozen = False
             self.cage.thaw()
-        self.cage.watching = True  # until it is frozen again: what an earlier block left behind may do harm at any time
+        self.cage.watching = (
+            self.alive
+        )  # until it is frozen again: what earlier blocks left running may do harm any time
         self._late = 0
         self._id += 1
 

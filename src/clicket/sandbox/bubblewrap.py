@@ -91,9 +91,11 @@ def _files(view: View) -> Iterator[str]:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     for name in ("passwd", "group"):
         yield from ("--ro-bind", str(view.etc / name), f"/etc/{name}")
-    yield from ("--proc", "/proc", "--dev", "/dev")
+    # No terminals: all cages and the host share one small number of them. And /dev is memory that nobody bounds.
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts")
     for path in (SCRATCH, "/dev/shm"):  # noqa: S108 -- both are the cage's own
         yield from ("--perms", "1777", "--size", str(view.scratch), "--tmpfs", path)
+    yield from ("--remount-ro", "/dev")
     yield from _read_only(str(view.library), LIBRARY)
     yield from _interpreter(view.python)
     for folder in view.readable:

@@ -157,17 +157,20 @@ class Group:
         return not self._made
 
 
-def sweep(parent: Path, prefix: str) -> None:
-    """End and remove the groups of a process that died; they bear its home's name."""
+def sweep(parent: Path, prefix: str) -> bool:
+    """End and remove the groups of a process that died; they bear its home's name. False: some are still there."""
+    give_up_at = time.monotonic() + _PATIENCE
     for folder in parent.glob(f"{prefix}-*"):
-        give_up_at = time.monotonic() + _PATIENCE
-        while not _rmdir(folder) and time.monotonic() < give_up_at:
+        while not _rmdir(folder):
+            if time.monotonic() > give_up_at:
+                return False
             _try(folder / "freezer.state", "THAWED")
             if not _try(folder / "cgroup.kill", 1):
                 for pid in _pids(folder):
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+    return True
 
 
 def sweep_forgotten(parents: Parents, prefix: str) -> None:

@@ -99,13 +99,19 @@ def _sweep_one(home: Path) -> None:
     except OSError:  # its owner lives
         return
     else:
-        with contextlib.suppress(OSError):
-            for parent in (home / _GROUPS).read_text().splitlines():
-                cgroup.sweep(Path(parent), home.name)
         _end_marked(home.name)
-        remove(home)
+        gone = [cgroup.sweep(Path(parent), home.name) for parent in _groups(home)]
+        if all(gone):
+            remove(home)  # else it stays, for the next who sweeps to find the groups by it
     finally:
         os.close(lock)
+
+
+def _groups(home: Path) -> list[str]:
+    try:
+        return (home / _GROUPS).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _end_marked(name: str) -> None:
@@ -120,6 +126,9 @@ def remove(folder: Path) -> None:
     """Remove a folder whatever a program made in it: links are not followed, closed folders are opened, and depth does no
     harm, because what is nested very deep is first moved to the top."""
     try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return
+        folder.chmod(0o700)
         top = os.open(folder, _FOLDER)
     except OSError:
         return

@@ -46,6 +46,9 @@ class Namespace:
         self._init_fd = os.pidfd_open(init)
         self._program_fd = -1
         self.program: int | None = None
+        # When the memory of the whole machine runs out, the kernel shall take what is in here, and not the host.
+        with contextlib.suppress(OSError), open(f"/proc/{init}/oom_score_adj", "w", encoding="ascii") as score:
+            score.write("800")
 
     def settle(self) -> None:
         """Call this when the program is known to run, and before it is asked to do anything."""

@@ -22,7 +22,7 @@ def rules(
     `processes` are counted over all that the program's user runs. Where that is more than the cage (`alone` is False), those
     that run already are added, and `uid` is that user; for root nothing is counted, and none is set.
     """
-    found = {"CORE": 0, "FSIZE": file_size, "NOFILE": open_files}
+    found = {"CORE": _core(), "FSIZE": file_size, "NOFILE": open_files}
     if sys.platform != "darwin":  # there, libraries alone reserve more than any sensible bound
         found["AS"] = _ADDRESS_SPACE * memory
     if alone:
@@ -30,6 +30,15 @@ def rules(
     elif uid:
         found["NPROC"] = processes + tasks_of(uid)
     return found
+
+
+def _core() -> int:
+    """No dumps. Where the kernel hands them to a program of the host, it does so even at 0, and only a 1 means none at all."""
+    try:
+        with open("/proc/sys/kernel/core_pattern", "rb") as pattern:
+            return int(pattern.read(1) in {b"|", b"@"})
+    except OSError:
+        return 0
 
 
 def apply(rules: dict[str, int]) -> None:

@@ -28,11 +28,20 @@ DENIED = {
     "quotactl quotactl_fd settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm syslog "
     "vhangup",
     "files by handle": "name_to_handle_at open_by_handle_at",
+    "a clock that wakes who was stopped": "timer_create",
     "where memory lies": "mbind move_pages migrate_pages set_mempolicy_home_node",
     "memory that nobody counts": "memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget "
     "semop semctl semtimedop mq_open mq_unlink",
 }
 """Refused everywhere."""
+
+INSTEAD = {
+    "clone3": errno.ENOSYS,  # its flags are in memory, where no filter sees them; all fall back to clone
+    "fallocate": errno.EOPNOTSUPP,  # a full disk in no time; who is told so writes the bytes itself, and can be watched
+    "sync": 0,
+    "syncfs": 0,  # both make the whole machine wait for its disks; `fsync` is for one file
+}
+"""Refused everywhere, each with an answer that programs know what to do with."""
 
 NO_SOCKETS = "connect bind listen accept accept4"
 """Refused besides where the sockets of the host could be reached by their path."""
@@ -53,8 +62,8 @@ _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _SEQPACKET = 1, 5
 _TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
 _SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
-_F_SETOWN, _F_SETOWN_EX = 8, 15
-_SET_DUMPABLE, _SET_MM, _SET_PTRACER = 4, 35, 0x59616D61
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
+_SET_DUMPABLE, _SET_MM, _SCHED_CORE, _SET_PTRACER = 4, 35, 62, 0x59616D61
 _ALL = 0xFFFFFFFF
 _ITSELF = 0x7FFFFFFE  # no process has this number; `apply` puts in that of the process it binds
 
@@ -88,7 +97,7 @@ def program(
         code += [(_IF_ABOVE, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]
     code += [(_IF_ABOVE, 0, 1, FIRST_UNKNOWN), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     refused = dict.fromkeys(" ".join(DENIED.values()).split(), errno.EPERM)
-    refused["clone3"] = errno.ENOSYS  # its flags are in memory, where no filter sees them; all fall back to clone
+    refused |= INSTEAD
     if not unix_sockets and not network:
         refused |= dict.fromkeys(NO_SOCKETS.split(), errno.EPERM)
     if not signals:
@@ -143,13 +152,15 @@ def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: boo
     yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM
     yield "prlimit64", 0, _ALL, "not in", (0,), errno.EPERM
     # A process that is not dumpable hides its memory from a host that counts it as the same user.
-    yield "prctl", 0, _ALL, "in", (_SET_DUMPABLE, _SET_MM, _SET_PTRACER), errno.EPERM
+    yield "prctl", 0, _ALL, "in", (_SET_DUMPABLE, _SET_MM, _SCHED_CORE, _SET_PTRACER), errno.EPERM
     owner = () if signals else (_SIOCSPGRP, _FIOSETOWN)
     yield "ioctl", 1, _ALL, "in", (_TIOCSTI, _TIOCSETD, _TIOCLINUX, *owner), errno.EPERM
+    # A signal of its choice when the host touches a file would wake who was stopped; a lease would make the host wait.
+    owner = () if signals else (_F_SETOWN, _F_SETOWN_EX)
+    yield "fcntl", 1, _ALL, "in", (_F_SETSIG, _F_SETLEASE, *owner), errno.EPERM
     if not signals:  # only to its own group, and the first process to itself
         yield "kill", 0, _ALL, "not in", (0, _ITSELF), errno.EPERM
         yield "tgkill", 0, _ALL, "not in", (_ITSELF,), errno.EPERM
-        yield "fcntl", 1, _ALL, "in", (_F_SETOWN, _F_SETOWN_EX), errno.EPERM
     if same_user:
         for call in ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
             yield call, 0, _ALL, "not in", (0,), errno.EPERM

@@ -28,6 +28,7 @@ clone 56 220
 clone3 435 435
 connect 42 203
 delete_module 176 106
+fallocate 285 47
 fanotify_init 300 262
 fanotify_mark 301 263
 fchmodat 268 53
@@ -126,8 +127,11 @@ socketpair 53 199
 statmount 457 457
 swapoff 168 225
 swapon 167 224
+sync 162 81
+syncfs 306 267
 syslog 103 116
 tgkill 234 131
+timer_create 222 107
 tkill 200 130
 truncate 76 45
 umount2 166 39

@@ -53,9 +53,6 @@ async def _namespace(start: Start, info: int) -> None:
     start.close(info)
     if init is not None:
         start.tree = Namespace(init)
-        # When the memory of the whole machine runs out, the kernel shall take this one and not the host.
-        with contextlib.suppress(OSError):
-            Path(f"/proc/{init}/oom_score_adj").write_text("800")
 
 
 async def below_a_guard(start: Start) -> None:

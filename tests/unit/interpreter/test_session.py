@@ -79,7 +79,7 @@ class TestBlocks:
             assert session.names == ended.names == {"x"}
             assert session.alive
             assert not session.busy
-            assert not cage.watching
+            assert cage.watching  # until nothing of it can run
 
     async def test_what_is_shown_comes_after_what_was_written_before_it(self) -> None:
         async with opened() as (session, cage):
@@ -539,6 +539,33 @@ class TestRest:
             cage.say(type="checked", id=2, blocks=[])
             await session.check([], 5)
             assert cage.asked[-1] == "thaw"
+
+    async def test_watched_whenever_something_of_it_can_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "_REST", 0.0)
+        async with opened() as (session, cage):
+            asked = asyncio.ensure_future(session.check([], 5))
+            await eventually(lambda: session.busy)
+            assert cage.watching  # what an earlier block left behind may run while the worker compiles
+            cage.say(type="checked", id=1, blocks=[])
+            await asked
+            session.begin("…", name="<block 1>", timeout=5)
+            cage.say(**done(id=2))
+            await follow(session)
+            assert cage.watching
+            session.rest()
+            await eventually(lambda: cage.asked == ["freeze"])
+            assert not cage.watching
+            session.begin("…", name="<block 2>", timeout=5)
+            assert cage.watching
+
+    async def test_a_breach_between_two_blocks_ends_it(self) -> None:
+        async with opened() as (session, cage):
+            session.begin("…", name="<block 1>", timeout=5)
+            cage.say(**done())
+            await follow(session)
+            cage.breach.set_result("disk")
+            await eventually(lambda: not session.alive)
+            assert (session.fate.status, session.fate.reason) == ("killed", "disk") if session.fate else False
 
     async def test_a_block_that_follows_at_once_needs_no_thaw(self) -> None:
         async with opened() as (session, cage):

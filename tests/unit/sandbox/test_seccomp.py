@@ -60,12 +60,12 @@ def made(name: str, **options: Any) -> bytes:
 def test_exactly_the_named_calls_are_refused(name: str, options: dict[str, Any]) -> None:
     code, numbers = made(name, **options), NUMBERS[name]
     names = {number: call for call, number in numbers.items()}
-    expected: dict[str, int] = dict.fromkeys(ALWAYS, errno.EPERM) | {"clone3": errno.ENOSYS}
-    checked = {"clone", "socket", "socketpair", "personality", "prctl", "prlimit64", "ioctl"}
+    expected: dict[str, int] = dict.fromkeys(ALWAYS, errno.EPERM) | seccomp.INSTEAD
+    checked = {"clone", "socket", "socketpair", "personality", "prctl", "prlimit64", "ioctl", "fcntl"}
     if options:
         refused = f"{seccomp.NO_SOCKETS} {seccomp.SAME_USER} {seccomp.NO_SIGNALS}".split()
         expected |= dict.fromkeys(refused, errno.EPERM) | dict.fromkeys(seccomp.SILENT.split(), 0)
-        checked |= {"kill", "tgkill", "fcntl", "setpriority", "ioprio_set"}
+        checked |= {"kill", "tgkill", "setpriority", "ioprio_set"}
         checked |= {f"sched_set{what}" for what in ("affinity", "attr", "param", "scheduler")}
     for number in range(FIRST_UNKNOWN):
         if names.get(number) not in checked:
@@ -118,7 +118,12 @@ def test_arguments_at_their_borders(name: str) -> None:
     assert outcome("ioctl", 0, 0x8902, signals=False) == outcome("ioctl", 0, 0x8901, signals=False) == errno.EPERM
     assert outcome("personality", 0) == outcome("personality", 0xFFFFFFFF) == "allow"
     assert outcome("personality", 0x0040000) == outcome("personality", 8) == errno.EPERM
-    for option in (4, 35, 0x59616D61, 4 | high):
+    for command in (10, 1024, 10 | high):
+        assert outcome("fcntl", 0, command) == outcome("fcntl", 0, command, signals=False) == errno.EPERM
+    for command in (0, 1, 2, 3, 4, 6, 7, 8, 15, 1030, 1031):
+        assert outcome("fcntl", 0, command) == "allow"
+    assert outcome("fcntl", 0, 8, signals=False) == outcome("fcntl", 0, 15, signals=False) == errno.EPERM
+    for option in (4, 35, 62, 0x59616D61, 4 | high):
         assert outcome("prctl", option) == errno.EPERM
     for option in (1, 3, 15, 22, 36, 38):
         assert outcome("prctl", option) == "allow"

@@ -205,6 +205,26 @@ async def test_output_that_comes_in_pieces_is_progress(mode: str) -> None:
     assert seen == [(1, "one"), (2, "two"), (3, "three")]
 
 
+async def test_numbers_grow_also_for_a_tool_that_speaks_first_and_reports_afterwards(mode: str) -> None:
+    @tool
+    async def mixed(ctx: ToolContext) -> None:
+        """Speaks, then reports."""
+        for word in ("one", "two"):
+            ctx.emit(word)
+        ctx.progress(1, 1, "half")
+        ctx.emit("three")
+
+    seen: list[tuple[float, str | None]] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    async with Runtime([mixed], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
+        await client.call_tool("mixed", progress_callback=progress)
+        await until(lambda: len(seen) == 4)
+    assert seen == [(1, "one"), (2, "two"), (3, "half"), (4, "three")]
+
+
 async def test_a_request_that_is_taken_back_ends_its_call(mode: str) -> None:
     started = asyncio.Event()
 

@@ -410,8 +410,15 @@ display(Figure())
 
 async def test_figures_are_pictures_for_clients_of_mcp() -> None:
     async with runtime(interpreter()) as rt, serving_mcp(rt) as url, connected(url) as client:
-        result = await client.call_tool(NAME, {"task": SHOW})
+        seen: list[tuple[float, float | None]] = []
+
+        async def progress(step: float, total: float | None, message: str | None) -> None:
+            seen.append((step, total))
+
+        result = await client.call_tool(NAME, {"task": SHOW}, progress_callback=progress)
         assert not result.is_error
+        await eventually(lambda: seen[-1:] == [(1, 1)])
+        assert [step for step, _ in seen] == sorted({step for step, _ in seen}), "blocks, and numbers that grow"
         text, picture = result.content
         assert json.loads(text.text)["displays"][0]["artifact"].startswith("sha256-")
         assert (picture.type, picture.mime_type) == ("image", "image/png")

@@ -58,8 +58,8 @@ class Watcher:
     __slots__ = ("changes", "news", "place")
 
     def __init__(self, caller: str, thread: str) -> None:
-        self.place = (caller, thread)
-        self.news = asyncio.Event()
+        self.place: tuple[str, str] = (caller, thread)
+        self.news: asyncio.Event = asyncio.Event()
         self.changes: list[Change] = []
 
 
@@ -81,7 +81,7 @@ class Hub:
         self.registry = registry
         self.store = store
         self.clock = clock
-        self.opened_at = clock.now()
+        self.opened_at: float = clock.now()
         self.listeners: list[Callable[[Change], object]] = []
         self.watchers: set[Watcher] = set()
         self._slots = slots

@@ -22,7 +22,7 @@ class Spool:
     __slots__ = ("_fd", "size")
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.size = 0
+        self.size: int = 0
         self._fd, path = tempfile.mkstemp(prefix="clicket-output-", dir=folder)
         os.unlink(path)
 
@@ -68,7 +68,7 @@ class Capture:
     __slots__ = ("_decoder", "_folder", "_half", "_head", "_max_spooled", "_spool", "_tail", "size")
 
     def __init__(self, *, kept: int, max_spooled: int, folder: Path | None = None) -> None:
-        self.size = 0
+        self.size: int = 0
         self._half = max(kept // 2, 1)
         self._max_spooled = max_spooled
         self._folder = folder

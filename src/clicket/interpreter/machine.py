@@ -63,9 +63,9 @@ class Machine:
         inputs: Inputs | None = None,
         quiet: bool = False,
     ) -> None:
-        self.state = CODE.initial
+        self.state: CodeState = CODE.initial
         self.result: Result | None = None
-        self.stepping = False
+        self.stepping: bool = False
         self.recorded = False
         """For the owner: is the result where it belongs?"""
         self._task = task

@@ -41,11 +41,11 @@ class Guest:
         self.key = key
         self.interpreter: Interpreter
         self.runs = 0
-        self.used_at = time.monotonic()
+        self.used_at: float = time.monotonic()
         self.placed = False
         """Does it hold one of the places for sessions?"""
         self.note: Note = str
-        self.lock = asyncio.Lock()
+        self.lock: asyncio.Lock = asyncio.Lock()
 
     @property
     def busy(self) -> bool:

@@ -18,13 +18,13 @@ class Seat:
 
     def __init__(self, start: Callable[[], Awaitable[Session]]) -> None:
         self.session: Session | None = None
-        self.runs = 0
+        self.runs: int = 0
         """Runs in this session, the current one among them."""
         self.signatures: dict[str, Signature] = {}
         """The files of the work folder, as the last run left them."""
         self.empty_at: int | None = None
         """The same for a folder without files: the time of its last change."""
-        self.why = ""
+        self.why: str = ""
         """How the last session was lost."""
         self._start = start
         self._lost: frozenset[str] = frozenset()

@@ -40,7 +40,7 @@ class Session:
         self.cage = cage
         self.names: frozenset[str] = frozenset()
         """The program's names after the last block, as the worker told."""
-        self.python = ""
+        self.python: str = ""
         self.layers: tuple[str, ...] = ()
         """Put on from inside, as the worker told before it ran anything."""
         self._grace = grace

@@ -40,9 +40,9 @@ class Starter:
         kept_output: int | str = "1MiB",
         temp: Path | None = None,
     ) -> None:
-        self.require = check_level(require)
-        self.limits = limits_of(limits, memory)
-        self.preload = tuple(preload)
+        self.require: str = check_level(require)
+        self.limits: Limits = limits_of(limits, memory)
+        self.preload: tuple[str, ...] = tuple(preload)
         self._python = python
         self._without = tuple(without)
         self._packages = {"packages": packages, "wheels": wheels, "install": install, "python": python}

@@ -58,7 +58,7 @@ class SandboxBroken(ClicketError):
 
     def __init__(self, cause: ClicketError) -> None:
         super().__init__(cause.message, **cause.details)
-        self.type = type(cause).__name__
+        self.type: str = type(cause).__name__
 
 
 class CodeInterpreter:
@@ -72,10 +72,10 @@ class CodeInterpreter:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.name = setup.name
-        self.description = setup.description
+        self.name: str = setup.name
+        self.description: str = setup.description
         self.input_schema = _SCHEMA
-        self.exclusive = setup.session == "thread"
+        self.exclusive: bool = setup.session == "thread"
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
@@ -185,6 +185,7 @@ class _Progress:
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
         self._total: int | None = None
+        ctx.progress(0, None, "reading the task")  # before any message, so that who counts steps does not count those
 
     def see(self, message: Mapping[str, Any]) -> None:
         kind = message["type"]
@@ -194,7 +195,8 @@ class _Progress:
             index = message["block_index"]
             self._ctx.progress(index, self._total, f"block {index + 1} of {self._total}")
         elif kind in ("code_execution_complete", "code_execution_error"):
-            self._ctx.progress(message["block_index"] + 1, self._total, "")
+            done = message["block_index"] + 1
+            self._ctx.progress(done, self._total, f"block {done} of {self._total} is done")
 
 
 def _failure(result: Result) -> str:
@@ -214,5 +216,5 @@ def _failure(result: Result) -> str:
     return "\n".join(parts)
 
 
-code_interpreter = CodeInterpreter(Setup())
+code_interpreter: CodeInterpreter = CodeInterpreter(Setup())
 """Runs Python code in a sandbox. A tool as it is; `code_interpreter(memory="2GiB", session="call")` gives one with other options."""

@@ -99,13 +99,13 @@ class Watched:
         max_spooled: int,
         made_room: Callable[[], None],
     ) -> None:
-        self.stdout = Capture(kept=kept, max_spooled=max_spooled)
-        self.stderr = Capture(kept=kept, max_spooled=max_spooled)
+        self.stdout: Capture = Capture(kept=kept, max_spooled=max_spooled)
+        self.stderr: Capture = Capture(kept=kept, max_spooled=max_spooled)
         self.stopping: StopReason | None = None
         self.ended: Ended | None = None
-        self.ahead = 0
-        self.shown = 0
-        self.began_at = time.monotonic()
+        self.ahead: int = 0
+        self.shown: int = 0
+        self.began_at: float = time.monotonic()
         self._items: deque[_Text | Shown | Ended] = deque()
         self._made_room = made_room
         self._taker: asyncio.Future[None] | None = None

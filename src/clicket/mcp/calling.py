@@ -115,8 +115,11 @@ class Calling:
         told, chunks = float("-inf"), 0
         async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
             async for event in events:
-                if event.type == "progress":
+                if event.type == "progress" and chunks == 0:
                     told = await _progress(ctx, event, told)
+                elif event.type == "progress":  # the pieces are being counted, and numbers have to grow
+                    chunks += 1
+                    await ctx.session.report_progress(chunks, None, event.data.get("status") or None)
                 elif event.type == "output" and told == float("-inf"):
                     chunks += 1
                     await _chunk(ctx, event, chunks)

@@ -12,11 +12,23 @@ import msgspec
 
 from clicket.sandbox.library import Python
 
-__all__ = ["GID", "HOME", "LIBRARY", "SCRATCH", "UID", "View", "arguments", "obstacle", "shown_python", "tool"]
+__all__ = [
+    "GID",
+    "HOME",
+    "LIBRARY",
+    "SCRATCH",
+    "SHARED",
+    "UID",
+    "View",
+    "arguments",
+    "obstacle",
+    "shown_python",
+    "tool",
+]
 
 HOME = "/work"
 LIBRARY = "/run/clicket"
-SCRATCH = "/tmp"  # noqa: S108 -- the cage's own, new and empty
+SCRATCH, SHARED = "/tmp", "/dev/shm"  # noqa: S108 -- the cage's own, new and empty
 UID = GID = 1000
 """Who an ordinary user's program believes to be."""
 
@@ -93,7 +105,7 @@ def _files(view: View) -> Iterator[str]:
         yield from ("--ro-bind", str(view.etc / name), f"/etc/{name}")
     # No terminals: all cages and the host share one small number of them. And /dev is memory that nobody bounds.
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts")
-    for path in (SCRATCH, "/dev/shm"):  # noqa: S108 -- both are the cage's own
+    for path in (SCRATCH, SHARED):
         yield from ("--perms", "1777", "--size", str(view.scratch), "--tmpfs", path)
     yield from ("--remount-ro", "/dev")
     yield from _read_only(str(view.library), LIBRARY)

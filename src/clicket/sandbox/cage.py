@@ -13,6 +13,7 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.sandbox import home as homes
+from clicket.sandbox.bubblewrap import SCRATCH, SHARED
 from clicket.sandbox.cgroup import Group
 from clicket.sandbox.environment import Pipes
 from clicket.sandbox.isolation import Isolation
@@ -53,10 +54,12 @@ class Cage:
         forget: Callable[[Cage], None],
     ) -> None:
         loop = asyncio.get_running_loop()
-        ends = pipes.host
-        self.commands, self.answers, self.stdout, self.stderr = ends.commands, ends.answers, ends.stdout, ends.stderr
-        self.work = folder / "work"
-        self.work_fd = _open_folder(self.work)
+        self.commands: int = pipes.host.commands
+        self.answers: int = pipes.host.answers
+        self.stdout: int = pipes.host.stdout
+        self.stderr: int = pipes.host.stderr
+        self.work: Path = folder / "work"
+        self.work_fd: int = _open_folder(self.work)
         self.home = home
         self.uid = uid
         self.isolation = isolation
@@ -75,13 +78,18 @@ class Cage:
         self._folders = [self.work_fd]
         if (folder / "scratch").is_dir():
             self._folders.append(_open_folder(folder / "scratch"))
+        self._scratch: list[int] = []
         self._watch: Watch | None = None
         if "watch" in isolation.layers:
+            counted = group is not None and group.bounds_memory
+            if "namespaces" in isolation.layers and not counted:
+                self._scratch = _open_scratch(tree.program)
             self._watch = Watch(
                 folders=tuple(self._folders),
                 limits=limits,
                 pids=self.pids,
-                memory=group is None or not group.bounds_memory,
+                memory=not counted,
+                scratch=tuple(self._scratch),
                 workers=workers,
                 tell=self._breached,
             )
@@ -171,7 +179,7 @@ class Cage:
         await asyncio.sleep(0)  # who waits for `exited` takes the last words out of the pipes and lets go of them
         self._tree.close()
         self._pipes.close()
-        for fd in self._folders:
+        for fd in (*self._folders, *self._scratch):
             os.close(fd)
         self.work_fd = -1
         if self._group is not None:
@@ -186,3 +194,12 @@ class Cage:
 
 def _open_folder(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _open_scratch(program: int | None) -> list[int]:
+    """The program's file systems in memory: no process shows what is in them."""
+    found = []
+    for path in (SCRATCH, SHARED):
+        with contextlib.suppress(OSError):
+            found.append(os.open(f"/proc/{program}/root{path}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    return found

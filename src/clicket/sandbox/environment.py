@@ -80,8 +80,10 @@ class Pipes:
         except OSError:
             self.close()
             raise
-        self.host = Ends(commands=commands, answers=answers, stdout=stdout, stderr=stderr)
-        self.inside = Ends(commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr)
+        self.host: Ends = Ends(commands=commands, answers=answers, stdout=stdout, stderr=stderr)
+        self.inside: Ends = Ends(
+            commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr
+        )
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with contextlib.suppress(
                 OSError

@@ -37,7 +37,7 @@ class Home:
     def __init__(self, temp: Path | None = None) -> None:
         base = Path(temp) if temp is not None else Path(tempfile.gettempdir())
         sweep(base)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))  # 0700
+        self.path: Path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))  # 0700
         self._count = 0
         # It gets its name when it is locked: who sweeps must never find one that nobody holds yet.
         self._lock = os.open(self.path / "new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

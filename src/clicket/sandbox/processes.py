@@ -120,7 +120,7 @@ class Child:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self.pid = process.pid
+        self.pid: int = process.pid
         self.program: int | None = process.pid
 
     def pids(self) -> list[int]:

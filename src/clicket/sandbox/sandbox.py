@@ -45,7 +45,7 @@ class Sandbox:
         path: Iterable[Path] = (),
         temp: Path | None = None,
     ) -> None:
-        self.require = check_level(require)
+        self.require: str = check_level(require)
         self.limits = limits
         self._python = python
         self._without = frozenset(without)
@@ -74,6 +74,8 @@ class Sandbox:
     ) -> Cage:
         """A program, running in a cage of its own. Its first frame is there to be read."""
         ground, finding = await self._ready()
+        if self._closed:  # meanwhile: the ground is about to go
+            raise UsageError(_CLOSED)
         _refuse_below(self.require, finding.isolation)
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._starting.add(under_way)

@@ -5,32 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator
-
-import msgspec
+from collections.abc import Callable, Iterable
 
 from clicket.bridge import Workers
+from clicket.sandbox.disk import Room, Usage, usage
 from clicket.sandbox.limits import Limits
 
 __all__ = ["Usage", "Watch", "memory_of", "usage"]
 
 PERIOD = 0.25
-_SMALL = 200
-"""Entries up to which a folder is walked on the loop itself: less than a millisecond."""
-_DEEPEST = 64
-_BLOCK = 512
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a work folder."""
-
-    size: int
-    entries: int
-    over: bool
-    """A bound was passed; the walk ended there."""
+_SOCKET = 208 * 1024
+_INODE = 1024
+"""What the kernel comes to hold for a socket, and for a file in memory, though no process shows it."""
 
 
 class Watch:
@@ -45,21 +32,25 @@ class Watch:
         memory: bool,
         workers: Workers,
         tell: Callable[[str], None],
+        scratch: tuple[int, ...] = (),
     ) -> None:
         self._folders = folders
+        self._scratch = scratch
         self._limits = limits
         self._pids = pids
         self._memory = memory
         self._workers = workers
         self._tell = tell
-        self._entries = 0
+        self._room = Room()
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
-        self.on = False
+        self.on: bool = False
 
     def start(self) -> None:
         """Cheap, because it is done for every block: the timer of the last one is still good."""
-        self.on = True
+        if not self.on:
+            self.on = True
+            self._room.begin(self._folders[0])
         if self._timer is None:
             self._later()
 
@@ -82,29 +73,18 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Once, now. What may take long is done in a thread, one look at a time."""
+        """Once, in a thread, for a program decides how long it takes; one look at a time."""
         if self._looking:
             return
-        if self._memory or self._entries > _SMALL:
-            self._look_aside()
-            return
-        most = min(_SMALL, self._limits.files)
-        found = usage(*self._folders, size=self._limits.disk, entries=most, unlinked_of=self._pids())
-        self._entries = found.entries
-        if found.over and most < found.entries <= self._limits.files:  # only this look was too short for it
-            self._look_aside()
-        elif found.over:
-            self._tell("disk")
-
-    def _look_aside(self) -> None:
-        folders = [os.dup(folder) for folder in self._folders]  # the cage may be closed meanwhile
         self._looking = True
+        folders = [os.dup(folder) for folder in self._folders]  # the cage may be closed meanwhile
+        scratch = [os.dup(folder) for folder in self._scratch]
 
         def measure() -> str | None:
             try:
-                return self._measure(folders)
+                return self._measure(folders, scratch)
             finally:
-                for folder in folders:
+                for folder in (*folders, *scratch):
                     os.close(folder)
 
         def done(breach: str | None, error: BaseException | None) -> None:
@@ -114,13 +94,17 @@ class Watch:
 
         self._workers.submit(measure, done)
 
-    def _measure(self, folders: list[int]) -> str | None:
-        pids = self._pids()
-        if self._memory and memory_of(pids) > self._limits.memory:
-            return "memory"
-        found = usage(*folders, size=self._limits.disk, entries=self._limits.files, unlinked_of=pids)
-        self._entries = found.entries
-        return "disk" if found.over else None
+    def _measure(self, folders: list[int], scratch: list[int]) -> str | None:
+        limits, pids = self._limits, self._pids()
+        found = usage(*folders, size=limits.disk, entries=limits.files, unlinked_of=pids)
+        if self._memory:
+            unseen = found.sockets * _SOCKET + sum(map(_held_in, scratch))
+            if memory_of(pids) + unseen > limits.memory:
+                return "memory"
+        if found.over:
+            return "disk"
+        size, entries = self._room.missing(folders[0], found)
+        return "disk" if size > limits.disk or entries > limits.files else None
 
 
 def memory_of(pids: Iterable[int]) -> int:
@@ -138,70 +122,7 @@ def _memory(pid: int) -> int:
     return 0
 
 
-def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
-    """Walk folders by descriptors, never through a link, and stop as soon as a bound is passed. Files that were removed
-    but are still open in one of the given processes count, too: their bytes are on the disk."""
-    device = os.fstat(folders[0]).st_dev
-    used, seen, over = 0, 0, False
-    for found in itertools.chain.from_iterable(map(_entries_of, folders)):
-        if found is None:
-            over = True
-            break
-        seen += 1
-        used += found.st_blocks * _BLOCK
-        if used > size or seen > entries:
-            over = True
-            break
-    if not over:
-        used += sum(_unlinked(unlinked_of, device))
-        over = used > size
-    return Usage(size=used, entries=seen, over=over)
-
-
-def _entries_of(folder: int) -> Iterator[os.stat_result | None]:
-    """Everything below a folder; None in place of a folder that is nested too deep to follow."""
-    stack = [(os.dup(folder), iter(_names(folder)))]
-    try:
-        while stack:
-            fd, names = stack[-1]
-            name = next(names, None)
-            if name is None:
-                os.close(fd)
-                stack.pop()
-                continue
-            try:
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except OSError:  # gone in the meantime
-                continue
-            yield found
-            if stat.S_ISDIR(found.st_mode):
-                if len(stack) >= _DEEPEST:
-                    yield None
-                    return
-                with contextlib.suppress(OSError):
-                    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-                    stack.append((inner, iter(_names(inner))))
-    finally:
-        for fd, _ in stack:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-
-
-def _names(folder: int) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(folder)
-    return []
-
-
-def _unlinked(pids: Iterable[int], device: int) -> Iterator[int]:
-    """Sizes of the removed files that these processes hold open, each once."""
-    seen: set[int] = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    found = os.stat(f"/proc/{pid}/fd/{name}")
-                    if found.st_nlink == 0 and found.st_dev == device and found.st_ino not in seen:
-                        seen.add(found.st_ino)
-                        if stat.S_ISREG(found.st_mode):
-                            yield found.st_blocks * _BLOCK
+def _held_in(folder: int) -> int:
+    """Bytes that a file system in memory takes."""
+    room = os.fstatvfs(folder)
+    return (room.f_blocks - room.f_bfree) * room.f_frsize + (room.f_files - room.f_ffree) * _INODE

@@ -225,6 +225,17 @@ async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_closing_while_the_layers_are_tried_out_starts_nothing_more(tmp_path: Path) -> None:
+    made = Sandbox(temp=tmp_path)
+    first = asyncio.ensure_future(made.start("clicket.sandbox.trial", {"hidden": "/", "orphan": False}))
+    while not made._preparing.locked():
+        await asyncio.sleep(0)
+    await made.close()
+    with pytest.raises(UsageError, match="the sandbox is closed"):
+        await first
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_first_start_that_is_cancelled_leaves_no_home(tmp_path: Path) -> None:
     for rounds in range(4):
         made = Sandbox(temp=tmp_path)

@@ -123,8 +123,9 @@ def _tell(terminal: Terminal, result: Result, saved: list[str], *, stream: bool)
         if not stream:
             terminal.print_json({**result.to_json(), "success": result.ok, "saved": saved})
         return
-    if result.error is not None and result.error.fatal:
-        terminal.complain(result.status, result.error.message)
+    error = result.error
+    if error is not None and (error.fatal or result.status == "interrupted"):  # others were shown where they happened
+        terminal.complain(error.type if result.status == "error" else result.status, error.message)
     terminal.say(closing(terminal, result, saved))
 
 

@@ -1,0 +1,169 @@
+"""What a program holds of the disk: folders walked by descriptors, never through a link, and files that have no name any more.
+Where something is held that cannot be counted, that is told: who looks can then go by what is missing from the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+__all__ = ["Room", "Usage", "usage"]
+
+_DEEPEST = 64
+_BLOCK = 512
+_IN_FLIGHT = b"scm_fds:"
+_REMOVED = b" (deleted)\n"
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a work folder, and what its processes hold beside it."""
+
+    size: int
+    entries: int
+    over: bool
+    """A bound was passed; the walk ended there."""
+    veiled: bool = False
+    """There is more than this, and nobody can say how much: a folder that its owner has shut, a descriptor on its way through
+    a socket, a removed file of which only a piece of memory is left, a process that does not show what it has open."""
+    sockets: int = 0
+
+
+class Room:
+    """What a disk lacks that nobody holds openly. As long as all is in the open, its free room and that make one sum; from then
+    on, what is missing from the sum went behind the veil."""
+
+    def __init__(self) -> None:
+        self._sum = (0, 0)
+        self._last = Usage(size=0, entries=0, over=False)
+
+    def begin(self, folder: int) -> None:
+        """After a time in which only others can have written to the disk."""
+        if not self._last.veiled:
+            self._sum = _sum(folder, self._last)
+
+    def missing(self, folder: int, found: Usage) -> tuple[int, int]:
+        """Bytes and files."""
+        self._last = found
+        now = _sum(folder, found)
+        if not found.veiled:
+            self._sum = now
+        return self._sum[0] - now[0], self._sum[1] - now[1]
+
+
+def _sum(folder: int, found: Usage) -> tuple[int, int]:
+    room = os.fstatvfs(folder)
+    return room.f_bfree * room.f_frsize + found.size, room.f_ffree + found.entries
+
+
+class _Held:
+    """What was met on the way, beside names and sizes."""
+
+    def __init__(self) -> None:
+        self.veiled = False
+        self.sockets: set[int] = set()
+
+
+def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
+    """Walk folders, and stop as soon as a bound is passed. Files that were removed but are still open in one of the given
+    processes count, too: their bytes are on the disk."""
+    device = os.fstat(folders[0]).st_dev
+    held = _Held()
+    used, seen, over = 0, 0, False
+    for found in itertools.chain.from_iterable(_entries_of(folder, held) for folder in folders):
+        if found is None:
+            over = True
+            break
+        seen += 1
+        used += found.st_blocks * _BLOCK
+        if used > size or seen > entries:
+            over = True
+            break
+    if not over:
+        used += sum(_unlinked(unlinked_of, device, held))
+        over = used > size
+    return Usage(size=used, entries=seen, over=over, veiled=held.veiled, sockets=len(held.sockets))
+
+
+def _entries_of(folder: int, held: _Held) -> Iterator[os.stat_result | None]:
+    """Everything below a folder; None in place of a folder that is nested too deep to follow."""
+    stack = [(os.dup(folder), iter(_names(folder, held)))]
+    try:
+        while stack:
+            fd, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                os.close(fd)
+                stack.pop()
+                continue
+            with _looking(held):
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                yield found
+                if stat.S_ISDIR(found.st_mode):
+                    if len(stack) >= _DEEPEST:
+                        yield None
+                        return
+                    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+                    stack.append((inner, iter(_names(inner, held))))
+    finally:
+        for fd, _ in stack:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def _names(folder: int, held: _Held) -> list[str]:
+    with _looking(held):
+        return os.listdir(folder)
+    return []
+
+
+def _unlinked(pids: Iterable[int], device: int, held: _Held) -> Iterator[int]:
+    """Sizes of the removed files that these processes hold open, each once."""
+    open_ones: set[int] = set()
+    mapped: set[int] = set()
+    for pid in pids:
+        names: list[str] = []
+        with _looking(held):
+            names = os.listdir(f"/proc/{pid}/fd")
+        for name in names:
+            with _looking(held):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if stat.S_ISSOCK(found.st_mode):
+                    _note_socket(pid, name, found.st_ino, held)
+                elif found.st_nlink == 0 and found.st_ino not in open_ones:
+                    open_ones.add(found.st_ino)
+                    if stat.S_ISREG(found.st_mode) and found.st_dev == device:
+                        yield found.st_blocks * _BLOCK
+        with _looking(held):
+            mapped.update(_mapped(pid))
+    held.veiled |= bool(mapped - open_ones)
+
+
+def _note_socket(pid: int, name: str, inode: int, held: _Held) -> None:
+    if inode in held.sockets:
+        return
+    held.sockets.add(inode)
+    with open(f"/proc/{pid}/fdinfo/{name}", "rb") as lines:
+        held.veiled |= any(line.startswith(_IN_FLIGHT) and int(line[len(_IN_FLIGHT) :]) > 0 for line in lines)
+
+
+def _mapped(pid: int) -> Iterator[int]:
+    """The inodes of removed files of which a process has pieces in its memory."""
+    with open(f"/proc/{pid}/maps", "rb") as lines:
+        for line in lines:
+            if line.endswith(_REMOVED):
+                yield int(line.split(maxsplit=5)[4])
+
+
+@contextlib.contextmanager
+def _looking(held: _Held) -> Iterator[None]:
+    """What has gone meanwhile is no matter; what may not be looked at is a veil."""
+    try:
+        yield
+    except PermissionError:
+        held.veiled = True
+    except OSError:
+        pass

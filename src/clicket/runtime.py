@@ -388,7 +388,8 @@ class Runtime:
     @property
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        return Cache(self._opened, self._caller or "")
+        engine = self._opened
+        return Cache(engine.store, engine.audit, self._caller or "")
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine import LocalEngine
+from clicket.engine.audit import AuditLog
 from clicket.errors import ClicketError, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, ToolResult, read
-from clicket.ports import CacheStats, Stored
+from clicket.ports import CacheStats, Store, Stored
 from clicket.tools import Tool
 
 __all__ = ["Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of"]
@@ -36,17 +36,18 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Cache:
     """The cached results of a runtime's store, shared by all processes over it."""
 
-    def __init__(self, engine: LocalEngine, caller: str = "") -> None:
-        self._engine = engine
+    def __init__(self, store: Store, audit: AuditLog, caller: str = "") -> None:
+        self._store = store
+        self._audit = audit
         self._caller = caller
 
     async def stats(self) -> CacheStats:
-        return await self._engine.store.cache_stats()
+        return await self._store.cache_stats()
 
     async def clear(self, tag: str | None = None) -> int:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        removed = await self._engine.store.cache_clear(tag)
-        await self._engine.audit.kept(self._caller, "cache.cleared", tag=tag, removed=removed)
+        removed = await self._store.cache_clear(tag)
+        await self._audit.kept(self._caller, "cache.cleared", tag=tag, removed=removed)
         return removed
 
 

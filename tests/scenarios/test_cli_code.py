@@ -223,7 +223,12 @@ class TestWrongUse:
         done = place.inside("code", write(place, "```python\nprint('ran')\n```\n\n```python\nx ===\n```\n"))
         assert done.returncode == 1
         assert "\nran\n" not in done.stdout
-        assert "invalid syntax" in done.stdout + done.stderr
+        assert "error SyntaxError: invalid syntax" in done.stderr
+
+    def test_a_block_that_was_stopped_says_why(self, place: Place) -> None:
+        done = place.inside("code", "--code", "while True: pass", "--timeout", "200ms")
+        assert done.returncode == 1
+        assert "error interrupted: the block was stopped after 0.2 s" in done.stderr
 
 
 class TestPackages:

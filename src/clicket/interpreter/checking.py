@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code, further_ends, join, parse
+from clicket.bridge import Workers
+from clicket.interpreter.parsing import MAX_TASK, Parsed, TooManyPieces, as_code, further_ends, is_quick, join, parse
 from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.seat import listed
 from clicket.interpreter.session import Checked, Session
@@ -52,7 +53,7 @@ def lost(missed: list[str], why: str) -> Refusal:
 
 
 def parsed(task: str) -> Parsed:
-    """The blocks of a task, of which there is at least one."""
+    """The blocks of a task: at least one, or a text that may be Python as a whole."""
     try:
         size = len(task.encode())
     except UnicodeEncodeError as error:
@@ -64,13 +65,15 @@ def parsed(task: str) -> Parsed:
         found = parse(task)
     except TooManyPieces as error:
         raise refused(str(error)) from None
-    if not found.blocks:
-        others = ", ".join(skipped.what for skipped in found.skipped)
-        there = (
-            f"There is only: {others}." if others else "It is empty." if not task.strip() else "Its blocks are empty."
-        )
-        raise refused(f"the task has no Python to run. {there} Put code between a line ```python and a line ```.")
+    if not found.blocks and not (found.fences and may_be_code(found)):
+        raise _nothing(found)
     return found
+
+
+def _nothing(found: Parsed) -> Refusal:
+    others = ", ".join(skipped.what for skipped in found.skipped)
+    there = f"There is only: {others}." if others else "Its blocks are empty." if found.text.strip() else "It is empty."
+    return refused(f"the task has no Python to run. {there} Put code between a line ```python and a line ```.")
 
 
 def check(found: Parsed) -> None:
@@ -78,7 +81,7 @@ def check(found: Parsed) -> None:
     blocks = found.blocks
     if len(blocks) > _MAX_BLOCKS:
         raise refused(f"the task has {len(blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
-    for index, block in enumerate(blocks):
+    for index, block in enumerate(blocks or as_code(found.text).blocks):
         if (at := block.code.find("\0")) >= 0:
             line = block.code.count("\n", 0, at) + 1
             message = f"block {index + 1} has a NUL character in its line {line}, which no Python source may have."
@@ -99,7 +102,7 @@ def may_be_code(found: Parsed) -> bool:
 
 
 async def compiled(
-    found: Parsed, session: Session, timeout: float, answers: list[Checked] | None = None
+    found: Parsed, session: Session, timeout: float, workers: Workers, answers: list[Checked] | None = None
 ) -> tuple[Parsed, list[Checked]]:
     """Have every block compiled, unless there are `answers` already. Where one does not compile, look for what the writer
     meant: a text that is Python as a whole, with fences in its strings, or a block that goes on after a fence in a string."""
@@ -110,13 +113,15 @@ async def compiled(
         whole, *answers = await session.check([found.text, *codes], timeout)
         if whole.error is None:
             return as_code(found.text), [whole]
+        if not codes:
+            raise _nothing(found)
     else:
         answers = await session.check(codes, timeout)
     for _ in range(_MAX_JOINS):
         index = next((at for at, answer in enumerate(answers) if answer.error is not None), None)
         if index is None:
             return found, answers
-        joined = await _joined(found, index, answers[index], session, timeout)
+        joined = await _joined(found, index, answers[index], session, timeout, workers)
         if joined is None:
             break
         check(found := joined)
@@ -125,7 +130,9 @@ async def compiled(
     raise _not_python(found, answers)
 
 
-async def _joined(found: Parsed, index: int, answer: Checked, session: Session, timeout: float) -> Parsed | None:
+async def _joined(
+    found: Parsed, index: int, answer: Checked, session: Session, timeout: float, workers: Workers
+) -> Parsed | None:
     assert answer.error is not None
     if answer.error.type not in ("SyntaxError", "IndentationError", "TabError"):
         return None
@@ -133,7 +140,10 @@ async def _joined(found: Parsed, index: int, answer: Checked, session: Session, 
     if not ends:
         return None
     answers = await session.check([end.code for end in ends], timeout)
-    return next((join(found, index, end) for end, told in zip(ends, answers, strict=True) if told.error is None), None)
+    end = next((end for end, told in zip(ends, answers, strict=True) if told.error is None), None)
+    if end is None:
+        return None
+    return join(found, index, end) if is_quick(found.text) else await workers.run(lambda: join(found, index, end))
 
 
 def _not_python(found: Parsed, answers: Sequence[Checked]) -> Refusal:

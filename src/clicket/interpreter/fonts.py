@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from clicket.interpreter.session import Ended, Session
+from clicket.sandbox.bubblewrap import HOME
 
 __all__ = ["fetch", "is_fetched", "shelf"]
 
@@ -28,12 +29,14 @@ _SHOW = (
 
 def shelf(python: str | None) -> Path | None:
     """The folder for the list that this Python makes, readable for all. None: there is no place for one."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "matplotlib"
-    folder = base / hashlib.sha256((python or sys.executable).encode()).hexdigest()[:16]
     try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "matplotlib"
+        folder = base / hashlib.sha256((python or sys.executable).encode()).hexdigest()[:16]
+        if folder.is_relative_to(HOME):  # there, a cage has a folder of its own
+            return None
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         logger.info("matplotlib's fonts are listed in every session anew: %s", error)
         return None
     return folder

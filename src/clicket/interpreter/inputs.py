@@ -114,11 +114,12 @@ async def _ordered(name: str, place: Workplace, folder: Path | None, keeper: Kee
 
 
 def _unknown(name: str, known: list[str], has_folder: bool) -> str:
-    there = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "") if known else "no file"
+    more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+    there = f"There is: {', '.join(known[:20])}{more}. Name one of these" if known else "No file is there yet: send it"
     where = "the session's folder or the folder of shared files" if has_folder else "the session's folder"
     return (
-        f"file_names: there is no file {readable_name(name)!r} in {where}.{did_you_mean(name, known)} There is: {there}. "
-        "Name one of these, or an artifact as 'data.csv=sha256-…'."
+        f"file_names: there is no file {readable_name(name)!r} in {where}.{did_you_mean(name, known)} {there}, "
+        "or name an artifact as 'data.csv=sha256-…'."
     )
 
 

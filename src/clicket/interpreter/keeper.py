@@ -45,11 +45,12 @@ class Drawer:
         self._sizes: dict[str, int] = {}
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str:
-        listed = [pieces] if isinstance(pieces, bytes) else list(pieces)
-        size = sum(map(len, listed))
-        if size <= _SMALL:
-            return self._put(listed, size)
-        return await self._workers.run(lambda: self._put(listed, size))
+        whole = [pieces] if isinstance(pieces, bytes) else pieces
+        if (
+            isinstance(whole, list) and sum(map(len, whole)) <= _SMALL
+        ):  # others may be read from disk as they are asked for
+            return self._put(whole)
+        return await self._workers.run(lambda: self._put(whole))
 
     async def get(self, name: str) -> bytes:
         if name not in self._sizes or self._folder is None:
@@ -69,8 +70,8 @@ class Drawer:
         self._folder = None
         self._sizes.clear()
 
-    def _put(self, pieces: Sequence[bytes], size: int) -> str:
-        name = name_of(pieces)
+    def _put(self, pieces: Sequence[bytes]) -> str:
+        name, size = name_of(pieces), sum(map(len, pieces))
         if name in self._sizes:
             self._sizes[name] = self._sizes.pop(name)  # asked for again: it counts as new
             return name

@@ -19,7 +19,7 @@ from clicket.interpreter.files import Caps, take
 from clicket.interpreter.inputs import FileRefused, Inputs, put_in
 from clicket.interpreter.keeper import Keeper
 from clicket.interpreter.messages import Message
-from clicket.interpreter.parsing import Fence, Parsed
+from clicket.interpreter.parsing import Fence, Parsed, is_quick
 from clicket.interpreter.report import Report
 from clicket.interpreter.result import Display, ProgramError, Result, Status
 from clicket.interpreter.seat import Seat
@@ -30,8 +30,6 @@ from clicket.sandbox.isolation import Isolation
 
 __all__ = ["Machine", "Terms"]
 
-_LARGE_TASK = 64 * 1024
-"""Bytes; above, Markdown is read in a thread."""
 _CHECK = 30.0
 """Seconds in which a worker must have compiled what it was sent."""
 _SHORT = 64 * 1024
@@ -192,10 +190,8 @@ class Machine:
             await self._fail(error, gone.fate.status, gone.fate.reason)
 
     async def _parse(self) -> None:
-        if len(self._task) > _LARGE_TASK:
-            self._parsed = await self._workers.run(lambda: parsed(self._task))
-        else:
-            self._parsed = parsed(self._task)
+        quick = is_quick(self._task)
+        self._parsed = parsed(self._task) if quick else await self._workers.run(lambda: parsed(self._task))
         self._report.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
         self._change(CodeState.VALIDATING, "the blocks are found")
@@ -208,7 +204,7 @@ class Machine:
         if self._needs_no_preparation() and await self._run_at_once(session):
             return
         before = len(self._blocks)
-        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK, self._checked)
+        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK, self._workers, self._checked)
         self._blocks = self._parsed.blocks
         self._report.skipped[:] = self._parsed.skipped
         check_steps(len(self._blocks), self._terms.max_steps)
@@ -292,7 +288,7 @@ class Machine:
         seat.signatures, seat.empty_at = taken.signatures, taken.empty_at
         self._report.files = taken.files
         self._report.skipped.extend(taken.skipped)
-        await self._report.keep(self._keeper, self._workers)
+        await self._report.keep(self._keeper)
         if self._fatal is not None:
             await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
             return

@@ -18,7 +18,18 @@ from markdown_it.token import Token
 
 from clicket.interpreter.result import Skipped
 
-__all__ = ["MAX_TASK", "Fence", "Joined", "Parsed", "TooManyPieces", "as_code", "further_ends", "join", "parse"]
+__all__ = [
+    "MAX_TASK",
+    "Fence",
+    "Joined",
+    "Parsed",
+    "TooManyPieces",
+    "as_code",
+    "further_ends",
+    "is_quick",
+    "join",
+    "parse",
+]
 
 MAX_TASK = 1024 * 1024
 """Bytes of a task."""
@@ -27,6 +38,9 @@ _MAX_ENDS = 8
 _MAX_NAMED = 50
 _MAX_PIECES = 50_000
 """Pieces of Markdown in one task: a megabyte of list items would be a gigabyte of them."""
+_MAX_LINES = 100_000
+"""The same for its lines: one that continues twenty quotes in each other takes a tenth of a millisecond."""
+_FEW_LINES, _SHORT = 200, 64 * 1024
 _MARKDOWN = MarkdownIt("commonmark").disable(
     ["reference", "heading", "lheading"]
 )  # none of them can hold or hide a fence
@@ -103,6 +117,13 @@ class _Pieces(list[Token]):
         super().append(token)
 
 
+def is_quick(task: str) -> bool:
+    """Is it taken apart in a few milliseconds, whatever is in it? Otherwise that is a thread's work."""
+    if not _has_fences(task):
+        return True
+    return len(task) <= _SHORT and task.count("\n") + task.count("\r") <= _FEW_LINES
+
+
 def parse(task: str) -> Parsed:
     """The blocks of a task. One without any fence is a single block of bare code. May raise `TooManyPieces`."""
     text = task.removeprefix("\ufeff")
@@ -148,8 +169,12 @@ def join(parsed: Parsed, index: int, joined: Joined) -> Parsed:
 
 
 def _fences(text: str, offset: int) -> Iterator[Fence]:
-    if "```" not in text and "~~~" not in text:
+    if not _has_fences(text):
         return
+    if text.count("\n") > _MAX_LINES:
+        raise TooManyPieces(
+            f"the Markdown of the task has more than {_MAX_LINES:,} lines. Send the code alone, and data as files."
+        )
     pieces = _Pieces()
     _MARKDOWN.block.parse(text, _MARKDOWN, {}, pieces)
     for token in pieces:
@@ -161,6 +186,10 @@ def _fences(text: str, offset: int) -> Iterator[Fence]:
             lines=(token.map[0] + offset, token.map[1] + offset),
             markup=token.markup if token.level == 0 else "",
         )
+
+
+def _has_fences(text: str) -> bool:
+    return "```" in text or "~~~" in text
 
 
 def _plain(code: str) -> str:

@@ -46,10 +46,12 @@ class Guest:
         """Does it hold one of the places for sessions?"""
         self.note: Note = str
         self.lock: asyncio.Lock = asyncio.Lock()
+        self.callers = 0
+        """Those whose run goes on, or waits for the lock: which is free for a moment between two of them."""
 
     @property
     def busy(self) -> bool:
-        return self.lock.locked()
+        return self.callers > 0 or self.lock.locked()
 
 
 class Pool:
@@ -97,14 +99,18 @@ class Pool:
             guest.interpreter = self._make(self._start_of(guest), self._workers)
         if key is not None:
             self.guests[key] = guest  # at the end: used last
-        async with guest.lock:
-            guest.note = note
-            guest.runs += 1
-            try:
-                await guest.interpreter.open()
-                yield guest
-            finally:
-                await self._given_back(guest)
+        guest.callers += 1
+        try:
+            async with guest.lock:
+                guest.note = note
+                guest.runs += 1
+                try:
+                    await guest.interpreter.open()
+                    yield guest
+                finally:
+                    await self._given_back(guest)
+        finally:
+            guest.callers -= 1
 
     async def sweep(self, busy: Collection[Hashable] = frozenset()) -> int:
         """Close the sessions that were idle for too long, and the spare that nobody came for."""

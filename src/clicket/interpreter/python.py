@@ -20,7 +20,7 @@ _NOWHERE = "http://127.0.0.1:9"
 """Where a proxy is not: whatever a package says, nothing is fetched."""
 
 _QUESTIONS = r"""
-import importlib.metadata as metadata, importlib.util, json, os, re, sys
+import importlib.machinery, importlib.metadata as metadata, json, os, re, sys
 
 def plain(name):
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -40,10 +40,9 @@ def modules(package):
 
 def names(given):
     wanted, folder = given
-    if folder:
-        sys.path.insert(0, folder)
+    places = [folder, *sys.path] if folder else sys.path  # not in sys.path: nothing of it may be imported here
     packages = {}
-    for package in metadata.distributions():
+    for package in metadata.distributions(path=places):
         if package.metadata["Name"]:
             packages.setdefault(plain(package.metadata["Name"]), package)
     found, unknown, todo, seen = set(), [], [], set()
@@ -57,7 +56,7 @@ def names(given):
             owners = {m: key for key, package in packages.items() for m in modules(package)}
         if name in owners:
             todo.append((owners[name], extras))
-        elif name in sys.stdlib_module_names or name.isidentifier() and importlib.util.find_spec(name):
+        elif name in sys.stdlib_module_names or name.isidentifier() and importlib.machinery.PathFinder.find_spec(name, places):
             found.add(name)
         else:
             unknown.append(name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError
 from clicket.interpreter.capture import Captured
 from clicket.interpreter.endings import Bounds, error_of
@@ -62,7 +63,7 @@ class Report:
 
     def show(self, display: Display) -> None:
         """One more thing to look at, as long as the result stays of a size that can be held."""
-        self._shown += len(display.data)
+        self._shown += sys.getsizeof(display.data)
         if self._shown <= _MAX_SHOWN:
             self.displays.append(display)
         elif not self._full:
@@ -95,13 +96,12 @@ class Report:
             self._note(variable)
         return told, error
 
-    async def keep(self, keeper: Keeper, workers: Workers) -> None:
+    async def keep(self, keeper: Keeper) -> None:
         """Long output and big pictures go where they can be read in full."""
         for stream in ("stdout", "stderr"):
             captured: list[Captured] = [getattr(ended, stream) for ended in self._ends]
             if any(part.cut for part in captured):
-                pieces = await workers.run(lambda parts=captured: list(_whole(parts, self.bounds.max_output)))  # type: ignore[misc]
-                name = await self._put(keeper, pieces, f"all of {stream}")
+                name = await self._put(keeper, _Whole(captured, self.bounds.max_output), f"all of {stream}")
                 if name is not None:
                     self.outputs[stream] = name
         for at, display in enumerate(self.displays):
@@ -163,16 +163,33 @@ class Report:
             variable = msgspec.structs.replace(variable, change="created")
         self._variables[variable.name] = variable
 
-    async def _put(self, keeper: Keeper, pieces: Iterable[bytes], what: str) -> str | None:
+    async def _put(self, keeper: Keeper, pieces: Sequence[bytes], what: str) -> str | None:
         try:
-            return await keeper.put(list(pieces))
+            return await keeper.put(pieces)
         except ClicketError as error:
             self.skipped.append(Skipped(what=what, why=f"could not be kept: {error}"))
             return None
 
 
+class _Whole(Sequence[bytes]):
+    """All that the blocks wrote to a stream, up to as much as a block may write. It is read from disk piece by piece, each
+    time that somebody goes through it: output must not grow the process that looks after many programs."""
+
+    def __init__(self, captured: list[Captured], most: int) -> None:
+        self._captured = captured
+        self._most = most
+
+    def __iter__(self) -> Iterator[bytes]:
+        return _whole(self._captured, self._most)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
 def _whole(captured: Iterable[Captured], most: int) -> Iterator[bytes]:
-    """All that the blocks wrote to a stream, of which the result has only a part; up to as much as a block may write."""
     left, lost = most, 0
     for part in captured:
         kept = 0

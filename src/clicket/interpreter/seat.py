@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 
 from clicket.errors import UsageError
 from clicket.interpreter.files import Signature
@@ -11,6 +12,8 @@ from clicket.interpreter.session import Session
 __all__ = ["Seat", "listed"]
 
 _NAMED = 20
+_MOST, _LONGEST = 2_000, 200
+"""Names that are remembered, and their characters. A program can claim to have had any, again and again."""
 
 
 class Seat:
@@ -53,7 +56,8 @@ class Seat:
         if session is None:
             return
         self.why = why
-        self._lost = self._lost | session.names | frozenset(names)
+        lost = (name for name in (*names, *session.names, *self._lost) if len(name) <= _LONGEST)
+        self._lost = frozenset(islice(lost, _MOST))
         self._notice = f"The session began anew, because the one before is gone: {why}."
         if self._lost:
             self._notice += f" With it went {listed(self._lost)}."

@@ -201,9 +201,7 @@ class Session:
         if self._frozen:
             self._frozen = False
             self.cage.thaw()
-        self.cage.watching = (
-            self.alive
-        )  # until it is frozen again: what earlier blocks left running may do harm any time
+        self.cage.watching = self.alive  # until it is frozen: what earlier blocks left running may do harm any time
         self._late = 0
         self._id += 1
 

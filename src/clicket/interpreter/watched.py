@@ -4,6 +4,7 @@ once."""
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -131,9 +132,9 @@ class Watched:
         self._add_text(stream, (self.stdout if stream == "stdout" else self.stderr).feed(data))
 
     def show(self, item: Shown) -> None:
-        self.shown += len(item.data) + _SHOWN_WEIGHT
+        self.shown += _weight(item)
         if self._wanted():
-            self.ahead += len(item.data) + _SHOWN_WEIGHT
+            self.ahead += _weight(item)
             self._items.append(item)
             self._tell()
 
@@ -180,7 +181,7 @@ class Watched:
         else:
             taken = item
             if isinstance(item, Shown):
-                self.ahead -= len(item.data) + _SHOWN_WEIGHT
+                self.ahead -= _weight(item)
         if was_full and not self.full:
             self._made_room()
         return taken
@@ -204,6 +205,11 @@ class Watched:
     def _tell(self) -> None:
         if self._taker is not None and not self._taker.done():
             self._taker.set_result(None)
+
+
+def _weight(item: Shown) -> int:
+    """What it takes of our memory: one rare character makes a text four times as big as it is long."""
+    return sys.getsizeof(item.data) + _SHOWN_WEIGHT
 
 
 def ended_of(frame: DoneFrame, asked: StopReason | None) -> Ended:

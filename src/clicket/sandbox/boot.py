@@ -73,14 +73,12 @@ def _apply(order: dict[str, Any]) -> Iterator[str]:
 
 
 def _clean(commands: int, answers: int) -> None:
-    """Undo what may have been inherited: descriptors, signals that are ignored or blocked, a generous umask, a good place
-    in the order in which the kernel ends processes when the whole machine is out of memory.
+    """Undo what may have been inherited: descriptors, signals that are ignored or blocked, a generous umask.
 
     The process stays dumpable. The host reads its memory use from /proc as the same user, and the program its own
     descriptors; what others could do with that is tracing, and that is seccomp's to refuse.
     """
     os.umask(0o077)
-    _be_first_to_go()
     try:
         known = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -95,19 +93,6 @@ def _clean(commands: int, answers: int) -> None:
     for number in _signal.valid_signals() - pythons_own:
         if _signal.getsignal(number) == _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)
-
-
-def _be_first_to_go() -> None:
-    try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:  # another system
-        return
-    try:
-        os.write(fd, b"800")
-    except OSError:
-        return  # it is worse already
-    finally:
-        os.close(fd)
 
 
 def _close(fd: int) -> None:

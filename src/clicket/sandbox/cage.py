@@ -185,6 +185,8 @@ class Cage:
         if self._group is not None:
             await self._group.dissolve()
         await self._workers.run(lambda: homes.remove(self._folder))
+        if self._watch is not None:
+            self._watch.forget()
         self._forget(self)
 
     def _breached(self, what: str) -> None:

@@ -17,6 +17,10 @@ _DEEPEST = 64
 _BLOCK = 512
 _IN_FLIGHT = b"scm_fds:"
 _REMOVED = b" (deleted)\n"
+_SURE = 3
+"""Looks in a row that must find a lack."""
+_open: dict[int, tuple[int, int, int]] = {}
+"""What each of our cages holds openly: device, bytes, entries."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,30 +37,45 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Room:
-    """What a disk lacks that nobody holds openly. As long as all is in the open, its free room and that make one sum; from then
-    on, what is missing from the sum went behind the veil."""
+    """Tells when a disk lacks more than anybody holds openly. As long as all is in the open, its free room and what our cages
+    hold make one sum; from then on, what is missing from the sum went behind the veil.
 
-    def __init__(self) -> None:
-        self._sum = (0, 0)
-        self._last = Usage(size=0, entries=0, over=False)
+    Others who write to the disk meanwhile are taken for this program, so a lack counts only where there is a veil.
+    """
+
+    def __init__(self, folder: int) -> None:
+        self._device = os.fstat(folder).st_dev
+        self._veiled = False
+        self._lacks = 0
+        _open[id(self)] = (self._device, 0, 0)
+        self._sum = self._sum_now(folder)
 
     def begin(self, folder: int) -> None:
         """After a time in which only others can have written to the disk."""
-        if not self._last.veiled:
-            self._sum = _sum(folder, self._last)
+        if not self._veiled:
+            self._sum = self._sum_now(folder)
 
-    def missing(self, folder: int, found: Usage) -> tuple[int, int]:
-        """Bytes and files."""
-        self._last = found
-        now = _sum(folder, found)
+    def lacks(self, folder: int, found: Usage, *, size: int, entries: int) -> bool:
+        """More than so many bytes or entries, and not only for the moment in which another cage was not looked at yet."""
+        _open[id(self)] = (self._device, found.size, found.entries)
+        now, self._veiled = self._sum_now(folder), found.veiled
         if not found.veiled:
             self._sum = now
-        return self._sum[0] - now[0], self._sum[1] - now[1]
+        much = self._sum[0] - now[0] > size or self._sum[1] - now[1] > entries
+        self._lacks = self._lacks + 1 if much else 0
+        return self._lacks >= _SURE
 
+    def close(self) -> None:
+        """When its folder is gone."""
+        _open.pop(id(self), None)
 
-def _sum(folder: int, found: Usage) -> tuple[int, int]:
-    room = os.fstatvfs(folder)
-    return room.f_bfree * room.f_frsize + found.size, room.f_ffree + found.entries
+    def _sum_now(self, folder: int) -> tuple[int, int]:
+        room = os.fstatvfs(folder)
+        held = [(size, entries) for device, size, entries in list(_open.values()) if device == self._device]
+        return (
+            room.f_bfree * room.f_frsize + sum(size for size, _ in held),
+            room.f_ffree + sum(entries for _, entries in held),
+        )
 
 
 class _Held:
@@ -138,7 +157,7 @@ def _unlinked(pids: Iterable[int], device: int, held: _Held) -> Iterator[int]:
                     if stat.S_ISREG(found.st_mode) and found.st_dev == device:
                         yield found.st_blocks * _BLOCK
         with _looking(held):
-            mapped.update(_mapped(pid))
+            mapped.update(_mapped(pid, device))
     held.veiled |= bool(mapped - open_ones)
 
 
@@ -150,12 +169,16 @@ def _note_socket(pid: int, name: str, inode: int, held: _Held) -> None:
         held.veiled |= any(line.startswith(_IN_FLIGHT) and int(line[len(_IN_FLIGHT) :]) > 0 for line in lines)
 
 
-def _mapped(pid: int) -> Iterator[int]:
-    """The inodes of removed files of which a process has pieces in its memory."""
+def _mapped(pid: int, device: int) -> Iterator[int]:
+    """The inodes of removed files of which a process has pieces in its memory. Memory that processes share looks like one, on
+    a device of its own."""
+    where = f"{os.major(device):02x}:{os.minor(device):02x}".encode()
     with open(f"/proc/{pid}/maps", "rb") as lines:
         for line in lines:
             if line.endswith(_REMOVED):
-                yield int(line.split(maxsplit=5)[4])
+                _, _, _, at, inode, _ = line.split(maxsplit=5)
+                if at == where:
+                    yield int(inode)
 
 
 @contextlib.contextmanager

@@ -10,8 +10,11 @@ import sys
 
 __all__ = ["apply", "rules", "tasks_of"]
 
+_CORE_PATTERN = "/proc/sys/kernel/core_pattern"
 _ADDRESS_SPACE = 4
 """Times the memory: threads and libraries reserve far more than they use."""
+_SIGNALS = 1024
+"""Signals that wait to be delivered. They are counted for a user, who may be the host's, too."""
 
 
 def rules(
@@ -25,6 +28,7 @@ def rules(
     found = {"CORE": _core(), "FSIZE": file_size, "NOFILE": open_files}
     if sys.platform != "darwin":  # there, libraries alone reserve more than any sensible bound
         found["AS"] = _ADDRESS_SPACE * memory
+        found["SIGPENDING"] = _SIGNALS
     if alone:
         found["NPROC"] = processes
     elif uid:
@@ -35,7 +39,7 @@ def rules(
 def _core() -> int:
     """No dumps. Where the kernel hands them to a program of the host, it does so even at 0, and only a 1 means none at all."""
     try:
-        with open("/proc/sys/kernel/core_pattern", "rb") as pattern:
+        with open(_CORE_PATTERN, "rb") as pattern:
             return int(pattern.read(1) in {b"|", b"@"})
     except OSError:
         return 0

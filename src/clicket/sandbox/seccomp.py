@@ -38,6 +38,8 @@ DENIED = {
 INSTEAD = {
     "clone3": errno.ENOSYS,  # its flags are in memory, where no filter sees them; all fall back to clone
     "fallocate": errno.EOPNOTSUPP,  # a full disk in no time; who is told so writes the bytes itself, and can be watched
+    "inotify_init": errno.EMFILE,
+    "inotify_init1": errno.EMFILE,  # a user has few of them: the host's would be used up; who is told so looks again and again
     "sync": 0,
     "syncfs": 0,  # both make the whole machine wait for its disks; `fsync` is for one file
 }

@@ -41,7 +41,7 @@ class Watch:
         self._memory = memory
         self._workers = workers
         self._tell = tell
-        self._room = Room()
+        self._room = Room(folders[0])
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
         self.on: bool = False
@@ -62,6 +62,10 @@ class Watch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def forget(self) -> None:
+        """The folders are gone."""
+        self._room.close()
 
     def _later(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(PERIOD, self._round)
@@ -103,8 +107,7 @@ class Watch:
                 return "memory"
         if found.over:
             return "disk"
-        size, entries = self._room.missing(folders[0], found)
-        return "disk" if size > limits.disk or entries > limits.files else None
+        return "disk" if self._room.lacks(folders[0], found, size=limits.disk, entries=limits.files) else None
 
 
 def memory_of(pids: Iterable[int]) -> int:

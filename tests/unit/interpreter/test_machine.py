@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -214,6 +215,15 @@ async def test_code_with_fences_in_its_strings_is_bare_code() -> None:
         result = await stage.interpreter.run(task)
         assert [block.code for block in result.blocks] == [task]
         assert result.blocks[0].lines is None
+        for shell in (
+            'doc = """\n```sh\nls\n```\n"""\n',
+            'doc = """\n```"""\n',
+        ):  # nothing there that looks like Python
+            result = await stage.interpreter.run(shell)
+            assert [block.code for block in result.blocks] == [shell]
+            assert result.skipped == ()
+        result = await stage.interpreter.run("!! prose\n```sh\nls\n```\n")
+        assert "There is only: sh block at line 2" in (result.error.message if result.error else "")
 
 
 async def test_a_check_that_ends_the_session_ends_the_run() -> None:
@@ -234,7 +244,7 @@ async def test_imports_skipped_and_variables_are_summed_up() -> None:
 
 
 async def test_results_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.interpreter.report._MAX_SHOWN", 7)
+    monkeypatch.setattr("clicket.interpreter.report._MAX_SHOWN", 3 * sys.getsizeof("x" * 3) - 1)  # two, and not three
     monkeypatch.setattr("clicket.interpreter.interpreter._HISTORY", 3)
     async with Stage([Act(shows=4)]) as stage:
         messages = await told(stage.interpreter, "a")

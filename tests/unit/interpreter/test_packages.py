@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -109,6 +110,13 @@ async def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
         await prepare(packages="numpy")
     with pytest.raises(UsageError, match="cannot be started"):
         await prepare(packages=["a"], python=str(tmp_path / "python"))
+
+
+async def test_a_python_without_pip_is_told_how_to_get_it(tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "first")
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    with pytest.raises(UsageError, match=r"has no pip, .*bin/python -m ensurepip"):
+        await prepare(install=["first"], wheels=tmp_path / "wheels", python=str(tmp_path / "bare" / "bin" / "python"))
 
 
 async def test_wheels_are_installed_once_with_what_they_need_beside_what_is_there(tmp_path: Path) -> None:

@@ -175,6 +175,21 @@ async def test_a_start_that_fails_or_is_cancelled_gives_its_place_back() -> None
     await pool.close()
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_who_is_cancelled_while_room_is_made_for_it_keeps_no_place(steps: int) -> None:
+    pool = pool_of(Workers(), max_sessions=1)
+    await use(pool, "a")
+    coming = asyncio.create_task(use(pool, "b"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    coming.cancel()
+    await asyncio.gather(coming, return_exceptions=True)
+    for key in ("c", "d"):
+        await asyncio.wait_for(use(pool, key), 5)
+    assert not pool._waiting
+    await pool.close()
+
+
 async def test_without_a_key_the_session_ends_with_the_run() -> None:
     workers = Workers()
     pool = pool_of(workers)
@@ -236,6 +251,19 @@ async def test_a_spare_that_died_or_cannot_be_made_is_done_without() -> None:
     await use(pool, "d")
     await pool.close()
     assert workers.alive == 0
+
+
+async def test_a_guest_that_somebody_waits_for_is_never_taken_for_idle() -> None:
+    pool = pool_of(Workers(), idle_after=-1.0)
+    async with pool.lend("a"):
+        waiting = asyncio.create_task(use(pool, "a"))
+        await asyncio.sleep(0)
+    assert pool.guests["a"].busy  # the first has left, the second has not yet begun
+    assert await pool.sweep() == 0
+    session = await waiting
+    assert not pool.guests["a"].busy
+    assert not session.closed
+    await pool.close()
 
 
 async def test_guests_without_a_session_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

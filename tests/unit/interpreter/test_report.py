@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pytest
 
-from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.interpreter.capture import Capture
 from clicket.interpreter.endings import Bounds
@@ -26,22 +25,17 @@ class Shelf:
         self.full = full
         self.kept: dict[str, bytes] = {}
 
-    async def put(self, pieces: object) -> str:
+    async def put(self, pieces: bytes | Sequence[bytes]) -> str:
         if self.full:
             raise StoreUnavailable("no room")
         name = f"sha256-{len(self.kept)}"
-        self.kept[name] = b"".join(pieces)  # type: ignore[arg-type]
+        assert not isinstance(pieces, bytes)
+        assert (len(pieces), list(pieces)) == (len(list(pieces)), pieces[:]), "they can be gone through more than once"
+        self.kept[name] = b"".join(pieces)
         return name
 
     async def get(self, name: str) -> bytes:
         raise NotFound(name)
-
-
-@pytest.fixture
-def workers() -> Iterator[Workers]:
-    made = Workers(1, "test-report")
-    yield made
-    made.close()
 
 
 def report(*ends: Ended) -> Report:
@@ -65,7 +59,7 @@ def test_bytes_of_a_display(mime: str, data: str, expected: bytes) -> None:
     assert bytes_of(mime, data) == expected
 
 
-async def test_big_displays_are_kept_and_small_ones_travel(workers: Workers) -> None:
+async def test_big_displays_are_kept_and_small_ones_travel() -> None:
     made, shelf = report(Ended(status="ok")), Shelf()
     for mime, data in (
         ("image/png", base64.b64encode(PNG).decode()),
@@ -73,12 +67,12 @@ async def test_big_displays_are_kept_and_small_ones_travel(workers: Workers) -> 
         ("text/html", "<b>"),
     ):
         made.show(Display(mime=mime, data=data))
-    await made.keep(shelf, workers)
+    await made.keep(shelf)
     assert [display.artifact for display in made.result(ISOLATION).displays] == ["sha256-0", "sha256-1", None]
     assert shelf.kept["sha256-0"] == PNG
 
 
-async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing(workers: Workers) -> None:
+async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing() -> None:
     ends = []
     for byte in (b"a", b"b", b"c"):
         long = Capture(kept=10, max_spooled=50)
@@ -86,7 +80,7 @@ async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing(work
         ends.append(Ended(status="ok", stdout=long.finish()))
     made = report(*ends)
     shelf = Shelf()
-    await made.keep(shelf, workers)
+    await made.keep(shelf)
     result = made.result(ISOLATION)
     whole = shelf.kept[result.outputs["stdout"]]
     assert whole == b"a" * 50 + b"b" * 50 + b"\n[140 more bytes were not kept]\n"
@@ -94,12 +88,12 @@ async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing(work
     made.close()
 
 
-async def test_a_keeper_without_room_costs_nothing_but_what_it_did_not_keep(workers: Workers) -> None:
+async def test_a_keeper_without_room_costs_nothing_but_what_it_did_not_keep() -> None:
     long = Capture(kept=10, max_spooled=50)
     long.feed(b"a" * 80)
     made = report(Ended(status="ok", stdout=long.finish()))
     made.show(Display(mime="text/html", data="x" * 20_000))
-    await made.keep(Shelf(full=True), workers)
+    await made.keep(Shelf(full=True))
     result = made.result(ISOLATION)
     assert (result.status, result.outputs, result.displays[0].artifact) == ("ok", {}, None)
     assert [skipped.what for skipped in result.skipped] == ["all of stdout", "a display (text/html)"]

@@ -47,6 +47,30 @@ async def test_a_group_holds_freezes_kills_and_goes(parents: Parents) -> None:
     assert OWN.read_text() == before
 
 
+async def test_the_first_version_freezes_and_kills_what_is_frozen(parents: Parents) -> None:
+    mounts, own = cgroup._mounts(Path("/proc/self/mountinfo").read_text()), cgroup._own(OWN.read_text())
+    freezer = cgroup._writable(cgroup._below(mounts, own, "freezer"))
+    if freezer is None or parents.controlled:
+        pytest.skip("this machine has no freezer of the first version")
+    first = Parents(memory=parents.memory, pids=parents.pids, freezer=freezer)
+    group = make(first)
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        group.join(process.pid)
+        assert group.freeze(True)
+        assert (freezer / f"clicket-test-{os.getpid()}" / "freezer.state").read_text() in ("FREEZING\n", "FROZEN\n")
+        group.kill()
+        assert process.wait(60) == -signal.SIGKILL
+    await group.dissolve()
+    assert not [path for parent in first.folders for path in parent.glob(f"clicket-test-{os.getpid()}*")]
+
+
+def test_a_group_that_cannot_be_bounded_is_not_left_half_made(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    with pytest.raises(FileNotFoundError):  # here is no kernel that would fill the folder with files
+        make(Parents(memory=tmp_path / "memory"))
+    assert list((tmp_path / "memory").iterdir()) == []
+
+
 async def test_processes_are_bounded(parents: Parents) -> None:
     group = make(parents)
     code = (

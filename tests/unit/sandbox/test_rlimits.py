@@ -22,8 +22,25 @@ def rules(**changes: int) -> dict[str, int]:
 
 
 def test_what_is_set() -> None:
-    assert rules() == {"CORE": 0, "FSIZE": MIB, "NOFILE": 32, "AS": 1024 * MIB, "NPROC": 20}
+    assert rules() == {
+        "CORE": rlimits._core(),
+        "FSIZE": MIB,
+        "NOFILE": 32,
+        "AS": 1024 * MIB,
+        "SIGPENDING": 1024,
+        "NPROC": 20,
+    }
     assert "NPROC" not in rules(alone=False, uid=0), "for root the kernel counts none"
+
+
+@pytest.mark.parametrize(("pattern", "bound"), [("core", 0), ("|/usr/lib/systemd/systemd-coredump %P", 1), (None, 0)])
+def test_no_dump_is_handed_to_a_program_of_the_host(
+    pattern: str | None, bound: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pattern is not None:
+        (tmp_path / "core_pattern").write_text(pattern)
+    monkeypatch.setattr(rlimits, "_CORE_PATTERN", str(tmp_path / "core_pattern"))
+    assert rules()["CORE"] == bound
 
 
 def test_no_address_space_where_libraries_reserve_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +115,7 @@ def test_a_stricter_bound_that_is_there_stays(library: Path) -> None:
         rlimits.apply({rules()!r})
         answer([resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE)])
     """
-    assert run(library, code) == [[24, 24], [0, 0]]
+    assert run(library, code) == [[24, 24], [rlimits._core()] * 2]
 
 
 def test_a_name_that_is_no_bound_is_an_error(library: Path) -> None:

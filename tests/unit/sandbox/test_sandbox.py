@@ -15,7 +15,8 @@ import pytest
 from tests.unit.sandbox.cages import alive, as_user, caged, groups, sandbox, start, until
 
 from clicket.errors import UsageError
-from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed
+from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed, probe
+from clicket.sandbox import order as orders
 
 IS_ROOT = os.geteuid() == 0
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -201,6 +202,31 @@ async def test_a_bubblewrap_that_does_not_work_is_quoted(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path))
     async with sandbox() as made:
         assert any("package bubblewrap" in gap for gap in (await made.isolation()).gaps)
+
+
+async def test_a_layer_that_does_not_hold_is_done_without_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_known", {})
+    monkeypatch.setattr(orders, "_filter", lambda *_, **__: "00")  # no filter that the kernel would take
+    async with sandbox() as made:
+        found = await made.isolation()
+        assert found.level == "process"
+        assert "seccomp" not in found.layers
+        assert {"namespaces", "landlock", "rlimits"} <= set(found.layers)
+        assert sum(gap.startswith("seccomp:") for gap in found.gaps) == 2, "what it said, and what that leaves open"
+        with pytest.raises(NotIsolated, match="seccomp"):
+            await start(made)
+
+
+async def test_a_home_that_was_taken_away_fails_the_start_and_no_more(tmp_path: Path) -> None:
+    async with sandbox(temp=tmp_path) as made:
+        program = await start(made)
+        home = await home_of(made)
+        home.rename(tmp_path / "elsewhere")
+        with pytest.raises(SandboxFailed, match="a cage could not be made"):
+            await start(made)
+        assert await program.run("value = 42") == 42
+        (tmp_path / "elsewhere").rename(home)
+        assert await (await start(made)).run("value = 42") == 42
 
 
 async def test_elsewhere_than_on_linux_little_is_there_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

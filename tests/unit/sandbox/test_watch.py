@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import mmap
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from clicket.bridge import Workers
 from clicket.sandbox import Limits
 from clicket.sandbox import watch as watches
+from clicket.sandbox.disk import Room
 from clicket.sandbox.watch import Watch, memory_of, usage
 
 PLENTY = {"size": 1 << 40, "entries": 1 << 20}
@@ -70,6 +74,92 @@ def test_removed_files_count_while_they_are_open_and_only_once(tmp_path: Path, f
         found = usage(folder, **PLENTY, unlinked_of=[os.getpid()]).size
         assert 1 << 20 <= found < 2 << 20
         assert usage(folder, size=1 << 19, entries=10, unlinked_of=[os.getpid()]).over
+
+
+def test_what_cannot_be_counted_is_told(tmp_path: Path, folder: int) -> None:
+    path = tmp_path / "gone"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.write(fd, bytes(1 << 20))
+    path.unlink()
+    ours = [os.getpid()]
+
+    def veiled() -> bool:
+        return usage(folder, **PLENTY, unlinked_of=ours).veiled
+
+    assert not veiled(), "it is open"
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with left, right:
+        assert usage(folder, **PLENTY, unlinked_of=ours).sockets >= 2
+        assert not veiled()
+        socket.send_fds(left, [b"x"], [fd])
+        assert veiled(), "it is on its way through a socket"
+        _, received, _, _ = socket.recv_fds(right, 1, 1)
+        assert not veiled()
+        os.close(received[0])
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+    address = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    assert not veiled(), "it is open as well"
+    os.close(fd)
+    assert veiled(), "there is only a piece of memory left of it"
+    libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(4096))
+    assert not veiled()
+    with mmap.mmap(-1, 1 << 20) as shared:
+        shared[0] = 1
+        assert not veiled(), "memory that is shared is no file"
+    assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).veiled, "who is gone holds nothing"
+
+
+class Disk:
+    """A file system with so much free."""
+
+    f_frsize = 1
+
+    def __init__(self) -> None:
+        self.f_bfree, self.f_ffree = 1000, 100
+
+
+def seen(size: int, entries: int, *, veiled: bool) -> watches.Usage:
+    return watches.Usage(size=size, entries=entries, over=False, veiled=veiled)
+
+
+def test_what_a_disk_lacks_went_behind_the_veil(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    monkeypatch.setattr("os.fstatvfs", lambda _: disk)
+    room = Room(folder)
+
+    def lacks(found: watches.Usage, size: int = 100, entries: int = 10) -> bool:
+        return [room.lacks(folder, found, size=size, entries=entries) for _ in range(3)][-1]
+
+    disk.f_bfree, disk.f_ffree = 500, 50  # its own and others', all in the open
+    assert not lacks(seen(100, 10, veiled=False))
+    disk.f_bfree, disk.f_ffree = 300, 40
+    found = seen(150, 13, veiled=True)  # 150 bytes and 7 entries are nobody's
+    assert not room.lacks(folder, found, size=149, entries=10), "one look is not enough"
+    assert lacks(found, size=149)
+    assert not lacks(found, size=150)
+    assert lacks(found, size=150, entries=6)
+    room.begin(folder)  # what is veiled stays so
+    assert lacks(found, size=149)
+    assert not lacks(seen(150, 13, veiled=False))
+    disk.f_bfree, disk.f_ffree = 0, 0
+    room.begin(folder)  # others', while the program stood still
+    assert not lacks(found, size=0, entries=0)
+    room.close()
+
+
+def test_what_another_cage_holds_is_not_missing(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    monkeypatch.setattr("os.fstatvfs", lambda _: disk)
+    room, other = Room(folder), Room(folder)
+    disk.f_bfree, disk.f_ffree = 400, 50
+    other.lacks(folder, seen(600, 50, veiled=False), size=1000, entries=1000)
+    assert not any(room.lacks(folder, seen(0, 0, veiled=True), size=0, entries=0) for _ in range(5))
+    disk.f_bfree, disk.f_ffree = 1000, 100
+    other.close()
+    assert not any(room.lacks(folder, seen(0, 0, veiled=True), size=0, entries=0) for _ in range(5))
+    room.close()
 
 
 def test_memory_of_processes_is_added_and_the_dead_hold_none() -> None:

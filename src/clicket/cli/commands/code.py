@@ -126,7 +126,16 @@ def _tell(terminal: Terminal, result: Result, saved: list[str], *, stream: bool)
     error = result.error
     if error is not None and (error.fatal or result.status == "interrupted"):  # others were shown where they happened
         terminal.complain(error.type if result.status == "error" else result.status, error.message)
+    for name in _left_outside(result):
+        terminal.say(f"{name} is here, and not in the sandbox: --file {name} takes it in", style="yellow")
     terminal.say(closing(terminal, result, saved))
+
+
+def _left_outside(result: Result) -> list[str]:
+    """Files that the program did not find and that are in the user's own folder."""
+    missed = [_MISSED.search(error.message) for error in result.errors if error.type == "FileNotFoundError"]
+    names = {match[1] for match in missed if match is not None and Path(match[1]).is_file()}
+    return sorted(clean(name) for name in names)
 
 
 @asynccontextmanager

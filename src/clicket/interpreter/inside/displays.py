@@ -128,7 +128,8 @@ class Displays:
             return
         self._frames += 1
         data = clean(data)
-        size = len(encode({"": data}))  # escapes may make it several times as long
+        # On the way, escapes make it several times as long; in the host's memory, a single rare character does.
+        size = max(len(encode({"": data})), str.__sizeof__(data))
         if self._frames > MAX_FRAMES or self._bytes + size > MAX_BLOCK:
             self._frames = MAX_FRAMES + 1
             mime, data = _TEXT, "(this block shows more than is kept; the rest was left out)"

@@ -22,6 +22,7 @@ globals()["__builtins__"] = BUILTINS
 MAX_PICTURE = 6 * 1024 * 1024
 """Bytes; a third more in base64."""
 _FORMS = {"image/png": "png", "image/svg+xml": "svg"}
+_MAX_WARNINGS = 20
 _QUIET = "FigureCanvasAgg is non-interactive"
 
 _BytesIO = io.BytesIO
@@ -85,16 +86,29 @@ class Figures:
         if not figure.axes and not figure.lines and not figure.texts and not figure.images:
             return  # nothing was drawn on it
         forms: dict[str, Any] = {}
+        warned: dict[str, None] = {}
         for mime, form in _FORMS.items():
             target = _Bounded()
             try:
-                figure.savefig(target, format=form, bbox_inches="tight")
+                _save(figure, target, form, warned)
             except Exception as error:
                 forms["text/plain"] = f"(the figure has no {form}: {_reason(error)})"
             else:
                 data = target.getvalue()
                 forms[mime] = data if form == "png" else data.decode("utf-8", "replace")
+        for text in warned:
+            sys.stderr.write(f"{text}\n")
         self._show(forms)
+
+
+def _save(figure: Any, target: io.BytesIO, form: str, warned: dict[str, None]) -> None:
+    """Draw it. A warning, of a letter that the font does not have, say, is noted without the line that gave it: that is ours."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        figure.savefig(target, format=form, bbox_inches="tight")
+    for each in caught[:_MAX_WARNINGS]:
+        warned[cut(f"{name_of(each.category)}: {each.message}", 500)] = None
 
 
 class _Bounded(_BytesIO):

@@ -174,6 +174,11 @@ def test_figures(worker: Worker) -> None:
     assert len(forms(worker, "fig")) == 2
     done = worker.run("plt.plot([1])\n1 / 0")
     assert (done["status"], [frame["mime"] for frame in worker.displays]) == ("error", both)
+    worker.said("stderr")
+    assert len(forms(worker, "plt.plot([1])\nplt.title('\u0f03')\nplt.show()")) == 2  # not in matplotlib's font
+    warned = worker.said("stderr")
+    assert warned.startswith("UserWarning: Glyph 3843")
+    assert (warned.count("\n"), "figures.py" in warned) == (1, False)
 
 
 def test_a_figure_of_its_own_is_shown_when_it_is_the_value(worker: Worker) -> None:

@@ -59,6 +59,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         info = next(name.split("/")[0] for name in names if name.endswith("/METADATA"))
         metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
     assert "clicket/py.typed" in names
+    source = ROOT / "src"
+    wanted = [path for path in (source / "clicket").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {str(path.relative_to(source)) for path in wanted} == {n for n in names if n.startswith("clicket/")}
     assert {name.split("/")[0] for name in names} == {"clicket", info}
     assert any(name.startswith(f"{info}/licenses/") for name in names)
     assert metadata["License-Expression"] == "Apache-2.0"
@@ -81,6 +84,31 @@ def test_installed_command_line(installed: Path, empty: Path, clean_env: dict[st
 @pytest.mark.timeout(600)
 def test_installed_demo(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
     run(installed / "python", "-m", "clicket", "demo", cwd=empty, env=clean_env)
+
+
+PROGRAM = """
+import asyncio
+from clicket.interpreter import Interpreter
+
+async def main():
+    async with Interpreter() as ci:
+        await ci.run("x = 6")
+        result = await ci.run("# Twice\\n\\n```python\\nprint(__import__('sys').prefix)\\nx * 7\\n```\\n")
+        numpy = await ci.run("import numpy")
+        print(result.status, result.value, result.isolation.level, numpy.error and numpy.error.type)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(600)
+def test_installed_interpreter_needs_no_extra(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
+    told = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
+    assert told.split() == ["ok", "42", "full", "ModuleNotFoundError"]
+    (empty / "notes.md").write_text("# Notes\n\n```python\nopen('made.txt', 'w').write('made')\n```\n")
+    run(installed / "clicket", "code", "notes.md", "--out", ".", "--html", "notes.html", cwd=empty, env=clean_env)
+    assert (empty / "made.txt").read_text() == "made"
+    assert "<title>notes</title>" in (empty / "notes.html").read_text()
 
 
 @pytest.mark.timeout(600)

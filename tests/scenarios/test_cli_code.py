@@ -230,6 +230,13 @@ class TestWrongUse:
         assert done.returncode == 1
         assert "error interrupted: the block was stopped after 0.2 s" in done.stderr
 
+    def test_a_file_that_was_not_taken_in_is_pointed_out(self, place: Place) -> None:
+        (place.folder / "sales.csv").write_text("1")
+        done = place.inside("code", "--code", "open('sales.csv')")
+        assert "--file sales.csv takes it in" in done.stderr
+        done = place.inside("code", "--code", "open('other.csv')")
+        assert "--file" not in done.stderr
+
 
 class TestPackages:
     def test_wheels_are_there_and_others_may_be_kept_out(self, place: Place) -> None:

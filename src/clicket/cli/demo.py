@@ -31,6 +31,17 @@ __all__ = ["run_child", "tour"]
 _FOLDER = Path(".clicket")
 _PATIENCE = 30.0
 _LOOK_EVERY = 0.03
+_UNREAD = """\
+```python
+print(sum(range(101)))
+```
+```python
+open("/etc/shadow").read()
+```
+```python
+while True: pass
+```
+"""
 _CHILD = "import sys; from clicket.cli.demo import run_child; run_child(*sys.argv[1:])"
 
 
@@ -43,7 +54,7 @@ async def tour(session: Session) -> None:
         stage.line("clicket demo: what becomes of a tool call when things go well, and when they do not.")
         stage.line(f"No keys, no network. The journal is {store}")
         async with Runtime(TOUR_TOOLS, settings=Settings(store=store)) as runtime:
-            for scene in (good, streamed, retried, timed_out, cancelled, refused, misspelt, too_big):
+            for scene in (good, streamed, retried, timed_out, cancelled, refused, misspelt, too_big, unread):
                 await scene(stage, runtime)
             await killed(stage, runtime, store)
         stage.curtain(store, time.monotonic() - began)
@@ -194,6 +205,30 @@ async def too_big(stage: Stage, runtime: Runtime) -> None:
             f"the model reads {len(record.content.encode())} bytes; artifact {record.artifact[:19]}… holds all {len(whole):,}",
             "bright_black",
         )
+
+
+async def unread(stage: Stage, runtime: Runtime) -> None:
+    await stage.scene(
+        "Code that nobody has read",
+        "a sandbox of its own; what it may not have it does not get, and a second is all a block has",
+        'await rt.call("code_interpreter", {"task": "```python …"})',
+    )
+    result = await runtime.call("code_interpreter", {"task": _UNREAD}, thread="demo")
+    record = await runtime.get(result.call_id)
+    output = record.output if isinstance(record.output, dict) else {}
+    ended = [block["status"] for block in output.get("blocks", ())]
+    isolation = output.get("isolation", {"level": "none", "layers": []})
+    stage.outcome(
+        record,
+        {
+            "the first block counts": output.get("stdout", "").startswith("5050"),
+            "the host's secrets are out of reach": ended[1:2] == ["error"] or isolation["level"] == "process",
+            "the endless one is stopped": ended[2:] == ["interrupted"],
+        },
+    )
+    for block, text in zip(ended, _UNREAD.split("```python\n")[1:], strict=False):
+        stage.remark(f"{block:<12} {text.splitlines()[0]}", "bright_black")
+    stage.remark(f"isolation {isolation['level']}: {', '.join(isolation['layers'])}", "bright_black")
 
 
 async def killed(stage: Stage, runtime: Runtime, store: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from clicket.errors import RetryableError
+from clicket.interpreter import code_interpreter
 from clicket.tools import ToolContext, tool
 
 __all__ = ["CHILD_TOOLS", "TOUR_TOOLS"]
@@ -84,5 +85,8 @@ async def send_payment(amount: float, to: str) -> str:
     return f"paid {amount} to {to}"
 
 
-TOUR_TOOLS = [weather, tell_story, exchange_rate, read_scan, crawl, read_log]
+# The strongest sandbox that this machine gives, and the scene says which one that was.
+interpreter = code_interpreter(require="process", timeout=1, warm=False)
+
+TOUR_TOOLS = [weather, tell_story, exchange_rate, read_scan, crawl, read_log, interpreter]
 CHILD_TOOLS = [index_site, send_payment]

@@ -125,7 +125,12 @@ def _installed(requirements: list[str], wheels: Path, python: str, cache: Path |
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "packages"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "packages"
+    except RuntimeError as error:
+        raise PackagesFailed(
+            f"there is no folder to keep packages in: {error} Point XDG_CACHE_HOME to one that can be written."
+        ) from None
 
 
 def _key(requirements: list[str], wheels: Path, python: str) -> str:

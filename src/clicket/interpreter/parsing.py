@@ -14,6 +14,7 @@ from functools import cached_property
 
 import msgspec
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from clicket.interpreter.result import Skipped
@@ -38,8 +39,8 @@ _MAX_ENDS = 8
 _MAX_NAMED = 50
 _MAX_PIECES = 50_000
 """Pieces of Markdown in one task: a megabyte of list items would be a gigabyte of them."""
-_MAX_LINES = 100_000
-"""The same for its lines: one that continues twenty quotes in each other takes a tenth of a millisecond."""
+_MAX_LOOKS = 200_000
+"""The same for looks at its lines: one line that goes on in twenty quotes within each other is looked at twenty times."""
 _FEW_LINES, _SHORT = 200, 64 * 1024
 _MARKDOWN = MarkdownIt("commonmark").disable(
     ["reference", "heading", "lheading"]
@@ -117,6 +118,20 @@ class _Pieces(list[Token]):
         super().append(token)
 
 
+def _count_looks(state: StateBlock, _line: int, _end: int, _silent: bool) -> bool:
+    """A rule that finds nothing: it is asked first, wherever the parser asks what a line begins."""
+    state.env["looks"] += 1
+    if state.env["looks"] > _MAX_LOOKS:
+        raise TooManyPieces(
+            f"the Markdown of the task takes more than {_MAX_LOOKS:,} looks at its lines. Send the code alone, without "
+            "quotes and lists around it, and data as files."
+        )
+    return False
+
+
+_MARKDOWN.block.ruler.before("code", "looks", _count_looks, {"alt": ["paragraph", "blockquote", "list"]})
+
+
 def is_quick(task: str) -> bool:
     """Is it taken apart in a few milliseconds, whatever is in it? Otherwise that is a thread's work."""
     if not _has_fences(task):
@@ -171,12 +186,8 @@ def join(parsed: Parsed, index: int, joined: Joined) -> Parsed:
 def _fences(text: str, offset: int) -> Iterator[Fence]:
     if not _has_fences(text):
         return
-    if text.count("\n") > _MAX_LINES:
-        raise TooManyPieces(
-            f"the Markdown of the task has more than {_MAX_LINES:,} lines. Send the code alone, and data as files."
-        )
     pieces = _Pieces()
-    _MARKDOWN.block.parse(text, _MARKDOWN, {}, pieces)
+    _MARKDOWN.block.parse(text, _MARKDOWN, {"looks": 0}, pieces)
     for token in pieces:
         if token.type != "fence" or token.map is None:
             continue

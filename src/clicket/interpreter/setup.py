@@ -20,10 +20,13 @@ from clicket.sandbox.isolation import check_level
 __all__ = ["Setup", "setup_of"]
 
 _DESCRIPTION = (
-    "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. What one call defines "
-    "is there in the next of the same conversation. The value of a block's last expression, everything printed, figures, "
-    "tables, and files written to the current folder are returned."
+    "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. {} The value of a "
+    "block's last expression, everything printed, figures, tables, and files written to the current folder are returned."
 )
+_KEPT = {
+    "thread": "What one call defines is there in the next of the same conversation.",
+    "call": "Each call starts afresh: nothing that another one defined, and none of its files, is there.",
+}
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +62,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     call_timeout: float | None = 300.0
     """One call, all its blocks."""
     name: str = "code_interpreter"
-    description: str = _DESCRIPTION
+    description: str | None = None
+    """What the model is told of the tool; None: what it does, and what one call leaves for the next."""
     options: dict[str, Any] = {}
     """Everything else that `@tool` takes."""
+
+    def words(self) -> str:
+        """The description."""
+        return _DESCRIPTION.format(_KEPT[self.session]) if self.description is None else self.description
 
     def tool_options(self) -> dict[str, Any]:
         """A program has no effect outside of its sandbox, so after a crash it is run again; what it did is not tried again."""

@@ -73,7 +73,7 @@ class CodeInterpreter:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.name: str = setup.name
-        self.description: str = setup.description
+        self.description: str = setup.words()
         self.input_schema = _SCHEMA
         self.exclusive: bool = setup.session == "thread"
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())

@@ -192,3 +192,14 @@ async def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PackagesFailed, match=r"cannot be written.*XDG_CACHE_HOME"):
         await prepare(install=["first"], wheels=tmp_path / "wheels", cache=tmp_path / "file" / "cache")
+
+
+async def test_a_user_without_a_home_is_told_where_packages_could_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "wheels", "first")
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(PackagesFailed, match="XDG_CACHE_HOME"):
+        await prepare(install=["first"], wheels=tmp_path / "wheels")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clicket.interpreter.parsing import TooManyPieces, further_ends, join, parse
+from clicket.interpreter.parsing import TooManyPieces, further_ends, is_quick, join, parse
 
 
 def codes(task: str) -> list[str]:
@@ -103,6 +103,20 @@ def test_markdown_out_of_proportion_is_refused_soon(line: str) -> None:
     task = line * (1024 * 1024 // len(line) - 20) + "\n\n```python\nx\n```\n"
     with pytest.raises(TooManyPieces, match="50,000"):
         parse(task)
+
+
+def test_lines_that_many_quotes_go_on_with_are_refused_soon() -> None:
+    task = ">" * 19 + " a\n" + "b\n" * 500_000 + "```python\nx\n```\n"
+    with pytest.raises(TooManyPieces, match="200,000 looks"):
+        parse(task)
+
+
+def test_what_may_take_long_is_known_before() -> None:
+    assert is_quick("x = 1\n" * 100_000)  # no fence: it is code, and not taken apart
+    assert is_quick("```python\nx\n```\n" * 50)
+    for newline in ("\n", "\r", "\r\n"):
+        assert not is_quick(f">>>>>> a{newline}" + f"b{newline}" * 300 + "```")
+    assert not is_quick("x" * 100_000 + "\n```\n")
 
 
 def test_a_megabyte_of_code_is_no_matter() -> None:

@@ -93,7 +93,7 @@ from clicket.interpreter import Interpreter
 async def main():
     async with Interpreter() as ci:
         await ci.run("x = 6")
-        result = await ci.run("# Twice\\n\\n```python\\nprint(__import__('sys').prefix)\\nx * 7\\n```\\n")
+        result = await ci.run("# Twice\\n\\n```python\\nx * 7\\n```\\n")
         numpy = await ci.run("import numpy")
         print(result.status, result.value, result.isolation.level, numpy.error and numpy.error.type)
 

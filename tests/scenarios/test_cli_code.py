@@ -343,6 +343,9 @@ def test_doctor_names_the_gaps_and_what_closes_them(place: Place) -> None:
     assert "the program bwrap is not installed" in check["found"]
     assert "--require partial" in check["advice"]
     assert "apt-get install bubblewrap" in check["advice"]
+    done = place.run("code", "--code", "print('ran')", PATH="/nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error not_isolated: " in done.stderr
     done = place.run("code", "--code", "print('ran')", "--require", "partial", PATH="/nowhere")
     assert done.returncode == 0, done.stderr
     assert "isolation partial" in done.stderr

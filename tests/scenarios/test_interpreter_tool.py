@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.mcp.kit import connected
 from tests.mcp.kit import serving as serving_mcp
-from tests.scenarios.cli_kit import PROGRAM, ROOT
+from tests.scenarios.cli_kit import PROGRAM, ROOT, Place
 from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url
 from tests.scenarios.server_kit import key_for, read_sse, served
 
@@ -117,6 +117,18 @@ async def test_callers_who_use_the_same_thread_name_do_not_meet() -> None:
     assert not tool.sessions
 
 
+async def test_two_runtimes_with_the_same_tool_do_not_meet() -> None:
+    tool = interpreter()
+    async with runtime(tool) as one:
+        async with runtime(tool) as other:
+            assert (await ran(one, "x = 1")).output["status"] == "ok"
+            assert (await ran(other, "x")).output["error"]["type"] == "NameError"
+        assert (await ran(one, "x")).output["value"] == "1", "the other one closed its own sessions only"
+    async with runtime(tool) as again:
+        assert (await ran(again, "x")).output["error"]["type"] == "NameError"
+        assert list(tool.sessions), "nobody else has it any more"
+
+
 async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached() -> None:
     alone, shared = interpreter(session="call", cache=60), interpreter(cache=60, name="kept")
     async with make([alone, shared]) as rt:
@@ -134,7 +146,7 @@ async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached
 
 
 async def test_a_program_that_raised_or_was_stopped_is_run_again_not_served() -> None:
-    async with runtime(interpreter(session="call", cache=60, timeout=0.2)) as rt:
+    async with runtime(interpreter(session="call", cache=60, timeout=0.7, grace=20)) as rt:
         for task, status in (("1 / 0", "error"), ("while True: pass", "interrupted")):
             results = [await ran(rt, task) for _ in range(2)]
             assert [(result.output["status"], result.cached) for result in results] == [(status, False)] * 2
@@ -152,7 +164,7 @@ async def test_whoever_needs_room_gets_it_and_the_one_who_made_it_is_told() -> N
 
 
 async def test_idle_sessions_are_closed_soon_after_their_time() -> None:
-    tool = interpreter(idle_after=0.3)
+    tool = interpreter(idle_after=1)
     async with runtime(tool) as rt:
         await ran(rt, "x = 1", thread="one")
         pids = pids_of(tool, "one")
@@ -250,7 +262,7 @@ async def test_a_cancel_from_another_process_ends_the_program(tmp_path: Path) ->
 
 
 async def test_a_cancel_of_a_program_that_listens_keeps_its_variables() -> None:
-    async with runtime(interpreter()) as rt:
+    async with runtime(interpreter(grace=20)) as rt:
         await ran(rt, "x = 1")
         handle = await rt.submit(NAME, {"task": "print('on', flush=True)\nwhile True: pass"})
         await until_printed(handle, "on")
@@ -260,7 +272,7 @@ async def test_a_cancel_of_a_program_that_listens_keeps_its_variables() -> None:
 
 
 async def test_a_call_that_takes_too_long_ends_with_its_program() -> None:
-    tool = interpreter(call_timeout=1.0)
+    tool = interpreter(call_timeout=2.5)
     async with runtime(tool) as rt:
         handle = await rt.submit(NAME, {"task": STUBBORN})
         await until_printed(handle, "deaf")
@@ -271,7 +283,7 @@ async def test_a_call_that_takes_too_long_ends_with_its_program() -> None:
 
 
 async def test_a_block_that_takes_too_long_is_interrupted_and_the_rest_runs() -> None:
-    async with runtime(interpreter(timeout=0.5)) as rt:
+    async with runtime(interpreter(timeout=1, grace=20)) as rt:
         result = await ran(rt, "```python\nx = 1\nwhile True: pass\n```\n```python\nx + 1\n```\n")
         assert result.state is State.COMPLETED
         assert result.output["status"] == "interrupted"
@@ -304,7 +316,7 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
         os.kill(child.pid, signal.SIGKILL)
         await child.wait()
     await eventually(lambda: not any(map(is_there, caged)))
-    async with runtime(interpreter(timeout=0.5), store) as rt:
+    async with runtime(interpreter(timeout=0.5, grace=20), store) as rt:
         record = await eventually(lambda: ended(rt, id), within=30)
         assert record.state is State.COMPLETED
         assert len(record.attempts) == 2
@@ -430,27 +442,17 @@ async def test_figures_are_pictures_for_clients_of_mcp() -> None:
 # Finding it.
 
 
-def test_a_command_finds_the_tool_by_name_and_by_the_settings_file(tmp_path: Path, clean_env: dict[str, str]) -> None:
-    def clicket(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*PROGRAM, *arguments],
-            cwd=tmp_path,
-            env=clean_env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    named = clicket("call", NAME, "task=6 * 7", "--tools", "clicket.interpreter:code_interpreter", "--json")
+def test_a_command_finds_the_tool_by_name_and_by_the_settings_file(tmp_path: Path) -> None:
+    place = Place(tmp_path, "memory://", "")
+    named = place.run("call", NAME, "task=6 * 7", "--tools", "clicket.interpreter:code_interpreter", "--json")
     assert json.loads(named.stdout)["output"]["value"] == "42", named.stderr
     assert [tool.name for tool in load("clicket.interpreter")] == [NAME]
     (tmp_path / "clicket.toml").write_text('[interpreter]\nrequire = "partial"\nmax_steps = 1\nwarm = false\n')
-    found = clicket("call", NAME, "task=```python\n1\n```\n```python\n2\n```\n")
+    found = place.inside("call", NAME, "task=```python\n1\n```\n```python\n2\n```\n")
     assert found.returncode == 1
     assert "2 Python blocks" in found.stderr
     (tmp_path / "clicket.toml").write_text("[interpreter]\nmax_step = 1\n")
-    wrong = clicket("tools")
+    wrong = place.inside("tools")
     assert wrong.returncode == 2
     assert "max_steps" in wrong.stderr
 
@@ -460,5 +462,8 @@ def test_a_tool_with_other_options_leaves_the_first_as_it_was() -> None:
     assert (other.name, other.options.timeout, other.options.tags) == ("py", 10, {"x"})
     assert (code_interpreter.name, code_interpreter.options.timeout) == (NAME, 300)
     assert other(memory="2GiB").name == "py"
+    assert "is there in the next" in code_interpreter.description
+    assert "starts afresh" in code_interpreter(session="call").description
+    assert code_interpreter(description="mine").description == "mine"
     with pytest.raises(UsageError, match="Did you mean 'memory'"):
         code_interpreter(memry="2GiB")

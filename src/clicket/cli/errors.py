@@ -35,6 +35,8 @@ FAILED = 1
 WRONG_USE = 2
 UNREACHABLE = 3
 INTERRUPTED = 130
+_NOT_TRIED = ("not_isolated", "packages_failed", "sandbox_failed")
+"""Of programs that did not get as far as to fail. By their codes, because a command should not load what it does not use."""
 
 
 class CallFailed(Exception):
@@ -51,6 +53,8 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE
     if isinstance(error, UsageError | NotFound | Conflict | ToolNotFound | InvalidTransition):
+        return WRONG_USE
+    if isinstance(error, ClicketError) and error.code in _NOT_TRIED:
         return WRONG_USE
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED

@@ -5,8 +5,6 @@ Names and contents are the program's. Nothing is written outside of the folder, 
 
 from __future__ import annotations
 
-import base64
-import binascii
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from clicket.cli.terminal import Terminal, clean
 from clicket.interpreter.cells import Cell, Shown, cells
 from clicket.interpreter.notebook import notebook_json
 from clicket.interpreter.page import to_page
+from clicket.interpreter.report import bytes_of
 from clicket.interpreter.result import Result
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ async def save_files(
     overwrite: bool,
 ) -> list[str]:
     """What the program made, and what it showed. Names are the program's: none leads out of the folder."""
-    contents: dict[str, bytes] = {name: _bytes_of(*picture) for name, picture in _pictures(result).items()}
+    contents: dict[str, bytes] = {name: bytes_of(*picture) for name, picture in _pictures(result).items()}
     for file in result.files:
         if file.artifact is not None:
             contents[file.name] = await interpreter.artifact(file.artifact)
@@ -100,12 +99,3 @@ def _pictures(result: Result) -> dict[str, tuple[str, str]]:
             if isinstance(output, Shown):
                 pictures.take(output.forms)
     return pictures.named
-
-
-def _bytes_of(mime: str, data: str) -> bytes:
-    if mime == "image/svg+xml":
-        return data.encode("utf-8", "backslashreplace")
-    try:
-        return base64.b64decode(data)
-    except (binascii.Error, ValueError):
-        return b""

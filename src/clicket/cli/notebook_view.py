@@ -5,7 +5,6 @@ The notebook goes to stdout, remarks about it to stderr. A pipe gets the same, w
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from rich.markdown import Markdown
@@ -16,6 +15,7 @@ from rich.text import Text
 from clicket.cli.notebook_files import Pictures
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import duration, size
+from clicket.interpreter.parsing import plain_text
 from clicket.interpreter.result import Result
 
 __all__ = ["NotebookView", "closing"]
@@ -33,7 +33,7 @@ class NotebookView:
         self.pictures = Pictures()
         self._terminal = terminal
         self._coloured = terminal.out.is_terminal
-        self._lines = re.sub(r"\r\n?", "\n", task.removeprefix("\ufeff")).split("\n")
+        self._lines = plain_text(task).split("\n")
         self._told = 0
         self._line_open = False
         self._forms: dict[str, str] = {}

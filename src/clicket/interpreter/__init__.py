@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clicket.interpreter.interpreter import Interpreter
@@ -10,6 +11,8 @@ from clicket.interpreter.result import Block, Display, File, ProgramError, Resul
 from clicket.kernel import CodeState
 
 if TYPE_CHECKING:
+    from clicket.interpreter.notebook import notebook_json, to_notebook
+    from clicket.interpreter.page import to_page
     from clicket.interpreter.tool import code_interpreter
 
 __all__ = [
@@ -26,13 +29,16 @@ __all__ = [
     "Variable",
     "Variables",
     "code_interpreter",
+    "notebook_json",
+    "to_notebook",
+    "to_page",
 ]
+
+_LATE = {"code_interpreter": "tool", "notebook_json": "notebook", "to_notebook": "notebook", "to_page": "page"}
+"""Where the names are that are loaded when they are asked for: who only runs programs needs nothing of tools and pages."""
 
 
 def __getattr__(name: str) -> Any:
-    """The tool is loaded when it is asked for: who only runs programs needs nothing of tools."""
-    if name != "code_interpreter":
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from clicket.interpreter.tool import code_interpreter
-
-    return code_interpreter
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -5,17 +5,15 @@ Every export draws these cells, so that all of them tell the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
+from clicket.interpreter.parsing import plain_text
 from clicket.interpreter.result import Block, Display, ProgramError, Result
 
 __all__ = ["Cell", "Output", "Prose", "Shown", "Stream", "cells", "failure"]
-
-_NEWLINE = re.compile(r"\r\n?")
 
 
 class Prose(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +46,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 def cells(result: Result) -> Iterator[Prose | Cell]:
     """All of a run. Prose after the last block that ran is told as well, with the blocks that never ran in it."""
-    lines = _NEWLINE.sub("\n", result.task.removeprefix("\ufeff")).split("\n")
+    lines = plain_text(result.task).split("\n")
     told = 0
     fenced = False
     for block in result.blocks:

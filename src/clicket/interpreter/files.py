@@ -3,6 +3,7 @@ nothing but a plain file with one name is ever opened."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import stat
@@ -26,6 +27,8 @@ _PIECE = 1024 * 1024
 _FEW = 256
 """Entries that are looked at on the loop; more is a thread's work."""
 _SMALL = 256 * 1024
+_AT_ONCE = 10
+"""Small files that are taken before others have their turn."""
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _IGNORED_AT_TOP = frozenset({".cache", ".config", ".local", ".matplotlib"})
 """Where libraries keep their own things in a home folder."""
@@ -178,9 +181,11 @@ async def take(
     files: list[File] = []
     skipped: list[Skipped] = []
     left = caps.whole
-    for name, entry in sorted(after.entries.items()):
+    for number, (name, entry) in enumerate(sorted(after.entries.items()), 1):
         if before.get(name) == entry.signature:
             continue
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
         try:
             _judge(name, entry, caps, len(files), left)
             taken = await _keep(root, name, entry.signature[1], caps.each, keeper, workers)

@@ -74,6 +74,8 @@ async def put_in(
         order = await _ordered(name, place, folder, keeper)
         if order is not None:
             orders.append(order)
+            # At once: who names a hundred big artifacts must not have us hold them all before we say that it is too much.
+            _check_sizes([(order, -1, len(order.data)) for order in orders if order.data is not None], each, whole)
     if not orders:
         return {}
     sizes = [len(order.data) for order in orders if order.data is not None]

@@ -148,8 +148,8 @@ class Machine:
         if self.done:
             return
         self._stopped = True
-        if self._running:
-            await self._halt(self._session)
+        if self._running and self._seat.session is not None:  # else it was closed, and the block ended with it
+            await self._halt(self._seat.session)
         if self._ended is not None and self.state is CodeState.MONITORING:
             self._note(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)

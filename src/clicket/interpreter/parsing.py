@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 
 import msgspec
 from markdown_it import MarkdownIt
@@ -30,6 +31,7 @@ __all__ = [
     "is_quick",
     "join",
     "parse",
+    "plain_text",
 ]
 
 MAX_TASK = 1024 * 1024
@@ -49,6 +51,7 @@ _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\{?[\s.#]*([\w+-]*)")
 _PYTHON = re.compile(r"(|i?python[\d.]*|py[\d.]*|pycon)", re.IGNORECASE)
 _CELL = re.compile(r"\{code-cell\}\s*(.*)", re.IGNORECASE)
+_INDENTED = re.compile(r"(?:[ \t]*[\r\n])*([ \t]+)\S")
 _PROMPT = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
 
 
@@ -135,19 +138,25 @@ _MARKDOWN.block.ruler.before("code", "looks", _count_looks, {"alt": ["paragraph"
 def is_quick(task: str) -> bool:
     """Is it taken apart in a few milliseconds, whatever is in it? Otherwise that is a thread's work."""
     if not _has_fences(task):
-        return True
+        return len(task) <= _SHORT or _INDENTED.match(task) is None
     return len(task) <= _SHORT and task.count("\n") + task.count("\r") <= _FEW_LINES
 
 
 def parse(task: str) -> Parsed:
     """The blocks of a task. One without any fence is a single block of bare code. May raise `TooManyPieces`."""
-    text = task.removeprefix("\ufeff")
-    if "\r" in text:
-        text = _NEWLINE.sub("\n", text)
+    text = plain_text(task)
     fences = tuple(_fences(text, 0))
     if fences:
         return Parsed(text=text, fences=fences)
     return as_code(text)
+
+
+def plain_text(task: str) -> str:
+    """The text that lines are counted in: with plain newlines, and flush left."""
+    text = task.removeprefix("\ufeff")
+    if "\r" in text:
+        text = _NEWLINE.sub("\n", text)
+    return _flush_left(text)
 
 
 def as_code(text: str) -> Parsed:
@@ -206,8 +215,23 @@ def _has_fences(text: str) -> bool:
 def _plain(code: str) -> str:
     """A console session without its prompts and answers; any other code as it is."""
     if not code.lstrip().startswith(">>>"):
-        return code
+        return _flush_left(code)
     return "".join(f"{line[match.end() :]}\n" for line in code.split("\n") if (match := _PROMPT.match(line)))
+
+
+def _flush_left(text: str) -> str:
+    """Text that is indented as a whole, as in a string in somebody's function, without that. Python would refuse it anyway."""
+    first = _INDENTED.match(text)
+    if first is None:
+        return text
+    margin = first[1]
+    lines = text.split("\n")
+    for line in lines:
+        if not line.startswith(margin) and line.strip():
+            margin = "".join(
+                char for char, _ in takewhile(lambda pair: pair[0] == pair[1], zip(margin, line, strict=False))
+            )
+    return "\n".join(line.removeprefix(margin) for line in lines) if margin else text
 
 
 def _outdented(line: str, indent: int) -> str:

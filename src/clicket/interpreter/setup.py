@@ -36,8 +36,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """The least isolation with which a program is run: full, partial, process, none."""
     timeout: float | None = 30.0
     """One block."""
-    memory: int | str = "1GiB"
-    """One session. Sessions together may take `max_sessions` times as much, and one more for the spare."""
+    memory: int | str | None = None
+    """One session: 1 GiB, unless this or `limits` say otherwise. All together may take `max_sessions` times as much, and once
+    more for the spare."""
     max_steps: int = 10
     limits: Limits | None = None
     grace: float = 1.0
@@ -78,7 +79,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     def starter(self) -> Starter:
         return Starter(
-            require=self.require, limits=self.limits, memory=self._memory, python=self.python, without=self.without,
+            require=self.require, limits=self.limits, memory=self.memory, python=self.python, without=self.without,
             packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
             max_output=self.max_output, kept_output=self.kept_output,
         )  # fmt: skip
@@ -86,19 +87,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def interpreter(self, start: Start, workers: Workers) -> Interpreter:
         return Interpreter(
             require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
-            limits=limits_of(self.limits, self._memory), max_output=self.max_output,
+            limits=limits_of(self.limits, self.memory), max_output=self.max_output,
             files=None if self.files is None else Path(self.files), idle_after=None, start=start, workers=workers,
         )  # fmt: skip
 
-    @property
-    def _memory(self) -> int | str | None:
-        """Beside `limits`, which say it themselves, the default says nothing."""
-        return None if self.limits is not None and self.memory == _DEFAULTS["memory"] else self.memory
 
-
-_FIELDS = msgspec.structs.fields(Setup)
-_TYPES = {field.name: field.type for field in _FIELDS}
-_DEFAULTS = {field.name: field.default for field in _FIELDS}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
 
 
 def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "code_interpreter") -> Setup:

@@ -53,6 +53,8 @@ class Starter:
         self._making = asyncio.Lock()
         self._made: tuple[Sandbox, dict[str, Any]] | None = None
         self._fonts: Path | None = None
+        self._fonts_are_new = False
+        """The first session that has loaded matplotlib tells once what it goes by: a list that is there may be an old one's."""
 
     async def __call__(self, more: Sequence[str] = ()) -> Session:
         """A session that is ready, with the modules loaded that each one is to have, and `more`."""
@@ -80,7 +82,8 @@ class Starter:
         if not modules:
             return
         loaded = await session.preload(modules, timeout=_PRELOAD)
-        if _PLOTS in loaded and self._fonts is not None and not fonts.is_fetched(self._fonts):
+        if _PLOTS in loaded and self._fonts is not None and not self._fonts_are_new:
+            self._fonts_are_new = True
             await fonts.fetch(session, self._fonts)
 
     async def _ready(self) -> tuple[Sandbox, dict[str, Any]]:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
@@ -77,6 +77,7 @@ class CodeInterpreter:
         self.input_schema = _SCHEMA
         self.exclusive: bool = setup.session == "thread"
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
+        self._owner: ref[object] | None = None
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
     def __call__(self, **options: Any) -> CodeInterpreter:
@@ -88,6 +89,15 @@ class CodeInterpreter:
         call), `name`, `description`, and `options` for everything else that `@tool` takes.
         """
         return CodeInterpreter(setup_of(options, self.setup))
+
+    def owned_by(self, registry: object) -> CodeInterpreter:
+        """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it. Threads
+        of the same name in two runtimes have nothing to do with each other."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is not None and owner is not registry:
+            return CodeInterpreter(self.setup).owned_by(registry)
+        self._owner = ref(registry)
+        return self
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -129,6 +139,7 @@ class CodeInterpreter:
 
     async def close(self) -> None:
         """Close every session; called when the runtime closes."""
+        self._owner = None
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()

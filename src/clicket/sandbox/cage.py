@@ -23,6 +23,9 @@ from clicket.sandbox.watch import Watch, memory_of
 
 __all__ = ["Cage", "Exit"]
 
+_QUIET_LOOKS, _MOST_LOOKS = 3, 50
+_AGAIN = 1.0
+"""Seconds between looks at processes that were stopped one by one, and must stay so."""
 _PATIENCE = 10.0
 """Seconds in which a process that got SIGKILL is gone; one that sits in the kernel longer is left to it."""
 
@@ -74,6 +77,7 @@ class Cage:
         self._forget = forget
         self._frozen = False
         self._stopped: set[int] = set()
+        self._again: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._folders = [self.work_fd]
         if (folder / "scratch").is_dir():
@@ -142,17 +146,31 @@ class Cage:
         self._frozen = True
         if self._group is not None and self._group.freeze(True):
             return
-        # Who is stopped starts nobody: when a look finds nobody new, all are.
-        while fresh := [pid for pid in self.pids() if pid not in self._stopped]:
-            for pid in fresh:
-                self._stopped.add(pid)
+        self._stop_all()
+
+    def _stop_all(self) -> None:
+        """Who is stopped starts nobody: when looks find nobody new, all are. One that hops from child to child can slip through
+        a look, so there are several, and later more: cheap for those who stand still."""
+        self._again = None
+        if self.exited.done():
+            return
+        quiet = 0
+        for _ in range(_MOST_LOOKS):
+            pids = self.pids()
+            quiet = quiet + 1 if self._stopped.issuperset(pids) else 0
+            self._stopped.update(pids)
+            for pid in pids:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGSTOP)
+            if quiet == _QUIET_LOOKS:
+                break
+        self._again = asyncio.get_running_loop().call_later(_AGAIN, self._stop_all)
 
     def thaw(self) -> None:
         if not self._frozen:
             return
         self._frozen = False
+        self._look_no_more()
         if self._group is not None:
             self._group.freeze(False)
         stopped, self._stopped = self._stopped, set()
@@ -165,6 +183,7 @@ class Cage:
     async def close(self) -> None:
         """Kill, reap, close, remove. May be called again, by several at once, and from a task that is cancelled."""
         if self._closing is None:
+            self._look_no_more()
             if self._watch is not None:
                 self._watch.stop()
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -188,6 +207,11 @@ class Cage:
         if self._watch is not None:
             self._watch.forget()
         self._forget(self)
+
+    def _look_no_more(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
 
     def _breached(self, what: str) -> None:
         if not self.breach.done():

@@ -1,5 +1,5 @@
-"""The layer `cgroup`: one group for a cage, below our own. The kernel bounds its memory and its processes, and can stop or
-end all of them at once. Our own process is never moved."""
+"""The layer `cgroup`: one group for a cage, below our own. The kernel bounds its memory and its processes, gives all of them
+together the processor's time of one, and can stop or end all of them at once. Our own process is never moved."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class Parents(msgspec.Struct, frozen=True, kw_only=True):
     memory: Path | None = None
     pids: Path | None = None
     freezer: Path | None = None
+    cpu: Path | None = None
+    """There a group weighs as much as one process of ours, however many it has and whatever sessions they make."""
     unified: Path | None = None
     """Version 2, with or without controllers: there all processes of a group can be frozen and killed."""
     controlled: bool = False
@@ -39,7 +41,7 @@ class Parents(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folders(self) -> list[Path]:
-        return [f for f in (self.memory, self.pids, self.freezer, self.unified) if f is not None]
+        return [f for f in (self.memory, self.pids, self.freezer, self.cpu, self.unified) if f is not None]
 
 
 def find() -> Parents:
@@ -51,11 +53,12 @@ def find() -> Parents:
     unified, controlled = _unified(mounts, own)
     if controlled:
         return Parents(unified=unified, controlled=True)
-    one = {name: _writable(_below(mounts, own, name)) for name in ("memory", "pids", "freezer")}
+    one = {name: _writable(_below(mounts, own, name)) for name in ("memory", "pids", "freezer", "cpu")}
     return Parents(
         memory=one["memory"],
         pids=one["pids"],
         freezer=None if unified is not None else one["freezer"],
+        cpu=one["cpu"],
         unified=unified,
     )
 
@@ -194,6 +197,7 @@ def _unified(mounts: dict[str, tuple[str, Path]], own: dict[str, str]) -> tuple[
         handed_down = folder / "cgroup.subtree_control"
         if folder == mine and not set(_words(handed_down)) >= _WANTED:  # others' are not ours to change
             _try(handed_down, "+memory +pids")
+            _try(handed_down, "+cpu")
         if set(_words(handed_down)) >= _WANTED:
             return folder, True
     return _writable(mine), False

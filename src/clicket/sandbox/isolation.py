@@ -21,7 +21,7 @@ LAYERS = {
     "seccomp": "every system call is open to the program, the network's among them",
     "landlock": "no second fence around the file system",
     "rlimits": "no bounds on file size, processes and address space",
-    "cgroup": "memory is looked at four times a second instead of being bounded by the kernel",
+    "cgroup": "memory is looked at four times a second, not bounded by the kernel, and many processes get the time of many",
     "watch": "nobody looks at memory and disk",
     "subreaper": "a daemon may outlive its session",
 }

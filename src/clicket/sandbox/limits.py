@@ -15,7 +15,11 @@ KIB = 1024
 MIB = 1024 * KIB
 _UNITS = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": 1024 * MIB, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_LEAST_MEMORY = 64 * MIB
+_LEAST = {"memory": (64 * MIB, "64MiB"), "processes": (2, "2"), "open_files": (16, "16")}
+"""One process is bubblewrap's."""
+_MOST = {"processes": 1 << 22, "open_files": 1 << 30, "files": 1 << 40}
+_MOST_BYTES = 1 << 50
+"""What the kernel can be told."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,18 +44,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if type(value) is not int or value <= 0:
                 raise UsageError(f"sandbox limit {name} must be a whole number above 0, not {value!r}.")
-        if self.memory < _LEAST_MEMORY:
-            raise UsageError(
-                f"sandbox limit memory must be at least 64MiB, not {self.memory} bytes: Python needs some."
-            )
+        for name, (least, text) in _LEAST.items():
+            if getattr(self, name) < least:
+                raise UsageError(
+                    f"sandbox limit {name} must be at least {text}, not {getattr(self, name)}: Python needs some."
+                )
+        for name in self.__struct_fields__:
+            if getattr(self, name) > (most := _MOST.get(name, _MOST_BYTES)):
+                raise UsageError(f"sandbox limit {name} may be {most:,} at most, not {getattr(self, name):,}.")
 
 
 def size_of(value: Any, name: str) -> int:
     """A number of bytes from a number or from text like `1GiB`, `500 MB`, `4096`."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int and value > 0:
         return value
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = _UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None:
+    size = int(float(match[1]) * unit) if match is not None and unit is not None else 0
+    if size <= 0:
         raise UsageError(f"{name} must be a number of bytes or text like '512MiB', not {value!r}.")
-    return int(float(match[1]) * unit)
+    return size

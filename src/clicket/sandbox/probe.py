@@ -20,7 +20,6 @@ from clicket.sandbox.watch import memory_of, usage
 
 __all__ = ["Finding", "probe"]
 
-_INSIDE = ("rlimits", "landlock", "seccomp")
 _PATIENCE = 60.0
 _ADDED = ("LC_CTYPE", "PWD", "__CF_USER_TEXT_ENCODING")
 """By Python, by bubblewrap, by macOS."""

@@ -203,8 +203,14 @@ class Start:
             if not self.exited.done():
                 self.exited.set_result(self._exit(process.returncode))
 
-        if not hasattr(os, "pidfd_open"):  # a thread of its own waits
-            Workers(1, "clicket-cage").submit(process.wait, ended)
+        if not hasattr(os, "pidfd_open"):  # a thread of its own waits, and goes
+            waiting = Workers(1, "clicket-cage")
+
+            def came_back(*_: object) -> None:
+                waiting.close()
+                ended()
+
+            waiting.submit(process.wait, came_back)
             return
         fd = os.pidfd_open(process.pid)
 

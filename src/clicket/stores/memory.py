@@ -270,7 +270,7 @@ class MemoryStore:
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
         self._check_open()
         if name not in self._artifacts:
-            raise NotFound(f"there is no artifact {name!r}")
+            raise NotFound(f"there is no artifact {name!r}; it may have been swept with its call.")
         return self._artifacts[name][start:end]
 
     # Cached results.

@@ -28,6 +28,9 @@ class Registry:
 
     def add(self, given: Any) -> Tool:
         added = as_tool(given)
+        owned_by = getattr(added, "owned_by", None)
+        if owned_by is not None:  # it has sessions, in which two runtimes must not meet
+            added = owned_by(self)
         known = self._tools.get(added.name)
         if known is not None and known[0] is not added:
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")

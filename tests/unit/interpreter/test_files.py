@@ -287,6 +287,23 @@ async def test_a_link_in_the_way_is_replaced_never_followed(place: Place, drawer
     assert not (place.path.parent / "new.csv").exists()
 
 
+async def test_artifacts_that_are_too_much_together_are_not_all_fetched(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, fetched = await drawer.put(b"x" * 900_000), []
+    get = drawer.get
+
+    async def noted(name: str) -> bytes:
+        fetched.append(name)
+        return await get(name)
+
+    monkeypatch.setattr(drawer, "get", noted)
+    with pytest.raises(FileRefused, match="together"):
+        await put(place, drawer, workers, *(f"{n}.bin={name}" for n in range(100)))
+    assert len(fetched) == 3
+    assert list(place.path.iterdir()) == []
+
+
 async def test_sizes_and_unknown_artifacts(place: Place, drawer: Drawer, workers: Workers) -> None:
     (place.path.parent / "sparse").touch()
     os.truncate(place.path.parent / "sparse", 10**12)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clicket.interpreter import fonts
-from clicket.interpreter.capture import Captured
+from clicket.interpreter.capture import Capture, Captured
 from clicket.interpreter.watched import Ended
 
 LIST = '{"_version": 390, "ttflist": []}'
@@ -36,12 +36,22 @@ async def kept(folder: Path, session: Saying) -> list[str]:
 async def test_a_list_is_kept_for_everybody_to_read(tmp_path: Path) -> None:
     folder = tmp_path / "shelf"
     folder.mkdir()
-    assert not fonts.is_fetched(folder)
+    (folder / "fontlist-v330.json").write_text("of the matplotlib before")
     assert await kept(folder, Saying(f"fontlist-v390.json\n{LIST}\n")) == ["fontlist-v390.json"]
-    assert fonts.is_fetched(folder)
     (path,) = folder.iterdir()
     assert path.read_text().strip() == LIST
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+async def test_a_long_list_is_taken_from_where_the_whole_output_is(tmp_path: Path) -> None:
+    capture = Capture(kept=100, max_spooled=1_000_000)
+    capture.feed(f'fontlist-v390.json\n{LIST[:-1]}, "more": "{"x" * 10_000}"}}'.encode())
+    session = Saying("")
+    session.ended = Ended(status="ok", stdout=capture.finish())
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    assert session.ended.stdout.cut
+    assert await kept(folder, session) == ["fontlist-v390.json"]
 
 
 @pytest.mark.parametrize(
@@ -78,3 +88,9 @@ def test_without_a_place_for_it_each_session_makes_its_own(tmp_path: Path, monke
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
     assert fonts.shelf(None) is None, "a user without a home"
+
+
+def test_a_shelf_that_a_cage_cannot_show_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")  # where every cage has its own folder
+    assert fonts.shelf(None) is None
+    assert not Path("/work/cache").exists()

@@ -14,6 +14,7 @@ import pytest
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
+from clicket.interpreter.session import Session
 from clicket.sandbox import Limits, NotIsolated
 
 STUBBORN = """
@@ -93,7 +94,7 @@ async def test_nothing_runs_when_a_block_does_not_parse(ci: Interpreter) -> None
 
 
 async def test_a_block_that_takes_too_long_is_stopped_and_the_next_one_runs() -> None:
-    async with Interpreter(timeout=0.3, grace=5) as ci:
+    async with Interpreter(timeout=1, grace=20) as ci:
         result = await ci.run("```\nx = 1\nwhile True: pass\n```\n```\nprint(x)\n```")
         assert (result.status, result.reason, result.stdout) == ("interrupted", "timeout", "1\n")
         assert result.error is not None
@@ -101,7 +102,7 @@ async def test_a_block_that_takes_too_long_is_stopped_and_the_next_one_runs() ->
 
 
 async def test_a_killed_program_takes_its_variables_with_it() -> None:
-    async with Interpreter(timeout=0.5, grace=0.2) as ci:
+    async with Interpreter(timeout=1.5, grace=0.2) as ci:
         await ci.run("x = 1")
         killed = await ci.run(STUBBORN)
         assert (killed.status, killed.reason, killed.stdout, killed.fatal) == ("killed", "timeout", "deaf\n", True)
@@ -267,6 +268,23 @@ async def test_interrupt_and_kill(ci: Interpreter) -> None:
     assert (await running)[-1]["result"]["reason"] == "cancel"
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+async def test_who_closes_while_a_run_is_cancelled_may_close_again(turns: int) -> None:
+    interpreter = await Interpreter(grace=0.2).open()
+    running = asyncio.ensure_future(interpreter.run("open('here', 'w').close()\nwhile True: pass"))
+    async with asyncio.timeout(30):
+        while interpreter.session is None or not (interpreter.session.cage.work / "here").exists():
+            await asyncio.sleep(0.005)
+    closing = asyncio.ensure_future(interpreter.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await closing
+    await interpreter.close()
+    assert interpreter.state == "error"
+
+
 async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
     async with Interpreter(idle_after=0.05) as ci:
         await ci.run("x = 1")
@@ -335,3 +353,32 @@ async def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.Monkey
         await ci.run("open('a', 'w').write('1')\nprint('x' * 2_000_000)")
     assert list(tmp_path.iterdir()) == []
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_start_that_is_cancelled_while_modules_are_loaded_leaves_no_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: asyncio.Queue[Session] = asyncio.Queue()
+
+    async def load(session: Session, *_: Any) -> list[str]:
+        started.put_nowait(session)
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # for ever
+
+    monkeypatch.setattr(Session, "preload", load)
+    async with Interpreter(preload=["json"]) as ci:
+        running = asyncio.ensure_future(ci.run("1"))
+        session = await started.get()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not session.alive
+        assert session.cage.exited.done()
+
+
+async def test_shared_files_that_are_not_there_any_more_are_the_runs_affair(tmp_path: Path) -> None:
+    async with Interpreter(files=tmp_path / "gone") as ci:
+        refused = await ci.run("print('ran')", file_names=["a.csv"])
+        assert (refused.status, refused.stdout) == ("error", "")
+        assert "cannot be opened: No such file or directory" in message(refused)
+        assert str(tmp_path) not in message(refused), "a model need not know the host's folders"
+        assert (await ci.run("1")).value == "1"

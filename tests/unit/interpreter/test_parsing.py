@@ -51,7 +51,15 @@ def test_other_languages_are_named_and_not_run(info: str) -> None:
         pytest.param("text ```python x``` text\n```\ny\n```", ["y\n"], id="inline code"),
         pytest.param("<!-- \n```python\nx\n```\n-->\n\n```python\ny\n```", ["y\n"], id="in a comment"),
         pytest.param("\ufeff```python\nx\n```", ["x\n"], id="byte order mark"),
-        pytest.param("```python\n\tx\n```", ["\tx\n"], id="tabs"),
+        pytest.param("```python\n\tx\n```", ["x\n"], id="tabs"),
+        pytest.param("```python\nif x:\n\ty\n```", ["if x:\n\ty\n"], id="tabs inside"),
+        pytest.param(
+            "\n    # A\n\n    ```python\n    if x:\n        y\n    ```\n    ", ["if x:\n    y\n"], id="all indented"
+        ),
+        pytest.param("```python\n    x\n\n      \n     y\n```", ["x\n\n  \n y\n"], id="code indented in its fence"),
+        pytest.param("\n    x = 1\n    if x:\n        y\n    ", ["\nx = 1\nif x:\n    y\n"], id="bare and indented"),
+        pytest.param("    x\ny", ["    x\ny"], id="not all of it"),
+        pytest.param("    x\n\ty", ["    x\n\ty"], id="not alike"),
         pytest.param(
             "```pycon\n>>> x = 1\n>>> if x:\n...     y\n...\n1\n```", ["x = 1\nif x:\n    y\n\n"], id="console"
         ),
@@ -117,6 +125,7 @@ def test_what_may_take_long_is_known_before() -> None:
     for newline in ("\n", "\r", "\r\n"):
         assert not is_quick(f">>>>>> a{newline}" + f"b{newline}" * 300 + "```")
     assert not is_quick("x" * 100_000 + "\n```\n")
+    assert not is_quick("\r\n" + " x\n" * 100_000)  # to be shifted, line by line
 
 
 def test_a_megabyte_of_code_is_no_matter() -> None:

@@ -11,6 +11,7 @@ from clicket.errors import UsageError
 from clicket.interpreter.merging import Merging
 from clicket.interpreter.pool import Pool
 from clicket.interpreter.setup import setup_of
+from clicket.sandbox import Limits
 
 
 class Worker:
@@ -187,6 +188,31 @@ async def test_who_is_cancelled_while_room_is_made_for_it_keeps_no_place(steps: 
     for key in ("c", "d"):
         await asyncio.wait_for(use(pool, key), 5)
     assert not pool._waiting
+    await pool.close()
+
+
+async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on() -> None:
+    pool = pool_of(Workers(), max_sessions=1)
+    gate = asyncio.Event()
+
+    async def hold() -> None:
+        async with pool.lend("holder") as guest:
+            await guest.interpreter.run()  # type: ignore[attr-defined]
+            await gate.wait()
+
+    holding = asyncio.create_task(hold())
+    while not pool._used:
+        await asyncio.sleep(0)
+    coming, after = asyncio.create_task(use(pool, "b")), asyncio.create_task(use(pool, "c"))
+    while len(pool._waiting) < 2:
+        await asyncio.sleep(0)
+    turn = pool._waiting[0]
+    turn.add_done_callback(lambda _: coming.cancel())  # after the turn was given, before it is taken
+    gate.set()
+    assert await asyncio.wait_for(after, 20) is not None
+    assert coming.cancelled()
+    await holding
+    assert pool._used == 1
     await pool.close()
 
 
@@ -389,3 +415,14 @@ async def test_figures_travel_with_their_messages_until_there_are_many() -> None
 def test_wrong_options_are_refused_by_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         setup_of(given)
+
+
+def test_memory_that_is_named_counts_beside_limits_and_else_theirs() -> None:
+    limits = Limits(memory=2 * 1024**3, processes=10)
+    for given, memory in (
+        ({}, 1024**3),
+        ({"limits": limits}, 2 * 1024**3),
+        ({"limits": limits, "memory": "1GiB"}, 1024**3),
+    ):
+        assert setup_of(given).starter().limits.memory == memory
+    assert setup_of({"limits": limits, "memory": "1GiB"}).starter().limits.processes == 10

@@ -394,6 +394,14 @@ class TestQuestions:
             cage.say(type="preloaded", id=2, modules=["numpy"])
             assert await session.preload(["numpy", "nothing"], 5) == ["numpy"]
 
+    async def test_modules_that_end_the_session_are_not_loaded(self) -> None:
+        async with opened() as (session, cage):
+            loading = asyncio.ensure_future(session.preload(["suicidal"], 20))
+            await asyncio.sleep(0)
+            cage.exit(signal=11)
+            assert await loading == []
+            assert not session.alive
+
     @pytest.mark.parametrize(
         "frame",
         [CHECKED | {"blocks": []}, done(), {"type": "preloaded", "id": 1, "modules": []}, CHECKED | {"id": 2}],
@@ -577,6 +585,16 @@ class TestRest:
 
 
 class TestOutput:
+    async def test_what_is_shown_weighs_what_it_takes_of_our_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "_MAX_SHOWN", 100_000)
+        for text, outcome_ in (("x" * 40_000, "ok"), ("x" * 40_000 + "\N{GRINNING FACE}", "killed")):
+            async with opened() as (session, cage):
+                session.begin("…", name="<block 1>", timeout=5)
+                cage.say(type="display", id=1, group=1, mime="text/plain", data=text)
+                if outcome_ == "ok":
+                    cage.say(**done())
+                assert (await follow(session))[1].status == outcome_
+
     async def test_more_than_it_may(self) -> None:
         async with opened(max_output=100_000, kept_output=1_000) as (session, cage):
             session.begin("…", name="<block 1>", timeout=5)

@@ -91,13 +91,32 @@ async def test_stopping_at_any_moment(patient: Session) -> None:
         assert (await run(session, "41 + 1")).value == "42"
 
 
-SWALLOWS = "while True:\n    try: time.sleep(1)\n    except BaseException: pass"
-IGNORES = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+SWALLOWS = """
+begun = False
+while True:
+    try:
+        if not begun:
+            print("begun", flush=True)
+            begun = True
+        import time; time.sleep(1)
+    except BaseException: pass
+"""
+IGNORES = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("begun", flush=True)
+while True: pass
+"""
 
 
 @pytest.mark.parametrize("code", [SWALLOWS, IGNORES], ids=["swallows", "ignores"])
 async def test_who_does_not_stop_is_killed(session: Session, code: str) -> None:
-    ended = await run(session, f"import time\nprint('begun')\n{code}", timeout=0.2)
+    session.begin(code, name="<block>", timeout=None)
+    items = session.watch()
+    assert await anext(items) == Out(stream="stdout", text="begun\n")
+    await session.stop("timeout")  # as the deadline does
+    ended = [item async for item in items][-1]
+    assert isinstance(ended, Ended)
     assert (ended.status, ended.reason, ended.stdout.text) == ("killed", "timeout", "begun\n")
     assert not session.alive
     assert await outcome(session, "1") == ("killed", "timeout")
@@ -115,7 +134,7 @@ async def test_who_does_not_stop_is_killed(session: Session, code: str) -> None:
     ],
 )
 async def test_ends(session: Session, code: str, seen: tuple[str, str]) -> None:
-    assert await outcome(session, code, timeout=3 if seen[1] != "timeout" else 0.3) == seen
+    assert await outcome(session, code, timeout=20 if seen[1] != "timeout" else 1) == seen
 
 
 FORGED = """

@@ -166,14 +166,17 @@ def test_version_two_without_controllers_still_freezes_and_kills(
 def test_the_first_version_is_found_where_only_a_part_of_it_is_mounted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("memory", "pids", "freezer"):
+    mounted = {"memory": "memory", "pids": "pids", "freezer": "freezer", "cpu": "cpu,cpuacct"}
+    for name in mounted:
         (tmp_path / name).mkdir()
         (tmp_path / name / "cgroup.procs").touch()
     lines = "".join(
-        f"3 2 0:2 /docker/1 {tmp_path / name} rw - cgroup cgroup rw,{name}\n" for name in ("memory", "pids", "freezer")
+        f"3 2 0:2 /docker/1 {tmp_path / name} rw - cgroup cgroup rw,{options}\n" for name, options in mounted.items()
     )
-    found = look(monkeypatch, tmp_path, lines, "4:memory:/docker/1\n3:freezer:/docker/1\n2:pids:/docker/1\n")
-    assert found == Parents(memory=tmp_path / "memory", pids=tmp_path / "pids", freezer=tmp_path / "freezer")
+    own = "".join(f"4:{options}:/docker/1\n" for options in mounted.values())
+    found = look(monkeypatch, tmp_path, lines, own)
+    assert found == Parents(**{name: tmp_path / name for name in mounted})
+    assert found.folders == [tmp_path / name for name in mounted]
 
 
 def test_where_nothing_may_be_made_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -231,10 +232,12 @@ async def test_a_home_that_was_taken_away_fails_the_start_and_no_more(tmp_path: 
 
 async def test_elsewhere_than_on_linux_little_is_there_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delattr(os, "pidfd_open")
     async with caged(require="process") as program:
         assert program.cage.isolation.level == "process"
         assert any("on darwin" in gap for gap in program.cage.isolation.gaps)
         assert await program.run("value = 1") == 1
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("clicket-cage")]
 
 
 async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_path: Path) -> None:

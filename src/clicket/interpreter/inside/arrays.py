@@ -19,7 +19,9 @@ globals()["__builtins__"] = BUILTINS
 _SAFE = "biufcSUmM"
 """Kinds of numpy's types whose items are plain values."""
 _MAX_ITEM = 256
-_SMALL = 4096
+_SMALL = 16 * 1024
+_MAX_SAMPLE = 512
+_MAX_PARTS = 64
 
 
 class Arrays:
@@ -56,16 +58,37 @@ class Arrays:
             return None
         try:
             if kind is self._array:
-                plain = value.dtype.kind in _SAFE and value.nbytes <= _SMALL
-                return value.shape, value.dtype.str, hash(value.tobytes()) if plain else None
+                return value.shape, value.dtype.str, _sample(value)
             if self._is_table(kind):
-                return value.shape
+                axes, parts = value._mgr.axes, value._mgr.arrays
+                return (
+                    value.shape,
+                    [*map(id, axes)],
+                    [*map(self._part, parts[:_MAX_PARTS]), *map(id, parts[_MAX_PARTS:])],
+                )
         except Exception:
             return None
         return None
 
+    def _part(self, column: Any) -> Any:
+        """The same of a table's column, or of those that it keeps as one array."""
+        for name in ("_ndarray", "_data", "_pa_array"):  # where pandas' own arrays have their content
+            column = getattr(column, name, column)
+        return (id(column), _sample(column)) if type(column) is self._array else id(column)
+
     def _is_table(self, kind: Any) -> bool:
         return any(kind is table for table in self._tables)
+
+
+def _sample(array: Any) -> Any:
+    """Something that is another when the content is: of a large array, items from all over it stand for the rest."""
+    if array.dtype.itemsize > _MAX_ITEM or not array.size:
+        return None
+    if array.nbytes > _SMALL:
+        array = array.flat[:: array.size // _MAX_SAMPLE + 1]
+    if array.dtype.kind in _SAFE:
+        return hash(array.tobytes())
+    return hash(tuple(map(id, array.ravel().tolist()))) if array.dtype.kind == "O" else None
 
 
 def _number(value: Any) -> tuple[None, str] | None:

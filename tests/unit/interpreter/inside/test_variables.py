@@ -157,3 +157,22 @@ column = table["x"]
     assert found["table"]["value"] == "2 rows × 2 columns: 'x', 'y'"
     assert found["column"]["value"] == "2 values of int64: [1, 2]"
     assert set(variables(worker, "grid[0, 0] = 5\ntable['z'] = 0")) == {"grid", "table"}
+
+
+def test_arrays_and_tables_that_are_changed_in_place_are_told(worker: Worker) -> None:
+    made = """
+import numpy as np, pandas as pd
+small, large, objects = np.zeros(3), np.arange(1_000_000.0), np.array([1, "a", None], dtype=object)
+table = pd.DataFrame({"x": range(5), "s": list("abcde"), "d": pd.date_range("2020", periods=5)})
+series, kind, still = pd.Series(range(9)), pd.Categorical(list("aab")), pd.DataFrame({"x": range(100_000)})
+"""
+    assert len(variables(worker, made)) == 7
+    assert variables(worker, "still.sum(); large.max(); table.head(); table['x'].mean()") == {}
+    assert set(variables(worker, "small += 1; large *= 2; objects[1] = 'b'; series[0] = 5")) == {
+        *("small", "large", "objects", "series")
+    }
+    for change in ("table['x'] = table['x'] * 2", "table.loc[0, 'x'] = 99", "table.loc[1, 's'] = 'z'"):
+        assert set(variables(worker, change)) == {"table"}, change
+    assert set(variables(worker, "table.columns = list('abc')")) == {"table"}
+    assert set(variables(worker, "table.loc[0, 'c'] = pd.Timestamp('1999-01-01')")) == {"table"}
+    assert variables(worker, "pass") == {}

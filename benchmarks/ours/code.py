@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 from benchmarks import sessions, timing
+from clicket.bridge import Workers
 from clicket.interpreter import Interpreter
 from clicket.interpreter.pool import Pool
 from clicket.interpreter.session import Ended, Out, Session
@@ -211,8 +212,8 @@ async def of_interpreters(seconds: float) -> dict[str, float]:
 async def pool() -> AsyncIterator[Pool]:
     starter = Starter(require="full")
 
-    def make(start: Callable[[], Awaitable[Session]]) -> Interpreter:
-        return Interpreter(start=start)
+    def make(start: Callable[[], Awaitable[Session]], workers: Workers) -> Interpreter:
+        return Interpreter(start=start, workers=workers)
 
     made = Pool(starter, make, warm=True)
     try:

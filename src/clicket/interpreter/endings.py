@@ -82,7 +82,8 @@ def _killed(fate: Fate, bounds: Bounds) -> str:
         "Work on a part of the data at a time, or raise the limit memory.",
         "output": f"the program was killed because it wrote more than {bounds.max_output:,} bytes of output. "
         "Print less, or write to a file.",
-        "disk": f"the program was killed because its folder grew beyond {limits.disk:,} bytes or {limits.files:,} entries. "
+        "disk": f"the program was killed because its folder grew beyond {limits.disk:,} bytes, {limits.files:,} entries "
+        "or a depth of 64 folders. "
         "Write less, remove files that are no longer needed, or raise the limits disk and files.",
         "protocol": f"the program was killed because it disturbed the line to its host ({fate.detail}). "
         "Leave file descriptors alone that it did not open.",

@@ -24,7 +24,7 @@ from clicket.interpreter.starter import Starter, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
 
-__all__ = ["Interpreter"]
+__all__ = ["Interpreter", "check_seconds"]
 
 _HISTORY = 100
 _HISTORY_SIZE = 128 * 1024 * 1024
@@ -36,9 +36,10 @@ _UNKNOWN = Isolation(level="none", gaps=("nothing was run, so nothing had to be 
 class Interpreter:
     """Runs Python tasks in a sandbox, one at a time, in one namespace.
 
-    `timeout` (seconds) and `max_output` hold for each block, `memory` and `limits` for the session, `max_steps` for the blocks
-    of a task. `files` is a host folder whose files may be asked for by name; `keep` is where files and long output go, a
-    temporary folder unless told otherwise. A session that nobody used for `idle_after` seconds is closed.
+    `timeout` (seconds), `max_output` and `kept_output` (what the result has of each stream) hold for each block, `memory` and
+    `limits` for the session, `max_steps` for the blocks of a task. `files` is a host folder whose files may be asked for by
+    name; `keep` is where files and long output go, a temporary folder unless told otherwise. A session that nobody used for
+    `idle_after` seconds is closed.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Interpreter:
         limits: Limits | None = None,
         grace: float = 1.0,
         max_output: int | str = "64MiB",
+        kept_output: int | str = "1MiB",
         python: str | None = None,
         without: Iterable[str] = (),
         preload: Iterable[str] = (),
@@ -63,7 +65,7 @@ class Interpreter:
         start: Callable[[], Awaitable[Session]] | None = None,
         workers: Workers | None = None,
     ) -> None:
-        _check_above_zero(timeout=timeout, grace=grace, idle_after=idle_after)
+        check_seconds(timeout=timeout, grace=grace, idle_after=idle_after)
         if type(max_steps) is not int or max_steps < 1:
             raise UsageError(f"max_steps must be a whole number of at least 1, not {max_steps!r}.")
         bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
@@ -84,6 +86,7 @@ class Interpreter:
                 preload=preload,
                 grace=grace,
                 max_output=max_output,
+                kept_output=kept_output,
             )
         self._seat = Seat(start or self._starter)  # type: ignore[arg-type]  # one of them is there
         self._own_workers = workers is None
@@ -327,7 +330,7 @@ def _inputs(file_names: Iterable[str], files: Mapping[str, bytes | str | Path] |
     return Inputs(file_names=names, files=given)
 
 
-def _check_above_zero(**options: Any) -> None:
+def check_seconds(**options: Any) -> None:
     for name, value in options.items():
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf")

@@ -161,13 +161,14 @@ def _prose(text: str) -> str:
 def _coloured(code: str) -> str:
     if len(code) > _MOST_CODE:
         return _text(code)
+    code = _whole(code)
     parts: list[str] = []
     at = 0
     for match in _TOKEN.finditer(code):
-        parts.append(_text(code[at : match.start()]))
-        parts.append(f'<i class="{match.lastgroup}">{_text(match[0])}</i>')
+        parts.append(escape(code[at : match.start()]))
+        parts.append(f'<i class="{match.lastgroup}">{escape(match[0])}</i>')
         at = match.end()
-    return "".join(parts) + _text(code[at:].rstrip("\n"))
+    return "".join(parts) + escape(code[at:].rstrip("\n"))
 
 
 def _pretty(data: str) -> str:

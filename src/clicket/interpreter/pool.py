@@ -9,7 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from clicket.bridge import Workers
@@ -156,9 +156,10 @@ class Pool:
     async def _sweep_quietly(self) -> None:
         try:
             await self.sweep()
-        except ClicketError as error:
+        except (ClicketError, OSError) as error:
             logger.warning("an idle session could not be closed: %s", error)
-        self._look_later()
+        finally:
+            self._look_later()
 
     # Places: each session has one, from before it is started until it is gone.
 
@@ -277,5 +278,6 @@ class Pool:
         if made is None:
             return
         made.cancel()
-        with suppress(asyncio.CancelledError, ClicketError):
-            await (await made).close()
+        await asyncio.wait([made])
+        if not made.cancelled() and made.exception() is None:
+            await made.result().close()

@@ -25,6 +25,8 @@ _PATIENCE = 5.0
 """Seconds after a kill until a cage that does not report its end counts as ended all the same."""
 _LOOK = 30.0
 """Seconds in which a worker must have compiled a block that it is to run at once."""
+_FROM_INSIDE = ("rlimits", "landlock", "seccomp")
+"""Layers that a worker puts on itself, before it runs anything."""
 _MAX_SHOWN = 64 * MIB
 _MAX_LATE = 16 * MIB
 _LATE = 16 * 1024
@@ -276,11 +278,13 @@ class Session:
         block = self._block
         if self._id or block is None or block.ended is not None:
             raise wire.Violation("it said twice that it is ready")
-        if isinstance(frame, wire.ReadyFrame):
+        if isinstance(frame, wire.RefusedFrame):
+            self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
+        elif missing := [name for name in _FROM_INSIDE if name in self.isolation.layers and name not in frame.layers]:
+            self._kill("protocol", f"it has not put on what results would name: {', '.join(missing)}")
+        else:
             self.python, self.layers = frame.python, frame.layers
             self._end(block, Ended(status="ok"))
-        else:
-            self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
 
     def _came_late(self, frame: wire.Answer) -> None:
         """Old ids: a thread that shows something after its block, or the true end after a forged one. Both do no harm."""

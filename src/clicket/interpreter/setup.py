@@ -11,11 +11,10 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
-from clicket.interpreter.interpreter import Interpreter
+from clicket.interpreter.interpreter import Interpreter, check_seconds
 from clicket.interpreter.pool import Start
 from clicket.interpreter.starter import Starter, limits_of
-from clicket.sandbox import Limits
-from clicket.sandbox.isolation import check_level
+from clicket.sandbox import Limits, size_of
 
 __all__ = ["Setup", "setup_of"]
 
@@ -106,12 +105,20 @@ def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "
         plain = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(plain, set | frozenset):
             plain = sorted(plain)
+        if name == "limits" and isinstance(plain, Mapping):
+            plain = {
+                key: size_of(size, f"limits.{key}") if isinstance(size, str) else size for key, size in plain.items()
+            }
         try:
             values[name] = msgspec.convert(plain, _TYPES[name])
         except msgspec.ValidationError as error:
-            raise UsageError(f"{where}: {name} = {value!r} does not fit: {error}.") from None
+            raise UsageError(f"{where}: {name} = {value!r} does not fit: {str(error).rstrip('.')}.") from None
     setup = msgspec.structs.replace(base or Setup(), **values)
-    check_level(setup.require)
     if setup.max_sessions < 1 or setup.max_steps < 1:
         raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
+    try:  # all of it is used once: what does not fit is said now, and not when the first call comes
+        check_seconds(idle_after=setup.idle_after)
+        setup.interpreter(setup.starter(), Workers(1, "unused"))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     return setup

@@ -12,7 +12,7 @@ from clicket.interpreter import fonts
 from clicket.interpreter.packages import prepare
 from clicket.interpreter.session import Session
 from clicket.sandbox import Isolation, Limits, Sandbox, size_of
-from clicket.sandbox.isolation import check_level
+from clicket.sandbox.isolation import check_layers, check_level
 
 __all__ = ["WARM", "Starter"]
 
@@ -44,7 +44,7 @@ class Starter:
         self.limits: Limits = limits_of(limits, memory)
         self.preload: tuple[str, ...] = tuple(preload)
         self._python = python
-        self._without = tuple(without)
+        self._without = check_layers(without)
         self._packages = {"packages": packages, "wheels": wheels, "install": install, "python": python}
         self._grace = grace
         self._max_output = size_of(max_output, "max_output")

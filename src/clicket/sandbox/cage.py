@@ -13,6 +13,7 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.sandbox import home as homes
+from clicket.sandbox import identity
 from clicket.sandbox.bubblewrap import SCRATCH, SHARED
 from clicket.sandbox.cgroup import Group
 from clicket.sandbox.environment import Pipes
@@ -154,6 +155,7 @@ class Cage:
         self._again = None
         if self.exited.done():
             return
+        self._tree.signal_group(signal.SIGSTOP)
         quiet = 0
         for _ in range(_MOST_LOOKS):
             pids = self.pids()
@@ -175,6 +177,7 @@ class Cage:
             self._group.freeze(False)
         stopped, self._stopped = self._stopped, set()
         if stopped:
+            self._tree.signal_group(signal.SIGCONT)
             for pid in self.pids():
                 if pid in stopped:
                     with contextlib.suppress(OSError):
@@ -204,6 +207,7 @@ class Cage:
         if self._group is not None:
             await self._group.dissolve()
         await self._workers.run(lambda: homes.remove(self._folder))
+        identity.give_back(self.uid)
         if self._watch is not None:
             self._watch.forget()
         self._forget(self)

@@ -47,8 +47,8 @@ class Guard:
         self._uid = uid
         self._lifeline = lifeline
         self._gate = gate
-        self._status: int | None = None
         self._over = False
+        self._buried = False
         self._wake, tail = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(tail, False)
@@ -63,14 +63,17 @@ class Guard:
     def watch(self) -> int:
         """The status that the program ended with; negative for a signal."""
         self._reap()
-        while not (self._over or self._status is not None):
+        while not self._over:
             self._wait(None)
         if self._uid is not None:
             _kill_all_of(self._uid)
+        # Not buried yet: until it is, its number is that of its own group and of no other. The kernel lets nobody in a
+        # group fork past such a blow; where the filter keeps all in the group, none is missed.
+        _kill_group(self._program)
+        status = os.waitstatus_to_exitcode(os.waitpid(self._program, 0)[1])
+        self._buried = True
         self._kill_below()
-        if self._status is None:  # it ended between the last look for the dead and the last look for the living
-            self._status = os.waitstatus_to_exitcode(os.waitpid(self._program, 0)[1])
-        return self._status
+        return status
 
     def _kill_below(self) -> None:
         """Stop them first: what is stopped starts nothing new, and still takes its place among those that are counted."""
@@ -106,11 +109,13 @@ class Guard:
             self._gate = -1
 
     def _reap(self) -> None:
-        """Bury the program, and every orphan that came to us."""
+        """Bury every orphan that came to us. The end of the program is the end of all; it is buried when its group is dead."""
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == self._program:
-                    self._status = os.waitstatus_to_exitcode(ended[1])
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if ended.si_pid == self._program and not self._buried:
+                    self._over = True
+                    return
+                os.waitpid(ended.si_pid, 0)
         except ChildProcessError:
             pass
 
@@ -192,6 +197,14 @@ def _kill_all_of(uid: int) -> None:
         os.kill(-1, _signal.SIGKILL)
     finally:
         os._exit(0)
+
+
+def _kill_group(leader: int) -> None:
+    for kill in (os.killpg, os.kill):  # the leader alone, too: it may not have made its group yet
+        try:
+            kill(leader, _signal.SIGKILL)
+        except ProcessLookupError:
+            continue
 
 
 def _below(root: int) -> dict[int, int]:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections.abc import Iterable
 
-__all__ = ["choose", "drop", "is_root", "shed", "tool"]
+__all__ = ["choose", "drop", "give_back", "is_root", "shed", "tool"]
 
 # Above what distributions, directory services and containers give out, below what signed numbers can hold.
 _FREE = (0x7000_0000, 0x7FFF_FFF0)
@@ -28,7 +28,7 @@ def tool() -> str | None:
 
 
 def choose() -> int | None:
-    """A user number that no account has and no other cage of this process was given; None where there are too few."""
+    """A user number that no account has and no other cage of this process has now; None where there are too few."""
     low, high = _range(_mapped())
     taken = _accounts()
     if high - low < _FEWEST:
@@ -40,6 +40,11 @@ def choose() -> int | None:
             return uid
     _given.clear()  # a small range, used up by cages that are mostly gone
     return choose()
+
+
+def give_back(uid: int | None) -> None:
+    """Nothing of that cage is left: the number may be somebody else's again."""
+    _given.discard(uid or 0)
 
 
 def drop(setpriv: str, uid: int) -> list[str]:

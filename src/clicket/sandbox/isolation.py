@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.errors import ClicketError, UsageError, did_you_mean
 
-__all__ = ["LAYERS", "LEVELS", "Isolation", "NotIsolated", "check_level", "judge"]
+__all__ = ["LAYERS", "LEVELS", "Isolation", "NotIsolated", "check_layers", "check_level", "judge"]
 
 LEVELS = ("none", "process", "partial", "full")
 """From the weakest to the strongest."""
@@ -50,7 +50,7 @@ def judge(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
     """The level that these layers make, and what their absence leaves open. `gaps` adds what a layer itself found lacking.
 
     `identity` stands for "not the host's user, or without any power over what is the host's"; namespaces end all of their
-    processes, so `subreaper` is no gap beside them, and neither is `watch` for memory beside `cgroup`.
+    processes, so `subreaper` is no gap beside them.
     """
     has = frozenset(layers)
     ended = has | {"subreaper"} if "namespaces" in has else has
@@ -63,6 +63,13 @@ def judge(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
     missing = [f"{name}: {text}" for name, text in LAYERS.items() if name not in has and name not in spared]
     kernel = ["kernel: the program and the host share one kernel; who needs more than that needs a virtual machine"]
     return Isolation(level=level, layers=tuple(n for n in LAYERS if n in has), gaps=(*missing, *gaps, *kernel))
+
+
+def check_layers(names: Iterable[str]) -> frozenset[str]:
+    found = frozenset(names)
+    for name in found - set(LAYERS):
+        raise UsageError(f"without names layers of the sandbox, and {name!r} is none.{did_you_mean(str(name), LAYERS)}")
+    return found
 
 
 def check_level(level: str) -> str:

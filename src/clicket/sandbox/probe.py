@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -21,6 +22,8 @@ from clicket.sandbox.watch import memory_of, usage
 __all__ = ["Finding", "probe"]
 
 _PATIENCE = 60.0
+_AGAIN = 60.0
+"""Seconds until what failed is tried again."""
 _ADDED = ("LC_CTYPE", "PWD", "__CF_USER_TEXT_ENCODING")
 """By Python, by bubblewrap, by macOS."""
 _NO_POWERS = f"{0:016} {0:016} 1"
@@ -32,6 +35,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     isolation: Isolation
+    failed: bool = False
+    """A cage that was tried did not start. The machine may have been short of something just then."""
+    found_at: float = msgspec.field(default_factory=time.monotonic)
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,34 +62,37 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def probe(ground: Ground, without: frozenset[str]) -> Finding:
-    """Once for each interpreter, set of layers and set of tools, in a process."""
-    key = (ground.python.executable, without, bubblewrap.tool(), identity.tool(), sys.platform)
-    if key not in _known:
-        _known[key] = await _try_out(ground, without)
-    return _known[key]
+    """Once for each interpreter, set of layers, set of tools and set of folders, in a process."""
+    key = (ground.python.executable, ground.readable, without, bubblewrap.tool(), identity.tool(), sys.platform)
+    known = _known.get(key)
+    if known is None or (known.failed and time.monotonic() - known.found_at > _AGAIN):
+        known = _known[key] = await _try_out(ground, without)
+    return known
 
 
 async def _try_out(ground: Ground, without: frozenset[str]) -> Finding:
     wanted, gaps = _possible(ground, without)
+    failed = False
     for plan in _plans(wanted, gaps):
         while True:
             try:
                 report, seen = await _trial(ground, plan)
             except SandboxFailed as error:
                 gaps.append(f"{_lost(plan)}: {error}")
+                failed = True
                 break
             if report.type == "ready":
                 layers, found = _judge(report, plan, seen)
                 if "landlock" in layers and "namespaces" not in layers:  # beside those it is a second fence only
                     found += landlock.gaps(landlock.version())
                 plan = msgspec.structs.replace(plan, layers=layers)  # noqa: PLW2901 -- what is left of it
-                return Finding(plan=plan, isolation=judge(layers, (*gaps, *found)))
+                return Finding(plan=plan, isolation=judge(layers, (*gaps, *found)), failed=failed)
             gaps.append(f"{report.layer}: {report.message}")
             if report.layer not in plan.layers:
                 break
             plan = msgspec.structs.replace(plan, layers=plan.layers - {report.layer})  # noqa: PLW2901 -- the same, without it
     nothing = Plan(way="plain", layers=frozenset(), root=identity.is_root())
-    return Finding(plan=nothing, isolation=judge((), gaps))
+    return Finding(plan=nothing, isolation=judge((), gaps), failed=failed)
 
 
 def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
@@ -111,9 +120,11 @@ def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], 
         if identity.tool() is None:
             missing.add("identity")
             gaps.append("identity: the program setpriv is not installed (package util-linux)")
-        elif identity.choose() is None:
+        elif (uid := identity.choose()) is None:
             missing.add("identity")
             gaps.append("identity: this container has too few user numbers to give one to each cage")
+        else:
+            identity.give_back(uid)
     return frozenset(LAYERS) - missing, gaps
 
 

@@ -30,6 +30,10 @@ class Tree(Protocol):
 
     def kill(self) -> None: ...
 
+    def signal_group(self, number: int) -> None:
+        """To all of the program's group at one blow, where it has one that its processes cannot leave."""
+        ...
+
     async def gone(self) -> None:
         """Comes back when no process of it is left."""
         ...
@@ -71,6 +75,9 @@ class Namespace:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
 
+    def signal_group(self, number: int) -> None:
+        return  # inside, a program may make as many groups as it likes; its processes are counted
+
     async def gone(self) -> None:
         await wait_readable(self._init_fd)
 
@@ -88,6 +95,7 @@ class Guarded:
         self.pid = guard
         self._lifeline = lifeline
         self.program: int | None = program
+        self._group = program  # it leads one of its own
         self._program_fd = os.pidfd_open(program)  # the guard still holds it back
 
     def go(self) -> None:
@@ -104,6 +112,11 @@ class Guarded:
     def kill(self) -> None:
         with contextlib.suppress(OSError):
             self._lifeline.send(b"K")
+
+    def signal_group(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._program_fd, 0)  # it lives, or is not buried: the number is its own
+            os.killpg(self._group, number)
 
     async def gone(self) -> None:
         return  # the guard's end says it
@@ -138,6 +151,11 @@ class Child:
         for pid in below:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+
+    def signal_group(self, number: int) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, number)
 
     async def gone(self) -> None:
         return

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from clicket.bridge import Workers
-from clicket.errors import ClicketError, UsageError, did_you_mean
+from clicket.errors import ClicketError, UsageError
 from clicket.sandbox import cgroup
 from clicket.sandbox.bubblewrap import HOME
 from clicket.sandbox.cage import Cage
 from clicket.sandbox.home import PREFIX, Home
-from clicket.sandbox.isolation import LAYERS, LEVELS, Isolation, NotIsolated, check_level
+from clicket.sandbox.isolation import LEVELS, Isolation, NotIsolated, check_layers, check_level
 from clicket.sandbox.launch import launch
 from clicket.sandbox.library import describe, lay_out
 from clicket.sandbox.limits import Limits
@@ -48,9 +48,7 @@ class Sandbox:
         self.require: str = check_level(require)
         self.limits = limits
         self._python = python
-        self._without = frozenset(without)
-        for name in self._without - set(LAYERS):
-            raise UsageError(f"without names layers of the sandbox, and {name!r} is none.{did_you_mean(name, LAYERS)}")
+        self._without = check_layers(without)
         self._path = tuple(_absolute(folder) for folder in path)
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
@@ -117,8 +115,8 @@ class Sandbox:
             try:
                 # A thread makes it, and goes on when nobody waits any more: then `close` finds what it has made.
                 ground = await asyncio.shield(self._ground)
-            except ClicketError:
-                self._ground = None
+            except Exception:
+                self._ground = None  # the next who comes tries again
                 raise
             return ground, await probe(ground, self._without)
 

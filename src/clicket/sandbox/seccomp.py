@@ -53,8 +53,9 @@ SAME_USER = (
 )
 """Refused besides where the host's files belong to the program's user; Landlock does not know these by path."""
 
-SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat"
-"""There, these do nothing and say that they did: every copy of a file ends with one. Modes and owners work by descriptor."""
+SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat setsid setpgid"
+"""There, these do nothing and say that they did: every copy of a file ends with one. Modes and owners work by descriptor. And
+who cannot leave the program's group is stopped and ended with it at one blow, however fast it forks."""
 
 NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 """Refused besides where a signal could reach a process of the host."""

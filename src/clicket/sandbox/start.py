@@ -65,6 +65,8 @@ class Start:
         self.plan = plan
         self.limits = limits
         self.uid = identity.choose() if plan.root and "identity" in plan.layers else None
+        if self.uid is None and plan.root and "identity" in plan.layers:
+            raise SandboxFailed("a cage could not be made: no user number is left that it could have for itself.")
         self.folder = ground.home.new_cage(self.uid, scratch=plan.way != "bubblewrap")
         self.python, self.home, self.scratch = ground.python, str(self.folder / "work"), str(self.folder / "scratch")
         if plan.way == "bubblewrap":
@@ -81,6 +83,7 @@ class Start:
             self.pipes = environment.Pipes()
         except OSError:
             homes.remove(self.folder)
+            identity.give_back(self.uid)
             raise
 
     # -- pieces ------------------------------------------------------------------------------------------------------
@@ -194,6 +197,7 @@ class Start:
             self.group.kill()
             await self.group.dissolve()
         await self.ground.workers.run(lambda: homes.remove(self.folder))
+        identity.give_back(self.uid)
 
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()

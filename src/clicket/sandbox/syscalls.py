@@ -116,7 +116,9 @@ set_mempolicy_home_node 450 450
 setdomainname 171 162
 sethostname 170 161
 setns 308 268
+setpgid 109 154
 setpriority 141 140
+setsid 112 157
 settimeofday 164 170
 setxattr 188 5
 setxattrat 463 463

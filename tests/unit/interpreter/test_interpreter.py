@@ -170,6 +170,13 @@ async def test_long_output_is_kept_whole_beside_the_result(ci: Interpreter) -> N
     assert await ci.artifact(result.outputs["stdout"]) == b"x" * 3_000_000 + b"\nend\n"
 
 
+async def test_how_much_of_the_output_a_result_has_can_be_chosen() -> None:
+    async with Interpreter(kept_output="1KiB") as ci:
+        result = await ci.run("print('x' * 10_000)")
+        assert len(result.stdout) < 1_200
+        assert len(await ci.artifact(result.outputs["stdout"])) == 10_001
+
+
 async def test_displays_that_are_big_are_artifacts_too(ci: Interpreter) -> None:
     task = "class H:\n    def _repr_html_(self): return '<i>' * 20_000\ndisplay(H())"
     result = await ci.run(task)
@@ -360,7 +367,7 @@ async def test_a_start_that_is_cancelled_while_modules_are_loaded_leaves_no_sess
 ) -> None:
     started: asyncio.Queue[Session] = asyncio.Queue()
 
-    async def load(session: Session, *_: Any) -> list[str]:
+    async def load(session: Session, modules: Any, timeout: float) -> list[str]:
         started.put_nowait(session)
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # for ever
 

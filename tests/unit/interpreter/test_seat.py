@@ -28,7 +28,7 @@ async def test_names_that_a_program_claims_are_not_hoarded() -> None:
     for _ in claims:
         await seat.take()
         await seat.drop("it crashed", names=["made_last"])
-    assert len(seat._lost) == seats._MOST
+    assert 1_500 < len(seat._lost) <= seats._MOST
     assert max(map(len, seat._lost)) <= seats._LONGEST
     assert seat.misses
     assert seat.missed(["made_last", "something else"]) == ["made_last"]

@@ -18,7 +18,7 @@ from tests.unit.interpreter.pipe_cage import OneCage, PipeCage
 from clicket.errors import UsageError
 from clicket.interpreter import session as sessions
 from clicket.interpreter.session import Ended, Out, Session, SessionGone, Shown
-from clicket.sandbox import SandboxFailed
+from clicket.sandbox import Isolation, SandboxFailed
 from clicket.sandbox.frames import pack
 
 READY = {"type": "ready", "layers": ["seccomp"], "python": "3.11.7"}
@@ -353,6 +353,13 @@ class TestStart:
         cage.say(type="refused", layer="landlock", message="Function not implemented")
         cage.say(**READY)  # too late: it was refused
         with pytest.raises(SandboxFailed, match="landlock does not hold: Function not implemented"):
+            await Session.start(OneCage(cage))
+
+    async def test_ready_without_a_layer_that_was_found_to_work(self) -> None:
+        cage = PipeCage()
+        cage.isolation = Isolation(level="full", layers=("environment", "landlock", "seccomp"))
+        cage.say(**READY)
+        with pytest.raises(SandboxFailed, match="has not put on what results would name: landlock"):
             await Session.start(OneCage(cage))
 
     async def test_gone_before_it_was_ready(self) -> None:

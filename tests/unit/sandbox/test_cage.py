@@ -183,6 +183,27 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
         assert await ended(cage) == Exit(signal=signal.SIGKILL)
 
 
+async def test_without_a_namespace_nobody_leaves_the_programs_group() -> None:
+    """So all of them are stopped, and ended, by one signal, which nobody forks past."""
+    async with caged(without=["namespaces", "identity"], require="partial") as program:
+        found = await program.run(
+            """
+            import os, time
+            told, tell = os.pipe()
+            if os.fork() == 0:
+                os.setsid()
+                os.setpgid(0, 0)
+                os.write(tell, b"%d" % os.getpgid(0))
+                time.sleep(1000)
+            value = [int(os.read(told, 20)), os.getpgid(0), os.getpid()]
+            """
+        )
+        assert found == [program.cage.pids()[0]] * 3
+        pids = program.cage.pids()
+        await program.cage.close()
+        await until(lambda: not any(map(alive, pids)), "both to end")
+
+
 def _stands_still(cage: Cage) -> bool:
     """Frozen by a cgroup, or every thread stopped by a signal."""
     for group in groups(f"{cage.work.parent.parent.name}-{cage.work.parent.name}"):

@@ -55,12 +55,16 @@ async def test_the_first_version_freezes_and_kills_what_is_frozen(parents: Paren
     first = Parents(memory=parents.memory, pids=parents.pids, freezer=freezer)
     group = make(first)
     with subprocess.Popen(["sleep", "1000"]) as process:
-        group.join(process.pid)
-        assert group.freeze(True)
-        assert (freezer / f"clicket-test-{os.getpid()}" / "freezer.state").read_text() in ("FREEZING\n", "FROZEN\n")
-        group.kill()
-        assert process.wait(60) == -signal.SIGKILL
-    await group.dissolve()
+        try:
+            group.join(process.pid)
+            assert group.freeze(True)
+            state = freezer / f"clicket-test-{os.getpid()}" / "freezer.state"
+            assert state.read_text() in ("FREEZING\n", "FROZEN\n")
+            group.kill()
+            assert process.wait(60) == -signal.SIGKILL
+        finally:
+            process.kill()
+            await group.dissolve()
     assert not [path for parent in first.folders for path in parent.glob(f"clicket-test-{os.getpid()}*")]
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.sandbox.cages import alive, as_user, caged, groups, sandbox, start, until
 
 from clicket.errors import UsageError
-from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed, probe
+from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed, identity, probe
 from clicket.sandbox import order as orders
 
 IS_ROOT = os.geteuid() == 0
@@ -240,6 +240,22 @@ async def test_elsewhere_than_on_linux_little_is_there_and_that_is_said(monkeypa
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("clicket-cage")]
 
 
+async def test_a_trial_that_failed_is_made_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_memory(*_: object) -> None:
+        raise SandboxFailed("no memory just now.")
+
+    monkeypatch.setattr(probe, "_known", {})
+    async with sandbox() as made:
+        with monkeypatch.context() as short:
+            short.setattr(probe, "_trial", no_memory)
+            found = await made.isolation()
+            assert found.level == "none"
+            assert any("no memory just now" in gap for gap in found.gaps)
+        assert (await made.isolation()).level == "none"
+        monkeypatch.setattr(probe, "_AGAIN", 0.0)
+        assert (await made.isolation()).level == "full"
+
+
 async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_path: Path) -> None:
     made = Sandbox(temp=tmp_path)
     await made.isolation()
@@ -332,6 +348,7 @@ def processes_of(home: Path) -> list[str]:
 
 
 async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) -> None:
+    numbers = set(identity._given)
     async with sandbox(temp=tmp_path) as made:
         programs = [await start(made) for _ in range(3)]
         pids = [pid for program in programs for pid in program.cage.pids()]
@@ -341,6 +358,7 @@ async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) ->
         assert not any(map(alive, pids))
         assert list(tmp_path.iterdir()) == []
         assert groups(name) == []
+        assert identity._given == numbers
         with pytest.raises(UsageError, match="closed"):
             await made.start("clicket.sandbox.trial")
 

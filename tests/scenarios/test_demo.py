@@ -59,7 +59,8 @@ def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_e
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stderr == ""
     for words in ("A good call", "what nobody can know", "attempt 2 in", "no such process", "Did you mean 'weather'?",
-                  "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "interrupted while True", "isolation full", "What happened", "show"):  # fmt: skip
+                  "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "interrupted while True", "isolation full",
+                  "What happened", "show"):  # fmt: skip
         assert words in " ".join(second.stdout.split())
     assert "\x1b" not in second.stdout
 

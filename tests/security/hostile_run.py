@@ -91,7 +91,9 @@ def interpreter(tier: str, timeout: float = 20.0, grace: float = 0.3) -> Interpr
 
 
 async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, Any]:
-    grace = 5.0 if program.kept else 0.3  # who can be interrupted does not wait for its end, however busy the machine is
+    grace = (
+        5.0 if program.kept else 0.3
+    )  # who can be interrupted does not wait for its end, however busy the machine is
     async with interpreter(tier, program.timeout, grace) as ci:
         before = await ci.run("kept_from_before = 41")
         assert before.status == "ok", before

@@ -217,10 +217,7 @@ def _plain(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def _shown(display: Display) -> dict[str, Any]:
-    plain = _sparse(display)
-    if display.artifact is not None:
-        del plain["data"]
-    return plain
+    return _sparse(display) | {"data": display.data if display.artifact is None else None}
 
 
 def _brief(block: Block) -> dict[str, Any]:

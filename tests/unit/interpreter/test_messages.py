@@ -93,7 +93,13 @@ def test_a_result_as_plain_data() -> None:
         {"name": "a", "type": "ndarray", "value": "[[0]]", "shape": [1, 1], "change": "created"}
     ]
     assert plain["displays"][0]["data"] == "<b>"
-    assert plain["displays"][1] == {"mime": "image/png", "block_index": 0, "group": 0, "artifact": "sha256-00"}
+    assert plain["displays"][1] == {
+        "mime": "image/png",
+        "data": None,
+        "block_index": 0,
+        "group": 0,
+        "artifact": "sha256-00",
+    }
     assert plain["files"] == [{"name": "a.csv", "size": 0, "sha256": "00", "artifact": None}]
     assert plain["error"]["line"] == 2
     assert "task" not in plain

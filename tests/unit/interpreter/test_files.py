@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import socket
@@ -201,6 +202,25 @@ async def test_thousands_of_entries_are_bounded_and_told_briefly(
     assert found.files == ()
     assert len(found.skipped) == 51
     assert found.skipped[-1].what == "1451 more"
+
+
+async def test_others_have_their_turn_while_many_files_are_taken(
+    place: Place, drawer: Drawer, workers: Workers
+) -> None:
+    for number in range(100):
+        (place.path / f"{number}.txt").write_text("x")
+    turns = 0
+
+    async def look_on() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look_on())
+    assert len((await taken(place, drawer, workers)).files) == 100
+    looking.cancel()
+    assert turns >= 8
 
 
 async def test_a_keeper_that_fails_costs_one_file_only(place: Place, workers: Workers) -> None:

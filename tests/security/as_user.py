@@ -13,7 +13,8 @@ from pathlib import Path
 __all__ = ["ROOT", "UID", "as_user"]
 
 ROOT = Path(__file__).resolve().parents[2]
-UID = 41_731
+UID = 41_731 + os.getpid() % 10_000
+"""Each process of the tests has its own: the kernel counts the processes of a user, whoever started them."""
 
 
 def _needed() -> list[Path]:

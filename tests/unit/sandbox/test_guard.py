@@ -17,7 +17,7 @@ import pytest
 from clicket.sandbox import guard
 
 SCRIPT = str(Path(guard.__file__).resolve())
-UID = 54324
+UID = 54_324 + os.getpid() % 4_000 * 2  # its own in each process of the tests: a guard ends all that such a user has
 DAEMONS = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1001' &); sleep 1002 & "
 """Three ways to be forgotten: by a parent that leaves, by two, and by none."""
 

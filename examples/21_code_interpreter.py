@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from clicket.interpreter import Interpreter, Result
-from clicket.interpreter.notebook import notebook_json
-from clicket.interpreter.page import to_page
+from clicket.interpreter import Interpreter, Result, notebook_json, to_page
 
 TASK = """
 # Sales

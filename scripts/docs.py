@@ -171,8 +171,8 @@ CODES = {
 ERRORS_ELSEWHERE = (
     "clicket.sandbox.isolation",
     "clicket.sandbox.start",
-    "clicket.interpreter.packages",
-    "clicket.interpreter.fate",
+    "clicket.interpreter.starting.packages",
+    "clicket.interpreter.session.fate",
 )
 
 EVENTS = {

@@ -14,9 +14,9 @@ from time import perf_counter
 from benchmarks import sessions, timing
 from clicket.bridge import Workers
 from clicket.interpreter import Interpreter
-from clicket.interpreter.pool import Pool
-from clicket.interpreter.session import Ended, Out, Session
-from clicket.interpreter.starter import Starter
+from clicket.interpreter.session.session import Ended, Out, Session
+from clicket.interpreter.starting.starter import Starter
+from clicket.interpreter.tool.pool import Pool
 from clicket.sandbox import Sandbox
 
 GRACE = 0.2

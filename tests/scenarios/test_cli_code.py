@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
-from tests.unit.interpreter.test_packages import wheel
+from tests.unit.interpreter.starting.test_packages import wheel
 
 NOTEBOOK = """# Numbers
 

@@ -25,7 +25,7 @@ from clicket import Runtime, Settings, State
 from clicket.cli.load import load
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
-from clicket.interpreter.tool import CodeInterpreter
+from clicket.interpreter.tool.tool import CodeInterpreter
 from clicket.sync import Runtime as SyncRuntime
 
 NAME = "code_interpreter"

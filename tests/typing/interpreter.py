@@ -21,9 +21,10 @@ from clicket.interpreter import (
     Variable,
     Variables,
     code_interpreter,
+    notebook_json,
+    to_notebook,
+    to_page,
 )
-from clicket.interpreter.notebook import notebook_json, to_notebook
-from clicket.interpreter.page import to_page
 from clicket.sandbox import LEVELS, Cage, Exit, Isolation, Limits, NotIsolated, Sandbox, SandboxFailed, size_of
 
 

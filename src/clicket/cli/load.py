@@ -43,8 +43,8 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
 
 def _set_up(found: dict[str, Tool], settings: Settings) -> None:
     """`[interpreter]` offers the tool; where `--tools` names the tools, it only says how the one is set up that is named."""
-    from clicket.interpreter.setup import setup_of
-    from clicket.interpreter.tool import CodeInterpreter, code_interpreter
+    from clicket.interpreter.tool.options import setup_of
+    from clicket.interpreter.tool.tool import CodeInterpreter, code_interpreter
 
     where = f"[interpreter] of {settings.origins.get('interpreter', 'Settings')}"
     made = CodeInterpreter(setup_of(settings.interpreter, where=where))

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from clicket.cli.terminal import Terminal, clean
-from clicket.interpreter.cells import Cell, Shown, cells
-from clicket.interpreter.notebook import notebook_json
-from clicket.interpreter.page import to_page
-from clicket.interpreter.report import bytes_of
+from clicket.interpreter.export.cells import Cell, Shown, cells
+from clicket.interpreter.export.notebook import notebook_json
+from clicket.interpreter.export.page import to_page
 from clicket.interpreter.result import Result
+from clicket.interpreter.run.report import bytes_of
 
 if TYPE_CHECKING:
     from clicket.interpreter import Interpreter

@@ -15,8 +15,8 @@ from rich.text import Text
 from clicket.cli.notebook_files import Pictures
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import duration, size
-from clicket.interpreter.parsing import plain_text
 from clicket.interpreter.result import Result
+from clicket.interpreter.run.parsing import plain_text
 
 __all__ = ["NotebookView", "closing"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clicket.interpreter.files.keeper import Keeper
 from clicket.interpreter.interpreter import Interpreter
-from clicket.interpreter.keeper import Keeper
 from clicket.interpreter.result import Block, Display, File, ProgramError, Result, Skipped, Status, Variable, Variables
 from clicket.kernel import CodeState
 
 if TYPE_CHECKING:
-    from clicket.interpreter.notebook import notebook_json, to_notebook
-    from clicket.interpreter.page import to_page
-    from clicket.interpreter.tool import code_interpreter
+    from clicket.interpreter.export.notebook import notebook_json, to_notebook
+    from clicket.interpreter.export.page import to_page
+    from clicket.interpreter.tool.tool import code_interpreter
 
 __all__ = [
     "Block",
@@ -34,7 +34,12 @@ __all__ = [
     "to_page",
 ]
 
-_LATE = {"code_interpreter": "tool", "notebook_json": "notebook", "to_notebook": "notebook", "to_page": "page"}
+_LATE = {
+    "code_interpreter": "tool.tool",
+    "notebook_json": "export.notebook",
+    "to_notebook": "export.notebook",
+    "to_page": "export.page",
+}
 """Where the names are that are loaded when they are asked for: who only runs programs needs nothing of tools and pages."""
 
 

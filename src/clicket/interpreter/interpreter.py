@@ -11,16 +11,17 @@ from typing import Any, Self
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
-from clicket.interpreter.endings import Bounds
-from clicket.interpreter.inputs import Inputs
-from clicket.interpreter.keeper import Drawer, Keeper
-from clicket.interpreter.line import Timers
-from clicket.interpreter.machine import Machine, Terms
-from clicket.interpreter.messages import Message
+from clicket.interpreter.files.inputs import Inputs
+from clicket.interpreter.files.keeper import Drawer, Keeper
+from clicket.interpreter.files.outputs import Caps
 from clicket.interpreter.result import Result
-from clicket.interpreter.seat import Seat
-from clicket.interpreter.session import Session
-from clicket.interpreter.starter import Starter, limits_of
+from clicket.interpreter.run.endings import Bounds
+from clicket.interpreter.run.machine import Machine, Terms
+from clicket.interpreter.run.messages import Message
+from clicket.interpreter.run.seat import Seat
+from clicket.interpreter.session.line import Timers
+from clicket.interpreter.session.session import Session
+from clicket.interpreter.starting.starter import Starter, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
 
@@ -38,8 +39,9 @@ class Interpreter:
 
     `timeout` (seconds), `max_output` and `kept_output` (what the result has of each stream) hold for each block, `memory` and
     `limits` for the session, `max_steps` for the blocks of a task. `files` is a host folder whose files may be asked for by
-    name; `keep` is where files and long output go, a temporary folder unless told otherwise. A session that nobody used for
-    `idle_after` seconds is closed.
+    name; `max_files` and `max_files_size` bound what a run brings out, of which one file may be half. `keep` is where files
+    and long output go, a temporary folder unless told otherwise. A session that nobody used for `idle_after` seconds is
+    closed. `start` and `workers` are for who brings sessions and threads of his own, as the tool's pool does.
     """
 
     def __init__(
@@ -60,19 +62,28 @@ class Interpreter:
         wheels: str | os.PathLike[str] | None = None,
         install: Iterable[str] = (),
         files: str | os.PathLike[str] | None = None,
+        max_files: int = 100,
+        max_files_size: int | str = "128MiB",
         keep: Keeper | None = None,
         idle_after: float | None = 1800.0,
         start: Callable[[], Awaitable[Session]] | None = None,
         workers: Workers | None = None,
     ) -> None:
         check_seconds(timeout=timeout, grace=grace, idle_after=idle_after)
-        if type(max_steps) is not int or max_steps < 1:
-            raise UsageError(f"max_steps must be a whole number of at least 1, not {max_steps!r}.")
+        for name, number in (("max_steps", max_steps), ("max_files", max_files)):
+            if type(number) is not int or number < 1:
+                raise UsageError(f"{name} must be a whole number of at least 1, not {number!r}.")
         bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
         self.idle_after = idle_after
         self.history: list[Result] = []
         """The last hundred results, fewer when they are big, the newest at the end."""
-        self._terms = Terms(bounds=bounds, max_steps=max_steps, folder=None if files is None else Path(files))
+        whole = size_of(max_files_size, "max_files_size")
+        self._terms = Terms(
+            bounds=bounds,
+            max_steps=max_steps,
+            folder=None if files is None else Path(files),
+            caps=Caps(count=max_files, each=(whole + 1) // 2, whole=whole),
+        )
         self._starter: Starter | None = None
         if start is None:
             self._starter = Starter(

@@ -14,7 +14,7 @@ import pytest
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
-from clicket.interpreter.session import Session
+from clicket.interpreter.session.session import Session
 from clicket.sandbox import Limits, NotIsolated
 
 STUBBORN = """
@@ -389,3 +389,17 @@ async def test_shared_files_that_are_not_there_any_more_are_the_runs_affair(tmp_
         assert "cannot be opened: No such file or directory" in message(refused)
         assert str(tmp_path) not in message(refused), "a model need not know the host's folders"
         assert (await ci.run("1")).value == "1"
+
+
+async def test_what_a_run_brings_out_has_bounds_that_can_be_set() -> None:
+    task = "for n in range(3):\n    with open(f'{n}.txt', 'w') as f: f.write('x' * 100)"
+    async with Interpreter(max_files=2) as ci:
+        few = await ci.run(task)
+    assert [file.name for file in few.files] == ["0.txt", "1.txt"]
+    assert "2.txt" in few.skipped[0].what
+    async with Interpreter(max_files_size=150) as ci:
+        small = await ci.run(task)
+    assert not small.files
+    assert len(small.skipped) == 3
+    with pytest.raises(UsageError, match="max_files must be"):
+        Interpreter(max_files=0)

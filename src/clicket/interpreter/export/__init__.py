@@ -1,0 +1,1 @@
+"""Runs as a notebook and as a page."""

@@ -1,0 +1,1 @@
+"""Files that go into a session and come out of it."""

@@ -1,0 +1,268 @@
+"""Files that go in. A name from a task can reach the work folder, artifacts, and one folder that the operator chose: never
+above them, and through no link. What is written replaces the name, never what a link of that name points to."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import NotFound, did_you_mean
+from clicket.interpreter.files.keeper import ARTIFACT, Keeper
+from clicket.interpreter.files.outputs import FOLDER, Caps, Signature, look, open_below, readable_name, signature
+
+__all__ = ["FileRefused", "Inputs", "Workplace", "put_in"]
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1024 * 1024
+_SMALL = 256 * 1024
+_NAMED = Caps(entries=500, depth=4)
+"""How far one looks for names to propose."""
+
+
+class FileRefused(Exception):
+    """A file cannot go in. `kind` is Python's own word for such an error."""
+
+    def __init__(self, message: str, kind: str = "FileNotFoundError") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run asks for: names to look up, and contents given by a Python caller (text, bytes, or a path to read)."""
+
+    file_names: tuple[str, ...] = ()
+    files: dict[str, bytes | str | Path] = {}
+
+
+class Workplace(Protocol):
+    """A cage, as far as files are concerned."""
+
+    @property
+    def work_fd(self) -> int: ...
+    @property
+    def uid(self) -> int | None: ...
+
+
+class _Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One file to write: where, and its bytes, or a function that opens them."""
+
+    parts: tuple[str, ...]
+    data: bytes | None = None
+    source: Callable[[], int] | None = None
+
+
+async def put_in(
+    place: Workplace,
+    inputs: Inputs,
+    *,
+    folder: Path | None,
+    keeper: Keeper,
+    workers: Workers,
+    each: int,
+    whole: int,
+) -> dict[str, Signature]:
+    """Write all files, and answer with what they look like now. Nothing is written when a single one is refused."""
+    orders = [_given(name, value) for name, value in inputs.files.items()]
+    for name in inputs.file_names:
+        order = await _ordered(name, place, folder, keeper)
+        if order is not None:
+            orders.append(order)
+            # At once: who names a hundred big artifacts must not have us hold them all before we say that it is too much.
+            _check_sizes([(order, -1, len(order.data)) for order in orders if order.data is not None], each, whole)
+    if not orders:
+        return {}
+    sizes = [len(order.data) for order in orders if order.data is not None]
+    if all(order.source is None for order in orders) and sum(sizes) <= _SMALL:
+        return _write_all(place, orders, each, whole)
+    return await workers.run(lambda: _write_all(place, orders, each, whole))
+
+
+def _given(name: str, value: bytes | str | Path) -> _Order:
+    parts = _parts(name)
+    if isinstance(value, Path):
+        return _Order(parts=parts, source=lambda: _opened(value))
+    return _Order(parts=parts, data=value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value))
+
+
+async def _ordered(name: str, place: Workplace, folder: Path | None, keeper: Keeper) -> _Order | None:
+    """What to write for an entry of `file_names`; None when the file is in the work folder already."""
+    target, _, artifact = name.rpartition("=")
+    if ARTIFACT.fullmatch(artifact):
+        try:
+            return _Order(parts=_parts(target or artifact), data=await keeper.get(artifact))
+        except NotFound as error:
+            raise FileRefused(f"file_names: {error}") from None
+    parts = _parts(name)
+    if _is_file(place.work_fd, parts):
+        return None
+    if folder is not None:
+        root = _folder(folder)
+        try:
+            if _is_file(root, parts):
+                return _Order(parts=parts, source=lambda: _opened_below(folder, parts))
+            known = sorted({*_names(place.work_fd), *_names(root)})
+        finally:
+            os.close(root)
+    else:
+        known = sorted(_names(place.work_fd))
+    raise FileRefused(_unknown(name, known, folder is not None))
+
+
+def _unknown(name: str, known: list[str], has_folder: bool) -> str:
+    more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+    there = f"There is: {', '.join(known[:20])}{more}. Name one of these" if known else "No file is there yet: send it"
+    where = "the session's folder or the folder of shared files" if has_folder else "the session's folder"
+    return (
+        f"file_names: there is no file {readable_name(name)!r} in {where}.{did_you_mean(name, known)} {there}, "
+        "or name an artifact as 'data.csv=sha256-…'."
+    )
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """A name's steps, each of them a plain one."""
+    parts = tuple(part for part in name.removeprefix("./").split("/"))
+    plain = readable_name(name) == name and name.isprintable() and "\\" not in name
+    if not plain or not all(parts) or any(part in (".", "..") or len(part.encode()) > 255 for part in parts):
+        raise FileRefused(
+            f"{readable_name(name)[:200]!r} is not a name for a file: use a plain relative name like 'data.csv' or "
+            "'data/prices.csv', without '..' and without a leading '/'.",
+            "ValueError",
+        )
+    if len(parts) > 8:
+        raise FileRefused(f"{name[:200]!r} has more than 8 steps: use a shorter path.", "ValueError")
+    return parts
+
+
+def _is_file(root: int, parts: tuple[str, ...]) -> bool:
+    try:
+        with open_below(root, parts) as fd:
+            return stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+
+
+def _names(root: int) -> Iterator[str]:
+    return (name for name, entry in look(root, _NAMED).entries.items() if stat.S_ISREG(entry.mode))
+
+
+def _folder(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the operator's own choice may be a link
+    except OSError as error:
+        raise FileRefused(f"the folder of shared files cannot be opened: {error.strerror}.") from None
+
+
+def _opened_below(folder: Path, parts: tuple[str, ...]) -> int:
+    root = _folder(folder)
+    try:
+        with open_below(root, parts) as fd:
+            return os.dup(fd)
+    except OSError as error:
+        raise FileRefused(f"{'/'.join(parts)!r} cannot be read: {error.strerror}.") from None
+    finally:
+        os.close(root)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileRefused(f"files: {str(path)!r} cannot be read: {error.strerror}.") from None
+
+
+def _write_all(place: Workplace, orders: Sequence[_Order], each: int, whole: int) -> dict[str, Signature]:
+    sources: list[int] = []
+    try:
+        sized: list[tuple[_Order, int, int]] = []
+        for order in orders:
+            fd = -1
+            if order.source is not None:
+                sources.append(fd := order.source())
+            sized.append((order, fd, _size(order, fd)))
+        _check_sizes(sized, each, whole)
+        return {"/".join(order.parts): _write(place, order, fd, size) for order, fd, size in sized}
+    finally:
+        for fd in sources:
+            os.close(fd)
+
+
+def _size(order: _Order, fd: int) -> int:
+    if order.data is not None:
+        return len(order.data)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise FileRefused(f"{'/'.join(order.parts)!r} is no plain file.", "ValueError")
+    return status.st_size
+
+
+def _check_sizes(sized: Iterable[tuple[_Order, int, int]], each: int, whole: int) -> None:
+    total = 0
+    for order, _, size in sized:
+        total += size
+        if size > each:
+            raise FileRefused(
+                f"{'/'.join(order.parts)!r} has {size:,} bytes, and a file may have {each:,}: send a part of it, or "
+                "raise the limit file_size.",
+                "ValueError",
+            )
+    if total > whole:
+        raise FileRefused(
+            f"the files have {total:,} bytes together, and the work folder holds {whole:,}: send fewer, or raise the "
+            "limit disk.",
+            "ValueError",
+        )
+
+
+def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature:
+    name = "/".join(order.parts)
+    try:
+        _make_folders(place, order.parts[:-1])
+        with open_below(place.work_fd, (*order.parts[:-1], "."), FOLDER) as folder:
+            _remove(order.parts[-1], folder)
+            fd = os.open(order.parts[-1], _NEW, 0o600, dir_fd=folder)
+            try:
+                _copy(fd, order.data, source, size)
+                if place.uid is not None:
+                    os.fchown(fd, place.uid, place.uid)
+                return signature(os.fstat(fd))
+            finally:
+                os.close(fd)
+    except OSError as error:
+        raise FileRefused(f"{name!r} cannot be written to the work folder: {error.strerror}.", "OSError") from None
+
+
+def _make_folders(place: Workplace, parts: tuple[str, ...]) -> None:
+    for depth in range(len(parts)):
+        with open_below(place.work_fd, (*parts[:depth], "."), FOLDER) as above:
+            try:
+                os.mkdir(parts[depth], 0o700, dir_fd=above)
+            except FileExistsError:
+                continue
+            with open_below(above, (parts[depth],), FOLDER) as made:
+                if place.uid is not None:
+                    os.fchown(made, place.uid, place.uid)
+
+
+def _remove(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _copy(fd: int, data: bytes | None, source: int, size: int) -> None:
+    """All of the data, or as many bytes of the source as it had when it was judged."""
+    if data is not None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        return
+    left = size
+    while left > 0 and (piece := os.read(source, min(_PIECE, left))):
+        _copy(fd, piece, -1, 0)
+        left -= len(piece)

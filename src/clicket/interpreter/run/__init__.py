@@ -1,0 +1,1 @@
+"""One run: the machine, step by step, from a task to its result."""

@@ -1,0 +1,1 @@
+"""One worker in its cage, from the host's side."""

@@ -1,0 +1,1 @@
+"""How a session comes to be: its packages, its fonts, its sandbox."""

@@ -1,0 +1,1 @@
+"""The interpreter as a tool: a session for each thread, some kept warm."""

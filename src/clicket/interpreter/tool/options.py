@@ -1,0 +1,128 @@
+"""The options of the tool `code_interpreter`, as Python or `[interpreter]` of a settings file gives them, checked in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError, did_you_mean
+from clicket.interpreter.interpreter import Interpreter, check_seconds
+from clicket.interpreter.starting.starter import Starter, limits_of
+from clicket.interpreter.tool.pool import Start
+from clicket.sandbox import Limits, size_of
+
+__all__ = ["Setup", "setup_of"]
+
+_DESCRIPTION = (
+    "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. {} The value of a "
+    "block's last expression, everything printed, figures, tables, and files written to the current folder are returned."
+)
+_KEPT = {
+    "thread": "What one call defines is there in the next of the same conversation.",
+    "call": "Each call starts afresh: nothing that another one defined, and none of its files, is there.",
+}
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds; sizes are bytes, or text like `512MiB`."""
+
+    require: str = "full"
+    """The least isolation with which a program is run: full, partial, process, none."""
+    timeout: float | None = 30.0
+    """One block."""
+    memory: int | str | None = None
+    """One session: 1 GiB, unless this or `limits` say otherwise. All together may take `max_sessions` times as much, and once
+    more for the spare."""
+    max_steps: int = 10
+    limits: Limits | None = None
+    grace: float = 1.0
+    max_output: int | str = "64MiB"
+    """One block; more ends the program."""
+    kept_output: int | str = "64KiB"
+    """Beginning and end of what a block wrote to one stream, in the result, which a model reads; the whole is an artifact."""
+    python: str | None = None
+    """The interpreter that programs run on."""
+    without: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    packages: tuple[str, ...] | None = None
+    wheels: str | None = None
+    install: tuple[str, ...] = ()
+    files: str | None = None
+    """A folder from which `file_names` may be taken."""
+    max_files: int = 100
+    max_files_size: int | str = "128MiB"
+    """All the files that one run brings out; one file may have half of it."""
+    session: Literal["thread", "call"] = "thread"
+    max_sessions: int = 16
+    idle_after: float | None = 1800.0
+    warm: bool = True
+    cache: float | bool | None = None
+    call_timeout: float | None = 300.0
+    """One call, all its blocks."""
+    name: str = "code_interpreter"
+    description: str | None = None
+    """What the model is told of the tool; None: what it does, and what one call leaves for the next."""
+    options: dict[str, Any] = {}
+    """Everything else that `@tool` takes."""
+
+    def words(self) -> str:
+        """The description."""
+        return _DESCRIPTION.format(_KEPT[self.session]) if self.description is None else self.description
+
+    def tool_options(self) -> dict[str, Any]:
+        """A program has no effect outside of its sandbox, so after a crash it is run again; what it did is not tried again."""
+        own = {"timeout": self.call_timeout, "max_retries": 0, "recovery": "rerun", "cache": self.cache}
+        return {**own, **self.options}
+
+    def starter(self) -> Starter:
+        return Starter(
+            require=self.require, limits=self.limits, memory=self.memory, python=self.python, without=self.without,
+            packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
+            max_output=self.max_output, kept_output=self.kept_output,
+        )  # fmt: skip
+
+    def interpreter(self, start: Start, workers: Workers) -> Interpreter:
+        return Interpreter(
+            require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
+            limits=limits_of(self.limits, self.memory), max_output=self.max_output,
+            files=None if self.files is None else Path(self.files), max_files=self.max_files,
+            max_files_size=self.max_files_size, idle_after=None, start=start, workers=workers,
+        )  # fmt: skip
+
+
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
+
+
+def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "code_interpreter") -> Setup:
+    """`base` with other values; every wrong one is refused by its name."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _TYPES:
+            raise UsageError(
+                f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
+            )
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(plain, set | frozenset):
+            plain = sorted(plain)
+        if name == "limits" and isinstance(plain, Mapping):
+            plain = {
+                key: size_of(size, f"limits.{key}") if isinstance(size, str) else size for key, size in plain.items()
+            }
+        try:
+            values[name] = msgspec.convert(plain, _TYPES[name])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{where}: {name} = {value!r} does not fit: {str(error).rstrip('.')}.") from None
+    setup = msgspec.structs.replace(base or Setup(), **values)
+    if setup.max_sessions < 1 or setup.max_steps < 1:
+        raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
+    try:  # all of it is used once: what does not fit is said now, and not when the first call comes
+        check_seconds(idle_after=setup.idle_after)
+        setup.interpreter(setup.starter(), Workers(1, "unused"))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return setup

@@ -1,0 +1,231 @@
+"""The tool `code_interpreter`: programs of a model, in the session of its thread. A program that fails is the program's affair;
+only a sandbox that does not start is a failure of the tool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import ClicketError, ProgramFailed
+from clicket.interpreter.interpreter import Interpreter
+from clicket.interpreter.result import Result
+from clicket.interpreter.tool.merging import Merging
+from clicket.interpreter.tool.options import Setup, setup_of
+from clicket.interpreter.tool.pool import Guest, Pool, Start
+from clicket.tools import Options, SessionKey, ToolContext, make_options, session_key
+from clicket.tools.schema import DIALECT
+
+__all__ = ["CodeInterpreter", "code_interpreter"]
+
+_SCHEMA: Mapping[str, Any] = {
+    "$schema": DIALECT,
+    "type": "object",
+    "properties": {
+        "task": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Markdown with fenced Python blocks, which run one after another, or bare Python code.",
+        },
+        "file_names": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "maxItems": 100,
+            "default": [],
+            "description": "Files that the code reads: names of files that are there, or artifacts as 'data.csv=sha256-…'.",
+        },
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+_SEEN = 1_200
+"""Characters of a traceback, and of what was printed last, in the message of a program that failed."""
+_NEW = (
+    "The session of this thread is new here: nothing that earlier calls defined is in it. "
+    "Run the code that defines what is missing again."
+)
+
+
+class SandboxBroken(ClicketError):
+    """The program was not run, and it is not its fault."""
+
+    code = "tool_error"
+
+    def __init__(self, cause: ClicketError) -> None:
+        super().__init__(cause.message, **cause.details)
+        self.type: str = type(cause).__name__
+
+
+class CodeInterpreter:
+    """A tool with a session for each caller and thread. Calling it gives another one, with other options."""
+
+    is_async = True
+    wants_context = True
+    timeouts_weigh = False  # they are the program's
+    shows_pictures = True
+    """Its outputs have `displays`, which clients that can show pictures are sent."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.name: str = setup.name
+        self.description: str = setup.words()
+        self.input_schema = _SCHEMA
+        self.exclusive: bool = setup.session == "thread"
+        self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
+        self._owner: ref[object] | None = None
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
+
+    def __call__(self, **options: Any) -> CodeInterpreter:
+        """The same tool with these options in place of its own: `code_interpreter(timeout=5, memory="512MiB")`.
+
+        Those of `Interpreter`, and: `session` ("thread": what a call defines is there for the next one of its thread; "call":
+        each call has a session of its own, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s),
+        `warm` (keep a spare session with numpy, pandas and matplotlib loaded), `cache`, `call_timeout` (300 s, the whole
+        call), `name`, `description`, and `options` for everything else that `@tool` takes.
+        """
+        return CodeInterpreter(setup_of(options, self.setup))
+
+    def owned_by(self, registry: object) -> CodeInterpreter:
+        """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it. Threads
+        of the same name in two runtimes have nothing to do with each other."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is not None and owner is not registry:
+            return CodeInterpreter(self.setup).owned_by(registry)
+        self._owner = ref(registry)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    @property
+    def sessions(self) -> dict[SessionKey, Guest]:
+        """Who has a session, or had one lately: `sessions["ann"]`, and those of callers as `sessions["key-1", "ann"]`."""
+        return {key: guest for pool in self._pools.values() for key, guest in pool.guests.items()}  # type: ignore[misc]
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"task": arguments["task"], "file_names": list(arguments.get("file_names") or ())}
+
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        key = session_key(ctx.caller, ctx.thread) if self.exclusive else None
+        try:
+            async with self._pool().lend(key, ctx.note) as guest:
+                result = await _follow(guest.interpreter, bound, ctx)
+                is_new = guest.runs == 1
+        except ProgramFailed:
+            raise
+        except ClicketError as error:
+            raise SandboxBroken(error) from error
+        if result.fatal:
+            raise ProgramFailed(
+                _failure(result), status=result.status, **({"reason": result.reason} if result.reason else {})
+            )
+        if self.exclusive and is_new and result.error is not None and result.error.type == "NameError":
+            result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
+        return result.to_json()
+
+    def serves_again(self, output: Mapping[str, Any]) -> bool:
+        """May it be cached? Not a program that raised or was stopped: next time there may be more memory, or more time."""
+        return bool(output["status"] == "ok")
+
+    async def sweep(self, busy: Collection[SessionKey] = frozenset()) -> int:
+        """Close the sessions that were idle for too long."""
+        pool = self._pools.get(asyncio.get_running_loop())
+        return 0 if pool is None else await pool.sweep(busy)
+
+    async def close(self) -> None:
+        """Close every session; called when the runtime closes."""
+        self._owner = None
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.close()
+
+    def _pool(self) -> Pool:
+        """One for each event loop: a runtime that is opened again, or in another thread, has sessions of its own."""
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            setup = self.setup
+            pool = self._pools[loop] = Pool(
+                setup.starter(),
+                self._make,
+                max_sessions=setup.max_sessions,
+                idle_after=setup.idle_after,
+                warm=setup.warm,
+            )
+        return pool
+
+    def _make(self, start: Start, workers: Workers) -> Interpreter:
+        return self.setup.interpreter(start, workers)
+
+
+class _Kept:
+    """Files of a run are artifacts of its call."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+
+    async def put(self, pieces: bytes | Sequence[bytes]) -> str:
+        return await self._ctx.put_artifact(pieces)
+
+    async def get(self, name: str) -> bytes:
+        return await self._ctx.artifact(name)
+
+
+async def _follow(interpreter: Interpreter, bound: Mapping[str, Any], ctx: ToolContext) -> Result:
+    merging = Merging(ctx.emit, ctx.put_artifact)
+    progress = _Progress(ctx)
+    messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_Kept(ctx))
+    try:
+        async with aclosing(messages):
+            async for message in messages:
+                await merging.take(message)
+                progress.see(message)
+    finally:
+        merging.flush(wholly=True)
+    return interpreter.history[-1]
+
+
+class _Progress:
+    """Blocks done, of blocks in all."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._total: int | None = None
+        ctx.progress(0, None, "reading the task")  # before any message, so that who counts steps does not count those
+
+    def see(self, message: Mapping[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "progress":
+            self._total = message["code_blocks_count"]
+        elif kind == "code_execution_start":
+            index = message["block_index"]
+            self._ctx.progress(index, self._total, f"block {index + 1} of {self._total}")
+        elif kind in ("code_execution_complete", "code_execution_error"):
+            done = message["block_index"] + 1
+            self._ctx.progress(done, self._total, f"block {done} of {self._total} is done")
+
+
+def _failure(result: Result) -> str:
+    """For the model: what happened and what to do, where, and what was printed last."""
+    error = result.error
+    how = f"{result.status} ({result.reason})" if result.reason else result.status
+    if error is not None and error.block_index is not None:
+        how += f" in block {error.block_index + 1}"
+    said = "the program did not end well." if error is None else error.message
+    parts = [said if how == "error" else f"{how}: {said}"]
+    if error is not None and error.traceback:
+        parts.append(error.traceback[-_SEEN:].strip())
+    for name in ("stdout", "stderr"):
+        text = getattr(result, name)
+        if text.strip():
+            parts.append(f"The last of {name}:\n{text[-_SEEN // 2 :].strip()}")
+    return "\n".join(parts)
+
+
+code_interpreter: CodeInterpreter = CodeInterpreter(Setup())
+"""Runs Python code in a sandbox. A tool as it is; `code_interpreter(memory="2GiB", session="call")` gives one with other options."""

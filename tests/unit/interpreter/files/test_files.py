@@ -1,0 +1,420 @@
+"""Files in and out of a folder that belongs to somebody else: no link is followed, no border is crossed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import stat
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.security.as_user import as_user
+
+from clicket.bridge import Workers
+from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.interpreter.files import outputs as files
+from clicket.interpreter.files.inputs import FileRefused, Inputs, put_in
+from clicket.interpreter.files.keeper import Drawer
+from clicket.interpreter.files.outputs import Caps, Takings, look, take
+
+SECRET = b"the host's secret"
+
+
+class Place:
+    """A work folder as a cage has it."""
+
+    def __init__(self, path: Path, uid: int | None = None) -> None:
+        self.path = path
+        self.uid = uid
+        self.work_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    (tmp_path / "work").mkdir()
+    made = Place(tmp_path / "work")
+    yield made
+    os.close(made.work_fd)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(1, "test-files")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[Drawer]:
+    (tmp_path / "kept").mkdir()
+    made = Drawer(workers, temp=tmp_path / "kept")
+    yield made
+    made.close()
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+async def taken(place: Place, drawer: Drawer, workers: Workers, before: object = None, **caps: int) -> Takings:
+    return await take(place.work_fd, before or {}, drawer, workers, Caps(**caps))  # type: ignore[arg-type]
+
+
+async def put(
+    place: Place, drawer: Drawer, workers: Workers, *names: str, folder: Path | None = None, **files: object
+) -> dict[str, object]:
+    inputs = Inputs(file_names=names, files=files)  # type: ignore[arg-type]
+    return await put_in(  # type: ignore[return-value]
+        place, inputs, folder=folder, keeper=drawer, workers=workers, each=1_000_000, whole=2_000_000
+    )
+
+
+# --- out ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_new_and_changed_files_come_out(place: Place, drawer: Drawer, workers: Workers) -> None:
+    (place.path / "plots").mkdir()
+    (place.path / "plots" / "a.png").write_bytes(b"png")
+    (place.path / "same.txt").write_bytes(b"same")
+    (place.path / "big.bin").write_bytes(b"x" * 600_000)
+    first = await taken(place, drawer, workers)
+    assert [file.name for file in first.files] == ["big.bin", "plots/a.png", "same.txt"]
+    big = first.files[0]
+    assert (big.size, big.sha256) == (600_000, hashlib.sha256(b"x" * 600_000).hexdigest())
+    assert big.artifact == f"sha256-{big.sha256}"
+    assert await drawer.get(big.artifact) == b"x" * 600_000
+
+    (place.path / "plots" / "a.png").write_bytes(b"PNG")
+    (place.path / "big.bin").unlink()
+    second = await taken(place, drawer, workers, first.signatures)
+    assert [file.name for file in second.files] == ["plots/a.png"]
+    assert second.skipped == ()
+
+
+async def test_what_is_no_plain_file_is_named_and_left(place: Place, drawer: Drawer, workers: Workers) -> None:
+    work = place.path
+    (work.parent / "secret").write_bytes(SECRET)
+    (work.parent / "folder").mkdir()
+    (work.parent / "folder" / "secret").write_bytes(SECRET)
+    (work / "link").symlink_to(work.parent / "secret")
+    (work / "dangling").symlink_to("/nowhere")
+    (work / "folder").symlink_to(work.parent / "folder")
+    os.link(work.parent / "secret", work / "hard")
+    os.mkfifo(work / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(work / "socket"))
+        Path(os.fsdecode(os.fsencode(work) + b"/\xff\xfe")).write_bytes(b"x")
+        (work / "line\nbreak").write_bytes(b"x")
+        (work / "good").write_bytes(b"x")
+        (work / "__pycache__").mkdir()
+        (work / "__pycache__" / "m.pyc").write_bytes(b"x")
+        (work / ".config").mkdir()
+        (work / ".config" / "rc").write_bytes(b"x")
+        found = await taken(place, drawer, workers)
+    assert [file.name for file in found.files] == ["good"]
+    why = {skipped.what: skipped.why for skipped in found.skipped}
+    assert set(why) == {
+        "link", "dangling", "folder", "hard", "pipe", "socket", "\\xff\\xfe", "line\\x0abreak"
+    }  # fmt: skip
+    assert "link" in why["link"]
+    assert "hard link" in why["hard"]
+    assert "UTF-8" in why["\\xff\\xfe"]
+    again = await taken(place, drawer, workers, found.signatures)
+    assert again.skipped == (), "what was there before is not told again"
+
+
+async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.path.parent / "secret").write_bytes(SECRET)
+    (place.path / "a").write_bytes(b"x")
+    (place.path / "d").write_bytes(b"x")
+    (place.path / "b").mkdir()
+    (place.path / "b" / "c").write_bytes(b"x")
+    (place.path.parent / "outside").mkdir()
+    (place.path.parent / "outside" / "c").write_bytes(SECRET)
+
+    def swapped(*arguments: object) -> object:
+        seen = look(*arguments)  # type: ignore[arg-type]
+        (place.path / "a").unlink()
+        (place.path / "a").symlink_to(place.path.parent / "secret")
+        (place.path / "b").rename(place.path / "was_b")
+        (place.path / "b").symlink_to(place.path.parent / "outside")
+        (place.path / "d").unlink()
+        os.link(place.path.parent / "secret", place.path / "d")
+        return seen
+
+    monkeypatch.setattr("clicket.interpreter.files.outputs.look", swapped)
+    found = await taken(place, drawer, workers)
+    assert found.files == ()
+    assert [skipped.what for skipped in found.skipped] == ["a", "b/c", "d"]
+
+
+def test_a_folder_that_its_owner_shut_is_named() -> None:
+    """As an ordinary user: root looks into everything."""
+    script = """
+        import os, stat, tempfile
+        from clicket.interpreter.files.outputs import Caps, look
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(f"{folder}/open/shut")
+            os.chmod(f"{folder}/open/shut", 0)
+            fd = os.open(folder, os.O_RDONLY)
+            print({name: stat.S_ISDIR(entry.mode) for name, entry in look(fd, Caps()).entries.items()})
+            os.chmod(f"{folder}/open/shut", 0o700)
+    """
+    done = as_user([sys.executable, "-c", textwrap.dedent(script)])
+    assert (done.stdout, done.stderr) == ("{'open/shut': True}\n", "")
+
+
+async def test_caps(place: Place, drawer: Drawer, workers: Workers) -> None:
+    for number in range(6):
+        (place.path / f"{number}.txt").write_bytes(b"x" * 100)
+    few = await taken(place, drawer, workers, count=4)
+    assert (len(few.files), len(few.skipped)) == (4, 2)
+    whole = await taken(place, drawer, workers, whole=250)
+    assert (len(whole.files), len(whole.skipped)) == (2, 4)
+    each = await taken(place, drawer, workers, each=99)
+    assert (len(each.files), len(each.skipped)) == (0, 6)
+    entries = await taken(place, drawer, workers, entries=3)
+    assert len(entries.files) == 3
+    assert "3 entries" in entries.skipped[-1].why
+    deep = place.path
+    for number in range(12):
+        deep = deep / f"d{number}"
+    deep.mkdir(parents=True)
+    (deep / "file").write_bytes(b"x")
+    below = await taken(place, drawer, workers)
+    assert len(below.files) == 6
+    assert "deep" in below.skipped[-1].why
+
+
+async def test_thousands_of_entries_are_bounded_and_told_briefly(
+    place: Place, drawer: Drawer, workers: Workers
+) -> None:
+    for number in range(1_500):
+        (place.path / f"{number}").symlink_to("/etc/passwd")
+    (place.path / "sparse").touch()
+    os.truncate(place.path / "sparse", 10**12)
+    found = await taken(place, drawer, workers)
+    assert found.files == ()
+    assert len(found.skipped) == 51
+    assert found.skipped[-1].what == "1451 more"
+
+
+async def test_others_have_their_turn_while_many_files_are_taken(
+    place: Place, drawer: Drawer, workers: Workers
+) -> None:
+    for number in range(100):
+        (place.path / f"{number}.txt").write_text("x")
+    turns = 0
+
+    async def look_on() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look_on())
+    assert len((await taken(place, drawer, workers)).files) == 100
+    looking.cancel()
+    assert turns >= 8
+
+
+async def test_a_keeper_that_fails_costs_one_file_only(place: Place, workers: Workers) -> None:
+    class Full:
+        async def put(self, pieces: object) -> str:
+            raise ClicketError("no room")
+
+        async def get(self, name: str) -> bytes:
+            raise NotFound(name)
+
+    (place.path / "a").write_bytes(b"x")
+    found = await take(place.work_fd, {}, Full(), workers)
+    assert found.files == ()
+    assert "no room" in found.skipped[0].why
+
+
+# --- in -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_contents_paths_and_artifacts_go_in(place: Place, drawer: Drawer, workers: Workers) -> None:
+    (place.path.parent / "host.csv").write_bytes(b"a,b\n")
+    name = await drawer.put([b"kept ", b"bytes"])
+    files = {"text.txt": "grüß", "raw.bin": b"\x00", "sub/deep/host.csv": place.path.parent / "host.csv"}
+    written = await put(place, drawer, workers, name, f"data.bin={name}", **files)
+    assert (place.path / "text.txt").read_text() == "grüß"
+    assert (place.path / "sub/deep/host.csv").read_bytes() == b"a,b\n"
+    assert (place.path / "data.bin").read_bytes() == (place.path / name).read_bytes() == b"kept bytes"
+    assert stat.S_IMODE((place.path / "text.txt").stat().st_mode) == 0o600
+    found = await taken(place, drawer, workers, written)
+    assert found.files == (), "what went in is not what came out"
+    (place.path / "text.txt").write_text("changed")
+    assert [file.name for file in (await taken(place, drawer, workers, written)).files] == ["text.txt"]
+
+
+async def test_names_in_the_folder_of_shared_files(place: Place, drawer: Drawer, workers: Workers) -> None:
+    folder = place.path.parent / "shared"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "prices.csv").write_bytes(b"1")
+    (folder / "sub" / "more.csv").write_bytes(b"2")
+    (place.path.parent / "secret").write_bytes(SECRET)
+    (folder / "link.csv").symlink_to(place.path.parent / "secret")
+    (folder / "up").symlink_to(place.path.parent)
+    os.mkfifo(folder / "pipe")
+    await put(place, drawer, workers, "prices.csv", "sub/more.csv", folder=folder)
+    assert (place.path / "prices.csv").read_bytes() == b"1"
+    assert (place.path / "sub" / "more.csv").read_bytes() == b"2"
+    (place.path / "prices.csv").write_bytes(b"the program's own")
+    await put(place, drawer, workers, "prices.csv", folder=folder)
+    assert (place.path / "prices.csv").read_bytes() == b"the program's own"
+    for name in ("link.csv", "up/secret", "pipe", "sub", "prices.cvs"):
+        with pytest.raises(FileRefused, match="no file") as refused:
+            await put(place, drawer, workers, name, folder=folder)
+        assert "prices.csv" in str(refused.value)
+    assert "Did you mean 'prices.csv'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", ".", "a/.", "x\0y", "a\nb", "\udcff", "x" * 300, "a/" * 9 + "a",
+             "a\\b"],
+)  # fmt: skip
+async def test_names_that_are_none(place: Place, drawer: Drawer, workers: Workers, name: str) -> None:
+    with pytest.raises(FileRefused, match=r"name for a file|steps") as refused:
+        await put(place, drawer, workers, name, folder=place.path.parent)
+    assert refused.value.kind == "ValueError"
+    with pytest.raises(FileRefused):
+        await put(place, drawer, workers, **{name: b"x"})
+    assert list(place.path.iterdir()) == []
+
+
+async def test_a_link_in_the_way_is_replaced_never_followed(place: Place, drawer: Drawer, workers: Workers) -> None:
+    target = place.path.parent / "target"
+    target.write_bytes(SECRET)
+    (place.path / "a.csv").symlink_to(target)
+    os.link(target, place.path / "b.csv")
+    await put(place, drawer, workers, **{"a.csv": b"new", "b.csv": b"new"})
+    assert target.read_bytes() == SECRET
+    assert (place.path / "a.csv").read_bytes() == (place.path / "b.csv").read_bytes() == b"new"
+    (place.path / "dir").symlink_to(place.path.parent)
+    with pytest.raises(FileRefused, match="cannot be written"):
+        await put(place, drawer, workers, **{"dir/new.csv": b"x"})
+    (place.path / "folder.csv").mkdir()
+    with pytest.raises(FileRefused, match="cannot be written"):
+        await put(place, drawer, workers, **{"folder.csv": b"x"})
+    assert not (place.path.parent / "new.csv").exists()
+
+
+async def test_artifacts_that_are_too_much_together_are_not_all_fetched(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, fetched = await drawer.put(b"x" * 900_000), []
+    get = drawer.get
+
+    async def noted(name: str) -> bytes:
+        fetched.append(name)
+        return await get(name)
+
+    monkeypatch.setattr(drawer, "get", noted)
+    with pytest.raises(FileRefused, match="together"):
+        await put(place, drawer, workers, *(f"{n}.bin={name}" for n in range(100)))
+    assert len(fetched) == 3
+    assert list(place.path.iterdir()) == []
+
+
+async def test_sizes_and_unknown_artifacts(place: Place, drawer: Drawer, workers: Workers) -> None:
+    (place.path.parent / "sparse").touch()
+    os.truncate(place.path.parent / "sparse", 10**12)
+    for value in (b"x" * 1_000_001, place.path.parent / "sparse"):
+        with pytest.raises(FileRefused, match="a file may have 1,000,000"):
+            await put(place, drawer, workers, a=b"ok", big=value)
+    with pytest.raises(FileRefused, match="holds 2,000,000"):
+        await put(place, drawer, workers, **{str(n): b"x" * 900_000 for n in range(3)})
+    with pytest.raises(FileRefused, match="is not kept here"):
+        await put(place, drawer, workers, "sha256-" + "0" * 64)
+    with pytest.raises(FileRefused, match="no plain file"):
+        await put(place, drawer, workers, dev=Path("/dev/zero"))
+    with pytest.raises(FileRefused, match="cannot be read"):
+        await put(place, drawer, workers, dev=Path("/nowhere"))
+    assert list(place.path.iterdir()) == [], "nothing is written when one is refused"
+
+
+async def test_files_belong_to_who_runs_in_the_cage(place: Place, drawer: Drawer, workers: Workers) -> None:
+    place.uid = 54321 if os.getuid() == 0 else os.getuid()
+    await put(place, drawer, workers, **{"sub/a.csv": b"x"})
+    assert {(place.path / name).stat().st_uid for name in ("sub", "sub/a.csv")} == {place.uid}
+
+
+# --- kept ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
+    drawer = Drawer(workers, max_size=250, temp=tmp_path)
+    first, second = await drawer.put(b"a" * 100), await drawer.put(b"b" * 100)
+    assert await drawer.put(b"a" * 100) == first
+    third = await drawer.put([b"c" * 50, b"c" * 50])
+    assert await drawer.get(first) == b"a" * 100
+    assert await drawer.get(third) == b"c" * 100
+    with pytest.raises(NotFound, match="is not kept here"):
+        await drawer.get(second)
+    drawer.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(NotFound):
+        await drawer.get(first)
+
+
+async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
+    drawer = Drawer(workers, temp=tmp_path / "missing")
+    with pytest.raises(StoreUnavailable, match="could not be kept"):
+        await drawer.put(b"x")
+    (tmp_path / "missing").mkdir()
+    name = await drawer.put(b"x")
+    assert await drawer.get(name) == b"x"
+    next((tmp_path / "missing").iterdir()).joinpath(name).unlink()
+    with pytest.raises(NotFound, match="cannot be read any more"):
+        await drawer.get(name)
+    drawer.close()
+
+
+# --- an empty folder ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_folder_that_stays_empty_is_not_walked_again(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.path / ".cache").mkdir()  # of no interest to anybody
+    fresh = await taken(place, drawer, workers)
+    assert fresh.empty_at is None, "its next change could bear the same time"
+    monkeypatch.setattr(files, "_SETTLED", -(10**18))
+    settled = await taken(place, drawer, workers)
+    assert settled.empty_at is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "look", None)
+        again = await take(place.work_fd, {}, drawer, workers, empty_at=settled.empty_at)
+    assert again == settled
+
+    deadline = time.monotonic() + 20
+    while os.stat(place.work_fd).st_ctime_ns == settled.empty_at:  # the clock of files is a coarse one
+        assert time.monotonic() < deadline
+        (place.path / "new.txt").unlink(missing_ok=True)
+        (place.path / "new.txt").write_text("1")
+    found = await take(place.work_fd, {}, drawer, workers, empty_at=settled.empty_at)
+    assert ([file.name for file in found.files], found.empty_at) == (["new.txt"], None)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "folder/a.txt", "folder/.keep"])
+async def test_a_folder_with_anything_in_it_is_walked(
+    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What changes inside of a file, or below, does not change the time of the folder itself."""
+    monkeypatch.setattr(files, "_SETTLED", -(10**18))
+    (place.path / name).parent.mkdir(exist_ok=True)
+    if name.endswith(".txt"):
+        (place.path / name).write_text("1")
+    first = await taken(place, drawer, workers)
+    assert first.empty_at is None
+    (place.path / name).write_text("longer")
+    second = await take(place.work_fd, first.signatures, drawer, workers, empty_at=first.empty_at)
+    assert [(file.name, file.size) for file in second.files] == [(name, 6)]

@@ -1,0 +1,163 @@
+"""A session that does what its script says, so that the machine can be taken through every way a run can go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from clicket.interpreter.result import ProgramError, Variable
+from clicket.interpreter.session.fate import Fate, SessionGone
+from clicket.interpreter.session.session import Checked
+from clicket.interpreter.session.watched import Ended, Item, Out, Shown
+from clicket.interpreter.session.wire import ErrorFrame
+from clicket.sandbox import Isolation
+
+ISOLATION = Isolation(level="full", layers=("environment",))
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """What one block does: what it says, how it ends, and whether it waits to be stopped first."""
+
+    status: str = "ok"
+    reason: str | None = None
+    says: tuple[str, ...] = ()
+    shows: int = 0
+    variables: tuple[str, ...] = ()
+    waits: bool = False
+    stubborn: bool = False
+    lucky: bool = False
+    """It ends well just when it is told to stop."""
+    deaf: bool = False
+    """It does not even hear that it is to stop."""
+
+
+class Cage:
+    def __init__(self, folder: Path) -> None:
+        self.uid = None
+        self.work_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+class ScriptedSession:
+    """Blocks are acts, in order. A text with `!!` does not compile; `?name` in it reads a name, `=name` binds one."""
+
+    def __init__(self, folder: Path, acts: Iterable[Act] = (), *, names: Iterable[str] = (), check: str = "") -> None:
+        self.cage = Cage(folder)
+        self.isolation = ISOLATION
+        self.names = frozenset(names)
+        self.alive = True
+        self.fate: Fate | None = None
+        self.acts = list(acts)
+        self.checks: list[list[str]] = []
+        self.begun: list[tuple[str, str]] = []
+        self.stops: list[str] = []
+        self.rested = 0
+        self.closed = False
+        self.waiting = asyncio.Event()
+        self._dies_of_check = check
+        self._told: list[Item] = []
+        self._sent = ("", "")
+        self._passed: Callable[[Checked], None] | None = None
+        self._stopped = asyncio.Event()
+
+    async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
+        self.checks.append(list(codes))
+        if self._dies_of_check:
+            self._die("killed", self._dies_of_check)
+            assert self.fate is not None
+            raise SessionGone(self.fate)
+        return [_checked(code) for code in codes]
+
+    def begin(
+        self, code: str, *, name: str, timeout: float | None, passed: Callable[[Checked], None] | None = None
+    ) -> None:
+        assert self.alive
+        assert not self._told
+        self._stopped.clear()
+        self._sent = (code, name)
+        self._passed = passed
+        if passed is None:
+            self.begun.append(self._sent)
+
+    async def watch(self) -> AsyncIterator[Item]:
+        passed, self._passed = self._passed, None
+        if passed is not None and not await self._compiles(passed):
+            yield Ended(status="error") if self.fate is None else Ended(status=self.fate.status)
+            return
+        act = self.acts[len(self.begun) - 1] if len(self.begun) <= len(self.acts) else Act()
+        for text in act.says:
+            yield Out(stream="stdout", text=text)
+        for group in range(act.shows):
+            yield Shown(mime="text/html", data="<b>", group=group)
+        ended = Ended(status=act.status, reason=act.reason)  # type: ignore[arg-type]
+        if act.waits:
+            self.waiting.set()
+            await self._stopped.wait()
+            if act.stubborn or not self.alive:
+                self._die("killed", "cancel")
+                ended = Ended(status="killed", reason="cancel")
+            elif not act.lucky:
+                ended = Ended(status="interrupted", reason="cancel")
+        elif act.status in ("killed", "crashed"):
+            self._die(act.status, act.reason or "")
+        elif act.status == "error":
+            ended = msgspec.structs.replace(ended, error=ProgramError(type="ValueError", message="no", line=1))
+        made = tuple(Variable(name=name, type="int", value="1") for name in act.variables)
+        self.names |= frozenset(act.variables)
+        yield msgspec.structs.replace(
+            ended, variables=made, names=self.names, exit_code=3 if act.status == "exit" else None
+        )
+
+    async def _compiles(self, passed: Callable[[Checked], None]) -> bool:
+        """The look that comes before a block that is sent to be run at once."""
+        try:
+            [answer] = await self.check([self._sent[0]], 1.0)
+        except SessionGone:
+            return False
+        await asyncio.sleep(0)
+        if answer.error is None:
+            self.begun.append(self._sent)
+        passed(answer)
+        return answer.error is None
+
+    async def stop(self, reason: str) -> None:
+        self.stops.append(reason)
+        if not any(act.deaf for act in self.acts):
+            self._stopped.set()
+        await self._stopped.wait()
+
+    def kill(self, reason: str) -> None:
+        self._die("killed", reason)
+        self._stopped.set()
+
+    def rest(self) -> None:
+        self.rested += 1
+
+    async def close(self) -> None:
+        assert not self.closed, "closed twice"
+        self.closed = True
+        if self.alive:
+            self.kill("cancel")
+        os.close(self.cage.work_fd)
+
+    def _die(self, status: str, reason: str) -> None:
+        self.alive = False
+        self.fate = Fate(status=status, reason=reason, detail="as the script says")  # type: ignore[arg-type]
+
+
+def _checked(code: str) -> Checked:
+    words = code.split()
+    error = None
+    if "!!" in code or ("```" in code.replace('"""', "").split("#")[0] and '"""' not in code):
+        error = ErrorFrame(type="SyntaxError", message="invalid syntax", line=1)
+    elif code.count('"""') % 2:
+        error = ErrorFrame(type="SyntaxError", message="unterminated triple-quoted string literal", line=1)
+    elif "prose" in words:
+        error = ErrorFrame(type="SyntaxError", message="invalid syntax", line=1)
+    loads = tuple(word[1:] for word in words if word.startswith("?"))
+    stores = tuple(word[1:] for word in words if word.startswith("="))
+    imports = tuple(word[1:] for word in words if word.startswith("@"))
+    return Checked(error=error, loads=loads, stores=stores, imports=imports)

@@ -96,8 +96,8 @@ begun = False
 while True:
     try:
         if not begun:
-            print("begun", flush=True)
             begun = True
+            print("begun", flush=True)
         import time; time.sleep(1)
     except BaseException: pass
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,9 @@ _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("short", _untimed, derandomize=True, max_examples=50, stateful_step_count=30, database=None)
 settings.register_profile("long", _untimed, max_examples=1000, stateful_step_count=60, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+# A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
 

@@ -48,8 +48,9 @@ class Persist:
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""
-        if call.outcome is State.COMPLETED and last["percentage"] != 100:
-            step = last["step"] if last["total_steps"] is None else last["total_steps"]
+        if call.outcome is State.COMPLETED and last.get("percentage") != 100:
+            # What was reported may be on record by another hand, and lack anything.
+            step = last.get("step") if last.get("total_steps") is None else last["total_steps"]
             last = {**last, "step": step, "percentage": 100, "estimated_time_remaining": 0}
         if last is not call.progress_kept:
             self._journal.record(call, "progress", last)

@@ -56,8 +56,8 @@ def tool() -> str | None:
 
 
 def shown_python(python: Python) -> Python:
-    """The interpreter as a cage sees it: at its own place, unless the work folder is there."""
-    if not _hidden(python.prefix):
+    """The interpreter as a cage sees it: at its own place, unless one of the program's own folders is there."""
+    if not _moves(python.prefix):
         return python
     inner = os.path.relpath(python.executable, python.prefix)
     return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
@@ -117,7 +117,7 @@ def _files(view: View) -> Iterator[str]:
 
 def _interpreter(python: Python) -> Iterator[str]:
     for folder in python.folders:
-        shown = _VENV if folder == python.prefix and _hidden(folder) else folder
+        shown = _VENV if folder == python.prefix and _moves(folder) else folder
         yield from _read_only(folder, shown)
 
 
@@ -137,3 +137,8 @@ def _in_system(folder: str) -> bool:
 
 def _hidden(folder: str) -> bool:
     return Path(folder).is_relative_to(HOME)
+
+
+def _moves(prefix: str) -> bool:
+    """What is installed must not look like something that the program wrote."""
+    return _hidden(prefix) or Path(prefix).is_relative_to(SCRATCH)

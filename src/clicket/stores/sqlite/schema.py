@@ -6,6 +6,7 @@ A file that is corrupt, newer than this program, or made by another is refused b
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import apsw
@@ -18,6 +19,7 @@ APPLICATION_ID = 0x434C4B54  # "CLKT", in the header of every file of ours
 EVENT_BITS = 20
 """A row of events has the number `call << EVENT_BITS | first seq`: one B-tree, read in order, no second index."""
 
+_TRIES, _PAUSE = 100, 0.02
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE owners (
@@ -115,11 +117,21 @@ def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -
     return connection
 
 
+def _write_ahead(connection: apsw.Connection) -> object:
+    """While somebody else opens the same new or crashed file, SQLite may refuse at once, however long it was told to wait."""
+    for _ in range(_TRIES):
+        try:
+            return connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(_PAUSE)
+    return connection.pragma("journal_mode", "wal")
+
+
 def prepare(path: Path, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
         _refuse_foreign(path, connection)
-        if connection.pragma("journal_mode", "wal") != "wal":
+        if _write_ahead(connection) != "wal":
             raise StoreUnavailable(
                 f"{path}: this file system cannot hold a write-ahead log. Put the store on a local disk, or use another store."
             )

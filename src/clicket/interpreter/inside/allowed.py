@@ -24,6 +24,8 @@ class _Allowed:
         self._always = sys.stdlib_module_names
         self._own = tuple(_folder(path) for path in own)
         self._library = _folder(os.path.dirname(os.__file__))
+        # Packages may lie below a folder of the program's own, but what is on the path before it runs is not its own.
+        self._installed = tuple({_folder(path) for path in sys.path if path} - set(self._own))
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         if path is not None or name in self._names or name in self._always:
@@ -44,7 +46,7 @@ class _Allowed:
         if place in ("built-in", "frozen"):
             return True
         place = os.path.realpath(place)
-        if place.startswith(self._own):
+        if place.startswith(self._own) and not place.startswith(self._installed):
             return True
         installed = "/site-packages/" in place or "/dist-packages/" in place
         return place.startswith(self._library) and not installed

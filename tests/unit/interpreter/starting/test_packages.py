@@ -20,7 +20,8 @@ import runpy, sys
 allowed, home, names, path, code = sys.argv[1:]
 install = runpy.run_path(allowed)["install"]
 sys.path[:0] = [home] + ([path] if path else [])
-install(names.split(), home)
+if names != "*":
+    install(names.split(), home)
 exec(code)
 """
 
@@ -46,7 +47,7 @@ def wheel(folder: Path, name: str, version: str = "1.0", *, requires: tuple[str,
 
 def imported(prepared: Packages, home: Path, code: str) -> str:
     """What a program says that may import what was prepared; the last line of its error if it fails."""
-    names, path = prepared.settings.get("packages", []), prepared.settings.get("path", [""])
+    names, path = prepared.settings.get("packages", ["*"]), prepared.settings.get("path", [""])
     done = subprocess.run(
         [sys.executable, "-I", "-c", IMPORTS, allowed.__file__, str(home), " ".join(names), path[0], code],
         capture_output=True, text=True, check=False, timeout=60,

@@ -176,7 +176,7 @@ class Interpreter:
         keep: Keeper | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
-        machine = self.begin(task, file_names=file_names, files=files, keep=keep)
+        machine = self._begin(task, file_names, files, keep)
         async with aclosing(self._told(machine, machine.stream())) as messages:
             async for message in messages:
                 yield message
@@ -188,9 +188,9 @@ class Interpreter:
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: Keeper | None = None,
-    ) -> Machine:
+    ) -> None:
         """Begin a run that is driven by `step`. One run at a time."""
-        return self._begin(task, file_names, files, keep)
+        self._begin(task, file_names, files, keep)
 
     def _begin(
         self,
@@ -222,11 +222,18 @@ class Interpreter:
         )
         return self._machine
 
-    async def step(self) -> AsyncGenerator[Message, None]:
-        """Do the work of the state that the run is in, and say what happened. Until `state` is completed or error."""
+    async def step(self, task: str | None = None) -> AsyncGenerator[Message, None]:
+        """Do the work of the state that the run is in, and say what happened. Until `state` is completed or error.
+
+        With a task it begins a run first, as `begin(task)` does.
+        """
+        if task is not None:
+            self.begin(task)
         machine = self._machine
         if machine is None:
-            raise UsageError("no run has begun. Call ci.begin(task) first, then ci.step() until ci.state is terminal.")
+            raise UsageError(
+                "no run has begun. Call ci.begin(task) or ci.step(task) first, then ci.step() until ci.state is terminal."
+            )
         async with aclosing(self._told(machine, machine.step())) as messages:
             async for message in messages:
                 yield message

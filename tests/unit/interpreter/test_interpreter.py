@@ -14,6 +14,7 @@ import pytest
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
+from clicket.kernel import CODE
 from clicket.interpreter.session.session import Session
 from clicket.sandbox import Limits, NotIsolated
 
@@ -403,3 +404,12 @@ async def test_what_a_run_brings_out_has_bounds_that_can_be_set() -> None:
     assert len(small.skipped) == 3
     with pytest.raises(UsageError, match="max_files must be"):
         Interpreter(max_files=0)
+
+
+async def test_a_step_may_bring_its_task(ci: Interpreter) -> None:
+    first = [message async for message in ci.step("print(6 * 7)")]
+    assert (first[0]["from"], first[0]["to"], ci.state) == ("parsing", "validating", CodeState.VALIDATING)
+    said = []
+    while ci.state not in CODE.terminal:
+        said += [message async for message in ci.step()]
+    assert said[-1]["result"]["stdout"] == "42\n"

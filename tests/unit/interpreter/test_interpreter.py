@@ -14,8 +14,8 @@ import pytest
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
-from clicket.kernel import CODE
 from clicket.interpreter.session.session import Session
+from clicket.kernel import CODE
 from clicket.sandbox import Limits, NotIsolated
 
 STUBBORN = """

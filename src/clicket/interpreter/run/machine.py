@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -103,37 +104,34 @@ class Machine:
 
     async def step(self) -> AsyncGenerator[Message, None]:
         """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
-        self._begin_step()
-        was = self.state
-        try:
+        async with self._driven():
+            was = self.state
             while self.state is was:
                 for message in await self._more():
                     yield message
-        except BaseException as error:
-            await self._left(error)
-            raise
-        finally:
-            self.stepping = False
 
     async def stream(self) -> AsyncGenerator[Message, None]:
         """All steps that are left, as one. Left early, or cancelled, it stops the program first."""
-        self._begin_step()
-        try:
+        async with self._driven():
             while not self.done:
                 for message in await self._more():
                     yield message
-        except BaseException as error:
-            await self._left(error)
-            raise
-        finally:
-            self.stepping = False
 
     async def finish(self) -> None:
         """The same for those who only want the result."""
-        self._begin_step()
-        try:
+        async with self._driven():
             while not self.done:
                 await self._more()
+
+    @asynccontextmanager
+    async def _driven(self) -> AsyncIterator[None]:
+        if self.done:
+            raise UsageError(f"this run has ended ({self.state}). Begin another one.")
+        if self.stepping:
+            raise UsageError("a step of this run is under way. Take its messages to their end before the next step.")
+        self.stepping = True
+        try:
+            yield
         except BaseException as error:
             await self._left(error)
             raise
@@ -395,13 +393,6 @@ class Machine:
         if session is None:
             raise UsageError("the session of this run was closed while it ran. Begin another run.")
         return session
-
-    def _begin_step(self) -> None:
-        if self.done:
-            raise UsageError(f"this run has ended ({self.state}). Begin another one.")
-        if self.stepping:
-            raise UsageError("a step of this run is under way. Take its messages to their end before the next step.")
-        self.stepping = True
 
     def _say(self, message: Callable[..., Message], *about: object) -> None:
         if self._said is not None:

@@ -202,6 +202,7 @@ SENSELESS: dict[str, list[bytes]] = {
     "a duration that is text": ending(duration="long"),
     "output without content": then("output", "streaming", {}),
     "progress that is nothing": then("progress", "running", {"step": {}, "total_steps": "many"}),
+    "progress before it ran": then("progress", "pending", {}),
     "claims without number": then("note", "running", {"claims": "many"}),
     "nested deeply": created(arguments=json.loads('{"a":' * 900 + "1" + "}" * 900)),
     "big numbers": created(arguments={"n": 10**4_000}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight, moved
+from clicket.ports.services import ChatModel, Embedder, SearchEngine
 from clicket.ports.store import (
     Append,
     CacheItem,
@@ -32,9 +33,11 @@ __all__ = [
     "CacheStats",
     "CacheUse",
     "Caller",
+    "ChatModel",
     "Clock",
     "Done",
     "Duplicate",
+    "Embedder",
     "Found",
     "Handle",
     "Hear",
@@ -44,6 +47,7 @@ __all__ = [
     "Presence",
     "Query",
     "Records",
+    "SearchEngine",
     "Stale",
     "Standing",
     "Store",

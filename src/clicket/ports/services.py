@@ -1,0 +1,41 @@
+"""What clicket asks of others: to search, to answer, to place texts in a space. Each is one method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.document import Document
+
+__all__ = ["ChatModel", "Embedder", "SearchEngine"]
+
+
+class SearchEngine(Protocol):
+    """Raises when it failed; an empty answer means that there is nothing. `deadline` is the seconds it has, or None."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]: ...
+
+
+class ChatModel(Protocol):
+    """Raises when it failed."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def chat(self, request: ChatRequest) -> ChatReply: ...
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors, one row for each: a numpy array of float32. `name` says which space they are in."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str]) -> Any: ...

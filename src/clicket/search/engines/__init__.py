@@ -1,0 +1,1 @@
+"""Search engines of all kinds, made one."""

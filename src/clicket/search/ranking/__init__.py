@@ -1,0 +1,1 @@
+"""The order of everything that was found, over all rounds."""

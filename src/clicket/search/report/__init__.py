@@ -1,0 +1,1 @@
+"""A search's result for people: Markdown and a page."""

@@ -1,0 +1,1 @@
+"""One search, stage by stage: what was finished is never done again."""

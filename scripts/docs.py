@@ -122,6 +122,7 @@ SETTINGS = {
     "hub_webhook_secret": "Signs the webhook's body (HMAC-SHA256). Never shown.",
     "policy": "Who may run what: `[policy]` and `[[policy.rules]]` of the file, or JSON in the environment.",
     "interpreter": "Options of `code_interpreter`, which commands then offer: `[interpreter]` of the file, or JSON in the environment.",
+    "search": "Options of `deep_search`, which commands then offer: `[search]` of the file, or JSON in the environment. Never shown.",
     "mcp": "Other MCP servers whose tools are used: `[mcp.servers.NAME]` of the file, or JSON in the environment. Never shown.",
     "telemetry": "`otel` traces calls, `off` does not, `auto` does when `OTEL_*` or the program's own providers ask for it.",
     "telemetry_content": "Whether spans carry arguments and results, as the record has them.",

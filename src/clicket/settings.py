@@ -25,7 +25,7 @@ __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
-SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp")
+SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search")
 """Settings that are never shown."""
 
 HIDDEN = "(hidden)"
@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: dict[str, Any] = {}
     """Options of the tool `code_interpreter`, which commands then offer: `[interpreter]` of `clicket.toml`, or JSON in
     `CLICKET_INTERPRETER`."""
+    search: dict[str, Any] = {}
+    """Options of the tool `deep_search`, which commands then offer: `[search]` of `clicket.toml`, or JSON in `CLICKET_SEARCH`."""
     standings_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
     hub_webhook: str | None = None
@@ -226,7 +228,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = dict(part.split("=") for part in parts)
         elif name == "policy":
             given = _policy(value, origins[name])
-        elif name in ("mcp", "interpreter") and isinstance(value, str):
+        elif name in ("mcp", "interpreter", "search") and isinstance(value, str):
             given = _json(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]

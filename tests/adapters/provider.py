@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,11 +21,17 @@ class Refused(Exception):
 
 
 class Provider:
-    """`answers` are used in turn; `requests` are what was asked."""
+    """`answers` are used in turn; `requests` are what was asked, `heads` how it was sent.
+
+    An answer with a `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may say why a
+    request is refused, as a server would that knows less than the vendor's.
+    """
 
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
+        self.heads: list[str] = []
+        self.refuses: Callable[[dict[str, Any]], str | None] = lambda _body: None
         self.pauses: dict[str, asyncio.Event] = {}
         self.url = ""
 
@@ -68,15 +74,22 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
     length = int(re.search(r"content-length: (\d+)", head, re.IGNORECASE)[1])  # type: ignore[index]
     body = json.loads(await reader.readexactly(length))
     provider.requests.append(body)
+    provider.heads.append(head)
     kind = {"/v1/messages": Messages, "/v1/chat/completions": Chat, "/v1/responses": Responses}[path.split("?")[0]]
     try:
         kind.check(body)
+        if (why_not := provider.refuses(body)) is not None:
+            raise Refused(why_not)
     except Refused as why:
         text = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": str(why)}}).encode()
         writer.write(_head(400, "application/json", len(text)) + text)
         await writer.drain()
         return
-    answer = kind.answer(provider.next())
+    given = provider.next()
+    if "status" in given:
+        await _send_as_it_is(writer, given)
+        return
+    answer = kind.answer(given)
     if not body.get("stream"):
         text = json.dumps(answer).encode()
         writer.write(_head(200, "application/json", len(text)) + text)
@@ -92,6 +105,15 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
         await writer.drain()
     if kind is Chat:
         writer.write(b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+async def _send_as_it_is(writer: asyncio.StreamWriter, given: dict[str, Any]) -> None:
+    body = given.get("body", {})
+    text = (body if isinstance(body, str) else json.dumps(body)).encode()
+    headers = {"content-type": "application/json", "content-length": len(text), **given.get("headers", {})}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {given['status']} X\r\n{lines}connection: close\r\n\r\n".encode() + text)
     await writer.drain()
 
 
@@ -126,6 +148,16 @@ class Messages:
         check_names(tool["name"] for tool in body.get("tools", ()))
         for tool in body.get("tools", ()):
             check_schema(tool["input_schema"])
+        form = (body.get("output_config") or {}).get("format")
+        if form is not None:
+            check_strict({"strict": True, "parameters": form["schema"]})
+        chosen = body.get("tool_choice", {})
+        if chosen.get("type") == "tool" and chosen["name"] not in [tool["name"] for tool in body.get("tools", ())]:
+            raise Refused(f"tool_choice: there is no tool {chosen['name']!r}")
+        if not isinstance(body.get("max_tokens"), int):
+            raise Refused("max_tokens: Field required")
+        if any(message["role"] not in ("user", "assistant") for message in body["messages"]):
+            raise Refused("messages: role must be user or assistant")
         messages = body["messages"]
         for place, message in enumerate(messages):
             blocks = message["content"] if isinstance(message["content"], list) else []
@@ -185,6 +217,12 @@ class Chat:
         for function in functions:
             check_schema(function["parameters"])
             check_strict(function)
+        form = body.get("response_format", {})
+        if form.get("type") == "json_schema":
+            check_names([form["json_schema"]["name"]])
+            check_strict({"strict": form["json_schema"].get("strict"), "parameters": form["json_schema"]["schema"]})
+        if form.get("type") == "json_object" and "json" not in json.dumps(body["messages"]).lower():
+            raise Refused("'messages' must contain the word 'json' in some form, to use 'response_format'")
         messages = body["messages"]
         for place, message in enumerate(messages):
             asked = [call["id"] for call in message.get("tool_calls") or ()]
@@ -197,8 +235,10 @@ class Chat:
         message = {"role": "assistant", "content": None, "refusal": None, **given}
         reason = message.pop("finish_reason", "tool_calls" if given.get("tool_calls") else "stop")
         id = message.pop("response_id", "chatcmpl-1")
+        usage = message.pop("usage", None)
         choice = {"index": 0, "finish_reason": reason, "logprobs": None, "message": message}
-        return {"id": id, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        whole = {"id": id, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        return whole if usage is None else {**whole, "usage": usage}
 
     @staticmethod
     def events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -82,3 +82,8 @@ def emit_then(ctx: ToolContext, n: int) -> str:
         ctx.emit(f"{i};")
         ctx.progress(i + 1, n)
     return "done"
+
+
+@tool(**TREE)
+async def keeper(what: str, ctx: ToolContext) -> None:
+    await (ctx.checkpoint("a", b"x") if what == "checkpoint" else ctx.checkpoints())

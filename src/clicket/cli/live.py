@@ -71,7 +71,7 @@ class LiveLine:
             self._attempt = event.data["attempt"]
         elif event.type == "progress":
             self._reported(event.data)
-        elif event.type == "note" and event.data.get("text"):
+        elif event.type == "note" and event.data.get("text") and event.data.get("reason") != "checkpoint":
             self._show(doing=clean(str(event.data["text"]))[:80])
 
     def _state_changed(self, event: Event) -> None:

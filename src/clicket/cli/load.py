@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.settings import Settings
 from clicket.tools import NativeTool, Tool, as_tool
 
-__all__ = ["GROUP", "find_tools", "load"]
+if TYPE_CHECKING:
+    from clicket.search.tool.options import Setup
+
+__all__ = ["GROUP", "find_tools", "load", "search_setup"]
 
 GROUP = "clicket.tools"
 _WHERE = "Write --tools module:name, where the module is here or installed."
@@ -30,6 +33,8 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
         _add(found, load(spec), spec)
     if settings.interpreter or "interpreter" in settings.origins:  # a section without a word in it is one
         _set_up(found, settings)
+    if settings.search or "search" in settings.origins:
+        _set_up_search(found, settings)
     if settings.origins.get("tools") != "argument":
         for point in entry_points(group=GROUP):
             try:
@@ -51,6 +56,39 @@ def _set_up(found: dict[str, Tool], settings: Settings) -> None:
     if settings.origins.get("tools") != "argument" or found.get(code_interpreter.name) is code_interpreter:
         found.pop(code_interpreter.name, None)
         _add(found, [made], where)
+
+
+def _set_up_search(found: dict[str, Tool], settings: Settings) -> None:
+    """`[search]` offers the tool, as `[interpreter]` does."""
+    from clicket.search.deep import DeepSearch, deep_search
+
+    if settings.origins.get("tools") != "argument" or found.get(deep_search.name) is deep_search:
+        found.pop(deep_search.name, None)
+        _add(found, [DeepSearch(search_setup(settings))], _search_of(settings))
+
+
+def search_setup(settings: Settings) -> Setup:
+    """What `[search]` says, checked; engines and models that it declares are made."""
+    from clicket.search.tool.options import Makers, setup_of
+
+    makers = Makers(engine=_engine_of, model=_model_of)
+    return setup_of(settings.search, where=_search_of(settings), makers=makers)
+
+
+def _search_of(settings: Settings) -> str:
+    return f"[search] of {settings.origins.get('search', 'Settings')}"
+
+
+def _engine_of(declared: Any) -> Any:
+    from clicket.web import engine_of
+
+    return engine_of(declared)
+
+
+def _model_of(declared: Any) -> Any:
+    from clicket.models import model_of
+
+    return model_of(declared)
 
 
 def load(spec: str) -> list[Tool]:

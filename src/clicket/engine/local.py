@@ -75,6 +75,7 @@ class LocalEngine:
         self._returned = settling.returned
         self.audit = AuditLog(store, clock, self.spawn)
         self.journal = Journal(store, clock, self.spawn)
+        self.journal.vault = self.vault
         self.journal.on_request = self._requested
         self.journal.on_unsaved = self.answer
         self.workers = Workers(limits.worker_threads, "clicket-worker")

@@ -16,6 +16,7 @@ from typing import Any
 
 from clicket.bridge import on_loop, on_loop_thread
 from clicket.execution.artifacts import keep, read
+from clicket.execution.checkpoints import Checkpoints
 from clicket.execution.spool import Spool
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
@@ -37,7 +38,7 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and a new attempt starts its output anew."""
 
     __slots__ = (
-        "_call", "_journal", "_last_report", "_window",
+        "_call", "_checkpoints", "_journal", "_last_report", "_window",
         "active_at", "announced", "attempt_at", "deadline_at", "spool",
     )  # fmt: skip
 
@@ -46,6 +47,7 @@ class CallSink:
         self._call = call
         self._last_report = 0.0
         self._window: Window | None = None
+        self._checkpoints: Checkpoints | None = None
         self.spool: Spool | None = None
         self.announced = False
         self.active_at = self.attempt_at = journal.clock.monotonic()
@@ -168,6 +170,20 @@ class CallSink:
     async def artifact(self, name: str, start: int, end: int | None) -> bytes:
         return await read(self._journal, self._call, name, start, end)
 
+    async def checkpoint(self, key: str, data: bytes) -> None:
+        self.active_at = self._journal.clock.monotonic()
+        await self._kept().keep(key, data)
+        self.active_at = self._journal.clock.monotonic()  # a store that was slow is not a tool that was
+
+    async def checkpoints(self) -> dict[str, bytes]:
+        self.active_at = self._journal.clock.monotonic()
+        return await self._kept().load()
+
+    def _kept(self) -> Checkpoints:
+        if self._checkpoints is None:
+            self._checkpoints = Checkpoints(self._journal, self._call)
+        return self._checkpoints
+
 
 class ThreadSink:
     """For bodies in worker threads: hands everything to the loop, and waits when the loop lags behind."""
@@ -224,6 +240,12 @@ class ThreadSink:
 
     async def artifact(self, name: str, start: int, end: int | None) -> bytes:
         return await on_loop(self._loop, lambda: self._sink.artifact(name, start, end))
+
+    async def checkpoint(self, key: str, data: bytes) -> None:
+        await on_loop(self._loop, lambda: self._sink.checkpoint(key, data))
+
+    async def checkpoints(self) -> dict[str, bytes]:
+        return await on_loop(self._loop, self._sink.checkpoints)
 
 
 def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:

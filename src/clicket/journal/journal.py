@@ -17,6 +17,7 @@ from clicket.journal.live import LiveCall, Then
 from clicket.kernel import CALL, State
 from clicket.model import Event, EventType, Stage
 from clicket.ports import Append, Clock, Duplicate, Stale, Store, Unstorable, sleep
+from clicket.vault import Vault
 
 __all__ = ["Fenced", "Journal", "Listener"]
 
@@ -52,6 +53,8 @@ class Journal:
         self.closed = False
         self.trace: Callable[[], dict[str, str]] | None = None
         """What a call's first event says about the trace that it was made in, where somebody traces calls."""
+        self.vault: Vault | None = None
+        """What seals the bytes that a call's tool keeps, where they hold a secret."""
         self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
         self.on_unsaved: Callable[[LiveCall, ClicketError], None] | None = None
         self._spawn = spawn

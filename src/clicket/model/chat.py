@@ -1,4 +1,4 @@
-"""What is said to a language model, and what it answers."""
+"""What is said to a language model, and what it answers. New fields come with a default: who builds or reads these goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Usage"]
+__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Ended", "Usage"]
+
+Ended = Literal["stop", "length", "refusal"]
+"""Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +25,15 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | None = None
     schema_name: str = "answer"
     max_tokens: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole conversation as one text, for models that take no more than that."""
+        if len(self.messages) == 1:
+            return self.messages[0].content
+        return "\n\n".join(
+            f"Your answer was:\n{one.content}" if one.role == "assistant" else one.content for one in self.messages
+        )
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,3 +53,4 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     usage: Usage = Usage()
+    ended: Ended = "stop"

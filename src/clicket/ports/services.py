@@ -21,7 +21,7 @@ class SearchEngine(Protocol):
 
 
 class ChatModel(Protocol):
-    """Raises when it failed."""
+    """Raises when it failed: `RetryableError` when asking again may help, and when."""
 
     @property
     def name(self) -> str: ...

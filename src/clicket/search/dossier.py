@@ -25,6 +25,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     scores: tuple[float, ...] = ()
     """The engine's, for each of them."""
     error: str | None = None
+    notes: tuple[str, ...] = ()
+    """What was left out of its answer, and which of several engines failed."""
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     components: dict[str, float] = {}
     by: str = ""
     """Who said so: the deterministic analyzer, or a model."""
+    reasons: tuple[str, ...] = ()
+    """Why, in the words of a model."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +112,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     documents: tuple[Document, ...]
     rounds: tuple[Round, ...]
     stopped: str
-    """Why it ended: `complete`, `max_loop`, `nothing_new`, or `budget`."""
+    """Why it ended: `complete`, `max_loop`, `nothing_new`, `budget`, or `engines_failed` (in a later round: what was found
+    before is what the answer is made of)."""
     notes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     usage: Usage = Usage()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from clicket.model.document import Document
 from clicket.search.dossier import Analysis, Dossier, Synthesis
 
-__all__ = ["Analyzer", "Collection", "Planner", "Ranker", "Synthesizer"]
+__all__ = ["Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "is_collection"]
 
 
 class Planner(Protocol):
@@ -61,3 +61,11 @@ class Collection(Protocol):
     def similarities(self, text: str, ids: Sequence[str]) -> Sequence[float] | None:
         """How near each document is to the text, from -1 to 1; None when the collection has no vectors."""
         ...
+
+
+def is_collection(thing: Any) -> TypeGuard[Collection]:
+    """What `isinstance` says of a `Collection`, in a tenth of its time: every search asks."""
+    return all(callable(getattr(thing, name, None)) for name in _FACE)
+
+
+_FACE = ("size", "frequencies", "named", "fetch", "similarities")

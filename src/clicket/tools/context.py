@@ -21,6 +21,8 @@ class Sink(Protocol):
     async def drain(self) -> None: ...
     async def put_artifact(self, data: bytes | Sequence[bytes]) -> str: ...
     async def artifact(self, name: str, start: int, end: int | None) -> bytes: ...
+    async def checkpoint(self, key: str, data: bytes) -> None: ...
+    async def checkpoints(self) -> dict[str, bytes]: ...
     @property
     def cancelled(self) -> bool: ...
     @property
@@ -89,6 +91,20 @@ class ToolContext:
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the call's caller may read it: `NotFound` otherwise."""
         return await self._sink.artifact(name, start, end)
+
+    async def checkpoint(self, key: str, data: bytes) -> None:
+        """Keep what need not be done again. It is durable when this returns: the next attempt of this call, also one after a
+        crash and in another process, finds it in `checkpoints()`. A later one with the same key takes its place.
+
+        At most 16 MiB each, 1,000 of them and 256 MiB in all; they go with the call. The bytes come back as they are. Where
+        they hold a secret they are sealed with the runtime's key (`CLICKET_SECRET_KEY`); without one they are not written, and
+        only attempts in this process find them.
+        """
+        await self._sink.checkpoint(key, data)
+
+    async def checkpoints(self) -> dict[str, bytes]:
+        """What this call has kept so far, in any attempt: the last bytes of each key."""
+        return await self._sink.checkpoints()
 
     @property
     def cancelled(self) -> bool:

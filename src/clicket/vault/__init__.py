@@ -1,6 +1,6 @@
 """Secrets: recognised, hidden from everybody but their tool, and sealed where a call must outlive its process."""
 
-from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, look
+from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, holds_secret, look
 from clicket.vault.logs import guard_logs, hide_known, watch_for
 from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, hide_always
 from clicket.vault.vault import Identity, Vault, resembles, restored, still_masked
@@ -22,6 +22,7 @@ __all__ = [
     "hide_known",
     "hide_said",
     "hide_text",
+    "holds_secret",
     "look",
     "resembles",
     "restored",

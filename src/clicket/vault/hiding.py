@@ -18,7 +18,7 @@ from clicket.model import ToolError
 from clicket.model.codec import encode
 from clicket.vault.shapes import MASK, MIN_TOKEN, MIN_VALUE, has_marker, open_from, spans
 
-__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "look"]
+__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look"]
 
 _CUT = 2_000
 """Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
@@ -109,6 +109,11 @@ def has_token(value: Any) -> bool:
                 return True
         return False
     return kind is list and bool(value) and has_marker(encode(value).decode())
+
+
+def holds_secret(text: str, secrets: Secrets | None = None) -> bool:
+    """Is there something in it that would be hidden? For what is kept whole, or not at all."""
+    return bool(spans(text, () if secrets is None else secrets.values))
 
 
 # Finding values.

@@ -74,6 +74,16 @@ class Vault:
         whole = None if plain is None else decode(plain)
         return whole if type(whole) is dict and type(whole.get("arguments")) is dict else None
 
+    # Other bytes of a call.
+
+    def seal(self, identity: Identity, kind: str, plain: bytes) -> str:
+        """Opens for this call and this kind alone. Only where `seals`."""
+        return self._seal(plain, _bound(identity, kind))
+
+    def unsealed(self, identity: Identity, kind: str, text: str) -> bytes | None:
+        """The bytes as they were; None: no key of ours opens them."""
+        return self._open(text, _bound(identity, kind))
+
     def equal(self, identity: Identity, kept: str, shown: Any, given: Any) -> bool:
         """Are these the arguments that a hash was made of? Without its key what is shown of them must do."""
         told = self._matches(kept, canonical(given), identity)

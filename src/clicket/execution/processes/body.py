@@ -127,7 +127,7 @@ def _clean(text: str) -> str:
 
 def _no_way_to_the_store() -> UsageError:
     return UsageError(
-        "a tool in a child process cannot keep or read artifacts: it has no way to the store. "
+        "a tool in a child process cannot keep or read artifacts and checkpoints: it has no way to the store. "
         "Return the data, or declare the tool with isolation='thread'."
     )
 
@@ -165,6 +165,12 @@ class _WireSink:
         raise _no_way_to_the_store()
 
     async def artifact(self, name: str, start: int, end: int | None) -> NoReturn:
+        raise _no_way_to_the_store()
+
+    async def checkpoint(self, key: str, data: bytes) -> NoReturn:
+        raise _no_way_to_the_store()
+
+    async def checkpoints(self) -> NoReturn:
         raise _no_way_to_the_store()
 
     @property

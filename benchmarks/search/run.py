@@ -1,0 +1,143 @@
+"""`python benchmarks/search/run.py DATA [--limit N] [--only NAME] [--json FILE]`: ask, print the tables, write SEARCH.md and its plot.
+
+Figures are never assertions: what is not met is printed and does not fail the run. A false citation, a repeated query or
+a round too many does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[0] = str(ROOT)  # so that `benchmarks` is a package however this file is started
+
+from benchmarks.report import commit, machine  # noqa: E402  # after the line above
+from benchmarks.search import page, picture, scale  # noqa: E402
+from benchmarks.search.data import DataMissing, Set, load  # noqa: E402
+from benchmarks.search.measure import METHODS, figures, measure  # noqa: E402
+from benchmarks.search.vectors import Kept  # noqa: E402
+from clicket.errors import UsageError  # noqa: E402
+
+CACHE = ROOT / ".cache" / "bench" / "search"
+KEPT = CACHE / "figures.json"
+PAGE = ROOT / "benchmarks" / "SEARCH.md"
+PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
+EXTRA = ("indexing", "scale", "folder")
+
+
+def main(words: list[str] | None = None) -> int:
+    options = _options(words)
+    try:
+        sets = load(options.data, limit=options.limit)
+    except DataMissing as missing:
+        print(f"bench-search: {missing}", file=sys.stderr)
+        return 2
+    unknown = [name for name in options.only or () if name not in (*(one.name for one in sets), *EXTRA)]
+    if unknown:
+        print(
+            f"bench-search: there is no {', '.join(unknown)}; there are {', '.join([one.name for one in sets])}, "
+            f"{', '.join(EXTRA)}",
+            file=sys.stderr,
+        )
+        return 2
+    CACHE.mkdir(parents=True, exist_ok=True)
+    made = _measured(options, sets)
+    kept = made if options.limit else {**_load(), **made}
+    if options.json:
+        Path(options.json).write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(page.tables(made))
+    if not options.limit and not options.dry:
+        KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
+        PLOT.parent.mkdir(parents=True, exist_ok=True)
+        PLOT.write_text(picture.draw(kept), encoding="utf-8")
+        PAGE.write_text(page.page(kept, machine(), _relative(PLOT, PAGE.parent)), encoding="utf-8")
+        print(f"\nwritten: {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
+    wrong = sum(row["wrong_citations"] for part in made.values() for row in part.get("rows", {}).values())
+    if wrong:
+        print(f"\n{wrong} citations are not what the passages say", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _options(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench-search", description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="?", help="the folder with the question sets")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="the first N questions of each set; prints, writes no page"
+    )
+    parser.add_argument("--only", action="append", metavar="NAME", help="a set, or indexing, scale or folder")
+    parser.add_argument("--methods", metavar="NAMES", help="rows, by comma: " + ", ".join(one.name for one in METHODS))
+    parser.add_argument("--json", metavar="FILE", help="all figures, as JSON")
+    parser.add_argument("--dry", action="store_true", help="print only: SEARCH.md and the plot stay as they are")
+    parser.add_argument("--no-vectors", action="store_true", help="leave out the rows with MiniLM")
+    parser.add_argument("--passages", type=int, default=100_000, help="of the scale row (100000)")
+    parser.add_argument("--files", type=int, default=10_000, help="of the folder that is read again (10000)")
+    return parser.parse_args(words)
+
+
+def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
+    """Every part that was asked for, by its name; a part says itself when, with what and of which commit it was measured."""
+    where = {
+        "commit": commit(),
+        "measured_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": _command(words=sys.argv[1:], data=options.data),
+    }
+    names = options.methods.split(",") if options.methods else [one.name for one in METHODS]
+    methods = [one for one in METHODS if one.name in names]
+    kept = None if options.no_vectors or not any(one.vectors for one in methods) else _embedder()
+    with tempfile.TemporaryDirectory(prefix="bench-search-") as scratch:
+        place = Path(scratch)
+        passages = [row for one in sets for row in one.passages]
+        parts: dict[str, Callable[[], dict[str, Any]]] = {
+            **{one.name: lambda one=one: figures(one, measure(one, methods, place, kept)) for one in sets},
+            "indexing": lambda: scale.indexing(
+                [{**row, "id": f"{at}"} for at, row in enumerate(passages)], place / "all.db"
+            ),
+            "scale": lambda: scale.many(sets, options.passages, options.limit or 150, place / "many.db"),
+            "folder": lambda: scale.folder_again(passages, options.files, place / "files", place / "folder.db"),
+        }
+        out = {}
+        for name, make in parts.items():
+            if options.only and name not in options.only:
+                continue
+            out[name] = {
+                **make(),
+                **where,
+            }
+        return out
+
+
+def _embedder() -> Kept | None:
+    try:
+        return Kept(CACHE / "vectors")
+    except UsageError as error:
+        print(f"without MiniLM: {error}", file=sys.stderr)
+        return None
+
+
+def _command(words: list[str], data: str) -> str:
+    """As it was called, without the place of the data, which is another one on every machine."""
+    return "make bench-search DATA=…" + (
+        f' ARGS="{rest}"' if (rest := shlex.join(one for one in words if one != data)) else ""
+    )
+
+
+def _load() -> dict[str, Any]:
+    """What earlier runs left, so that `--only` renews one part and keeps the others."""
+    return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.exists() else {}
+
+
+def _relative(path: Path, start: Path) -> str:
+    return Path(os.path.relpath(path, start)).as_posix()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

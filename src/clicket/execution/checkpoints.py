@@ -1,0 +1,183 @@
+"""Checkpoints of a call: what its tool need not do again, in the next attempt or after a crash. Each is an event; its bytes
+stand in it when they are few, and are an artifact when they are many. They come back byte for byte, or not at all.
+
+So nothing can be masked in them. What holds a secret is sealed with the key of the vault. Without a key it is not written: it
+stays in the memory of this process, for the next attempt, and the event says so. Such a call could not go on in another process
+anyway where the secret is one of its arguments; where it is not, the tool does that part again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from clicket.errors import NotFound, UsageError
+from clicket.execution.artifacts import name_of
+from clicket.journal import Journal, LiveCall
+from clicket.model import Event
+from clicket.vault import Identity, Secrets, holds_secret
+
+__all__ = ["Checkpoints"]
+
+MAX_SIZE = 16 * 1024 * 1024
+MAX_TOTAL = 256 * 1024 * 1024
+MAX_COUNT = 1_000
+MAX_KEY = 200
+INLINE = 4 * 1024
+INLINE_TOTAL = 128 * 1024
+"""Bytes that stand in events, which every reader of the call is sent; what is larger, or comes later, is an artifact."""
+_REASON = "checkpoint"
+_PIECE = 256 * 1024
+_OVERLAP = 16 * 1024
+"""No secret is longer: one that lies across two pieces is seen in the second."""
+
+
+class Checkpoints:
+    """Of one call. Made when its tool first asks for them: what earlier attempts kept is among the call's events by then."""
+
+    __slots__ = ("_call", "_held", "_journal", "_named", "count", "inline", "total")
+
+    def __init__(self, journal: Journal, call: LiveCall) -> None:
+        self._journal = journal
+        self._call = call
+        self._held: dict[str, bytes] = {}
+        earlier = [event.data for event in call.events if _is_one(event)]
+        self._named = {name for name in (data.get("artifact") for data in earlier) if type(name) is str}
+        self.count = len(earlier)
+        self.total = sum(_size(data) for data in earlier)
+        self.inline = sum(_size(data) for data in earlier if "artifact" not in data)
+
+    async def keep(self, key: str, data: bytes) -> None:
+        """Durable when this returns."""
+        self._check(key, data)
+        self.count += 1
+        self.total += len(data)
+        call, held = self._call, False
+        said: dict[str, Any] = {"reason": _REASON, "key": key, "size": len(data)}
+        if await _secret(data, call.secrets):
+            vault = self._journal.vault
+            if vault is not None and vault.seals:
+                data = vault.seal(_identity(call), _kind(key), data).encode()
+                said["sealed"] = True
+            else:
+                held = said["held"] = True
+        if not held and (len(data) > INLINE or self.inline + len(data) > INLINE_TOTAL):
+            said["artifact"] = await self._put(data)
+        elif not held:
+            self.inline += len(data)
+            said.update(_written(data))
+        if call.settling:
+            raise UsageError(f"checkpoint {key!r}: the call has ended, so nothing more of it is kept.")
+        if held:
+            self._held[key] = data
+        else:
+            self._held.pop(key, None)
+        artifact: str | None = said.get("artifact")
+        if artifact is not None and artifact not in self._named and artifact not in call.keeps:
+            self._named.add(artifact)
+            call.kept = (*call.kept, (artifact, len(data)))
+        self._journal.record(call, "note", {"text": f"Checkpoint {key}: {said['size']:,} bytes.", **said})
+        await self._journal.flush(call)
+
+    async def load(self) -> dict[str, bytes]:
+        """All that were kept, the last one of each key, in the order of keeping. What is damaged or gone is left out."""
+        last: dict[str, dict[str, Any]] = {}
+        for event in self._call.events:
+            if _is_one(event):
+                key = event.data["key"]
+                last.pop(key, None)
+                last[key] = event.data
+        found: dict[str, bytes] = {}
+        for key, data in last.items():
+            kept = self._held.get(key) if data.get("held") is True else await self._read(key, data)
+            if kept is not None:
+                found[key] = kept
+        return found
+
+    def _check(self, key: str, data: bytes) -> None:
+        if type(key) is not str or not 0 < len(key) <= MAX_KEY or not key.isprintable():
+            raise UsageError(f"a checkpoint's key is printable text of 1 to {MAX_KEY} characters, not {key!r:.100}.")
+        if holds_secret(key, self._call.secrets):
+            raise UsageError(
+                "a checkpoint's key is written as it is, and this one holds a secret. Name the piece of work."
+            )
+        if type(data) is not bytes:
+            raise UsageError(f"a checkpoint is made of bytes, not of {type(data).__name__}; encode it first.")
+        if len(data) > MAX_SIZE:
+            raise UsageError(
+                f"checkpoint {key!r} has {len(data):,} bytes, and at most {MAX_SIZE:,} are kept. Keep it in parts, or keep "
+                "less: what is needed to go on from there."
+            )
+        if self.count >= MAX_COUNT or self.total + len(data) > MAX_TOTAL:
+            raise UsageError(
+                f"checkpoint {key!r}: a call keeps at most {MAX_COUNT:,} checkpoints, {MAX_TOTAL:,} bytes in all. "
+                "Keep one for larger pieces of work."
+            )
+
+    async def _put(self, data: bytes) -> str:
+        """No paper says that the caller may read it: it is the tool's own."""
+        name, pieces, _ = await name_of(data)
+        await self._journal.store.put_artifact(name, pieces)
+        return name
+
+    async def _read(self, key: str, data: Mapping[str, Any]) -> bytes | None:
+        artifact = data.get("artifact")
+        if type(artifact) is str:
+            try:
+                kept: bytes | None = await self._journal.store.read_artifact(artifact, 0, None)
+            except NotFound:
+                return None
+            if kept is None or f"sha256-{sha256(kept).hexdigest()}" != artifact:
+                return None
+        else:
+            kept = _read_back(data)
+        if kept is not None and data.get("sealed") is True:
+            vault = self._journal.vault
+            kept = None if vault is None else vault.unsealed(_identity(self._call), _kind(key), kept.decode("latin-1"))
+        return kept if kept is not None and len(kept) == data.get("size") else None
+
+
+async def _secret(data: bytes, secrets: Secrets | None) -> bool:
+    """Is there something in it that would be masked elsewhere? Calls go on while much is looked through."""
+    for start in range(0, len(data), _PIECE):
+        if holds_secret(data[max(start - _OVERLAP, 0) : start + _PIECE].decode("utf-8", "replace"), secrets):
+            return True
+        await asyncio.sleep(0)
+    return False
+
+
+def _is_one(event: Event) -> bool:
+    return event.type == "note" and event.data.get("reason") == _REASON and type(event.data.get("key")) is str
+
+
+def _size(data: Mapping[str, Any]) -> int:
+    size = data.get("size")
+    return size if type(size) is int else 0
+
+
+def _written(data: bytes) -> dict[str, str]:
+    try:
+        return {"content": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def _read_back(data: Mapping[str, Any]) -> bytes | None:
+    content, coded = data.get("content"), data.get("base64")
+    try:
+        if type(content) is str:
+            return content.encode()
+        return b64decode(coded, validate=True) if type(coded) is str else None
+    except ValueError:  # somebody else wrote it
+        return None
+
+
+def _identity(call: LiveCall) -> Identity:
+    return call.caller, call.thread, call.id
+
+
+def _kind(key: str) -> str:
+    return f"checkpoint {key}"

@@ -1,0 +1,17 @@
+"""Language models over their vendors' own SDKs, each imported only when a model of it is made.
+
+    model = OpenAIModel("gpt-5-mini")                                    # the key from OPENAI_API_KEY
+    model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1")    # any server that speaks the same protocol
+    model = AnthropicModel("claude-sonnet-5")
+    model = model_of("openai:gpt-5-mini")                                # as settings name it
+
+A model asks once for each request: who uses it decides about trying again.
+"""
+
+from __future__ import annotations
+
+from clicket.models.anthropic import AnthropicModel
+from clicket.models.naming import model_of
+from clicket.models.openai import OpenAIModel
+
+__all__ = ["AnthropicModel", "OpenAIModel", "model_of"]

@@ -1,0 +1,56 @@
+"""A model as settings name it. A key is never written there: only the name of the variable that holds it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clicket.errors import UsageError, did_you_mean
+from clicket.models.anthropic import AnthropicModel
+from clicket.models.openai import OpenAIModel
+from clicket.ports.services import ChatModel
+
+__all__ = ["model_of"]
+
+_KINDS: dict[str, Callable[..., ChatModel]] = {"openai": OpenAIModel, "anthropic": AnthropicModel}
+_OPTIONS = ("kind", "model", "base_url", "api_key_env", "timeout", "max_tokens", "options")
+_FORM = (
+    'Write "openai:NAME", "anthropic:NAME", or {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}.'
+)
+
+
+def model_of(named: str | Mapping[str, Any]) -> ChatModel:
+    """`"openai:NAME"`, `"anthropic:NAME"`, or a mapping with `kind`, `model`, and what else the model takes."""
+    if isinstance(named, str):
+        kind, found, model = named.partition(":")
+        if not found:
+            raise UsageError(f"{named!r} does not say whose model it is. {_FORM}")
+        named = {"kind": kind.strip(), "model": model.strip()}
+    if not isinstance(named, Mapping):
+        raise UsageError(f"a model is named by a text or a table, not by {type(named).__name__}. {_FORM}")
+    unknown = sorted(str(key) for key in named if key not in _OPTIONS)
+    if unknown:
+        raise UsageError(f"a model has no option {unknown[0]!r}.{did_you_mean(unknown[0], _OPTIONS)} {_FORM}")
+    made = _KINDS.get(str(named.get("kind")))
+    if made is None:
+        wrong = str(named.get("kind"))
+        raise UsageError(f"there is no kind of model {wrong!r}.{did_you_mean(wrong, _KINDS)} {_FORM}")
+    return made(named.get("model", ""), **_given(named))
+
+
+def _given(named: Mapping[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        key: named[key] for key in ("base_url", "max_tokens", "options", "timeout") if key in named
+    }
+    for key, kinds in (("base_url", str), ("max_tokens", int), ("timeout", (int, float)), ("options", Mapping)):
+        value = given.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"the model's {key} cannot be {value!r}. {_FORM}")
+    variable = named.get("api_key_env")
+    if variable is not None:
+        secret = os.environ.get(variable) if isinstance(variable, str) else None
+        if not secret:
+            raise UsageError(f"api_key_env names the variable {variable!r}, which is not set.")
+        given["api_key"] = secret
+    return given

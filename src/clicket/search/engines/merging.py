@@ -1,0 +1,176 @@
+"""When two finds are one document: the same address or id, the same words, or nearly the same. The first one keeps its id.
+
+Nothing here depends on the order of a set: sets are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from clicket.model.document import Document, Span
+
+__all__ = ["Pool", "canonical_url"]
+
+_TRACKING = ("utm_", "fbclid", "gclid", "msclkid", "mc_cid", "mc_eid", "igshid", "ref_src")
+_LONG = 200
+"""Characters from which the text alone tells that two documents are one; shorter ones need the same title as well."""
+_LOOK = 20_000
+"""Characters of a text that are compared for likeness."""
+_WORDS, _CHARACTERS = 4, 8
+"""How long a shingle is, in words, or in characters where words are not set apart."""
+_FEWEST = 40
+"""Shingles below which likeness tells nothing."""
+_ALIKE = 0.9
+"""The share of all shingles of two texts that both must have."""
+_PORTS = {"http": "80", "https": "443"}
+
+
+def canonical_url(url: str) -> str:
+    """One form for the addresses of one page, to compare by, not to open: no scheme, no `www.`, no fragment, no tracking."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        return url.strip()
+    if not parts.netloc:
+        return url.strip()
+    host = (parts.hostname or "").removeprefix("www.").rstrip(".")
+    if port is not None and _PORTS.get(parts.scheme) != str(port):
+        host = f"{host}:{port}"
+    scheme = "" if parts.scheme in _PORTS else f"{parts.scheme}:"
+    query = sorted(
+        (key, value)
+        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not key.lower().startswith(_TRACKING)
+    )
+    return f"{scheme}//{host}{parts.path.rstrip('/')}{'?' + urlencode(query) if query else ''}"
+
+
+class Pool:
+    """Documents by id, in the order of finding, each once. `near=False` leaves texts that are only alike apart: in a collection
+    of one's own, two files are two files."""
+
+    def __init__(self, *, near: bool = True, limit: int | None = None) -> None:
+        self.documents: dict[str, Document] = {}
+        self.refused = 0
+        """How many were left out because the pool was full."""
+        self._near = near
+        self._limit = limit
+        self._ids: dict[tuple[str, str], str] = {}
+        self._urls: dict[str, str] = {}
+        self._contents: dict[Hashable, str] = {}
+        self._likeness = _Likeness()
+
+    def add(self, document: Document) -> str | None:
+        """The id that it has here, its own or that of the document it equals; None when there is no more room."""
+        asked = (document.id, document.source)
+        key = self._ids.get(asked)
+        if key is not None:
+            self._merge(key, document)
+            return key
+        url = canonical_url(document.url) if document.url else ""
+        content = _content(document)
+        key = self._urls.get(url) if url else None
+        if key is None and content is not None:
+            key = self._contents.get(content)
+        shingles = _shingles(document.text) if key is None and self._near else None
+        if key is None and shingles:
+            key = self._likeness.find(shingles)
+        if key is None:
+            key = self._take(document)
+            if key is None:
+                return None
+            if shingles:
+                self._likeness.add(key, shingles)
+        else:
+            self._merge(key, document)
+        self._ids[asked] = key
+        if url:
+            self._urls.setdefault(url, key)
+        if content is not None:
+            self._contents.setdefault(content, key)
+        return key
+
+    def _take(self, document: Document) -> str | None:
+        if self._limit is not None and len(self.documents) >= self._limit:
+            self.refused += 1
+            return None
+        key = document.id
+        if key in self.documents:  # another engine's, which only happens to be called the same
+            key, number = f"{document.source}:{document.id}", 2
+            while key in self.documents:
+                key, number = f"{document.source}:{document.id}:{number}", number + 1
+            document = msgspec.structs.replace(document, id=key)
+        self.documents[key] = document
+        return key
+
+    def _merge(self, key: str, new: Document) -> None:
+        """The longer text stays: an engine may show a part of a page first, and all of it later."""
+        old = self.documents[key]
+        if old is new:
+            return
+        if old.text == new.text:
+            text, spans = old.text, _union(old.spans, new.spans)
+        elif len(old.text) >= len(new.text):
+            text, spans = old.text, old.spans
+        else:
+            text, spans = new.text, new.spans
+        title, url = old.title or new.title, old.url or new.url
+        if text is not old.text or spans != old.spans or title is not old.title or url is not old.url:
+            self.documents[key] = msgspec.structs.replace(old, text=text, spans=spans, title=title, url=url)
+
+
+def _union(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
+    """No spans at all means the whole text, so the union with it is the whole text."""
+    if one == other or not one:
+        return one
+    return tuple(sorted({*one, *other})) if other else ()
+
+
+def _content(document: Document) -> Hashable:
+    words = " ".join(document.text.split())
+    if not words:
+        return None
+    return words if len(words) >= _LONG else (document.title.strip().casefold(), words)
+
+
+_Shingles = frozenset[Hashable]
+
+
+def _shingles(text: str) -> _Shingles | None:
+    text = text[:_LOOK].casefold()
+    words = text.split()
+    found: _Shingles
+    if len(words) * 20 > len(text):
+        found = frozenset(zip(*(words[at:] for at in range(_WORDS)), strict=False))
+    else:
+        whole = "".join(words)
+        found = frozenset(whole[at : at + _CHARACTERS] for at in range(len(whole) - _CHARACTERS + 1))
+    return found if len(found) >= _FEWEST else None
+
+
+class _Likeness:
+    """Texts that are nearly the same have, nearly always, the same first or the same last shingle in the order of the alphabet;
+    only texts that share one of these are compared."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[Hashable, list[tuple[str, _Shingles]]] = {}
+
+    def find(self, shingles: _Shingles) -> str | None:
+        for shelf in _shelves(shingles):
+            for key, others in self._shelves.get(shelf, ()):
+                both = len(shingles & others)
+                if both >= _ALIKE * (len(shingles) + len(others) - both):
+                    return key
+        return None
+
+    def add(self, key: str, shingles: _Shingles) -> None:
+        for shelf in _shelves(shingles):
+            self._shelves.setdefault(shelf, []).append((key, shingles))
+
+
+def _shelves(shingles: _Shingles) -> tuple[Hashable, Hashable]:
+    return min(shingles), max(shingles)  # type: ignore[type-var]  # all are strings, or all tuples of strings

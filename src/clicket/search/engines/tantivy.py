@@ -1,0 +1,165 @@
+"""Whole documents in a tantivy index: an engine for many documents, in the terms of the local index, so that all scripts work.
+
+What was added is found when `add` has returned. Equal scores are told apart by the id, never by where a document lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError
+from clicket.model.document import Document
+from clicket.search.text.terms import terms
+
+__all__ = ["Tantivy"]
+
+_TITLE = 2.0
+"""What a term in the title counts, beside one in the text."""
+_HEAP = 64_000_000
+
+
+class Tantivy:
+    """A `SearchEngine` over the documents that were added. One process writes at a time; `path` None keeps it in memory."""
+
+    name = "tantivy"
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        try:
+            self._tantivy: Any = import_module("tantivy")
+        except ImportError:
+            raise UsageError(
+                "This engine needs tantivy, which is not installed. Install it with: pip install 'clicket[tantivy]'."
+            ) from None
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
+        for field in ("title", "text"):
+            builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
+        builder.add_bytes_field("document", stored=True, indexed=False)
+        if path is not None:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        try:
+            self._index = self._tantivy.Index(builder.build(), path=None if path is None else str(path))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path} cannot be opened as a tantivy index: {error}") from None
+        analyzer = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
+        self._index.register_tokenizer("whitespace", analyzer)
+        self._workers = Workers(1, "clicket-tantivy")
+
+    @property
+    def count(self) -> int:
+        """Documents in all."""
+        return int(self._index.searcher().num_docs)
+
+    def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
+        """Add or replace, by id; says how many there were. All of them are found afterwards, or, when it raises, none."""
+        count = 0
+        with self._writer() as writer:
+            for one in documents:
+                document = _document(one)
+                writer.delete_documents_by_term("id", document.id)
+                writer.add_document(self._entry(document))
+                count += 1
+        return count
+
+    def remove(self, ids: Iterable[str]) -> None:
+        with self._writer() as writer:
+            for one in ids:
+                writer.delete_documents_by_term("id", one)
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
+        """The best `k`. It takes milliseconds and cannot be stopped on its way: whoever has a deadline waits no longer."""
+        return await self._workers.run(lambda: self._find(query, k))
+
+    def close(self) -> None:
+        self._workers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _find(self, query: str, k: int) -> list[Document]:
+        asked = list(dict.fromkeys(terms(query)))
+        if not asked or k < 1:
+            return []
+        make, should = self._tantivy.Query, self._tantivy.Occur.Should
+        parts = []
+        for term in asked:
+            parts.append((should, make.boost_query(make.term_query(self._index.schema, "title", term, "freq"), _TITLE)))
+            parts.append((should, make.term_query(self._index.schema, "text", term, "freq")))
+        searcher = self._index.searcher()
+        wanted, limit = make.boolean_query(parts), k + 1
+        # More are asked for until the last one is worse than the k-th: of equals the ids decide, so all must be seen.
+        while len(hits := searcher.search(wanted, limit, count=False).hits) == limit and hits[-1][0] == hits[k - 1][0]:
+            limit *= 2
+        found = [
+            msgspec.structs.replace(
+                msgspec.json.decode(bytes(searcher.doc(place)["document"][0]), type=Document), score=round(score, 6)
+            )
+            for score, place in hits
+        ]
+        return sorted(found, key=lambda one: (-one.score, one.id))[:k]
+
+    def _entry(self, document: Document) -> Any:
+        return self._tantivy.Document(
+            id=document.id,
+            title=" ".join(terms(document.title)),
+            text=" ".join(terms(document.text)),
+            document=msgspec.json.encode(document),
+        )
+
+    def _writer(self) -> _Writing:
+        return _Writing(self._index)
+
+
+class _Writing:
+    """All of it or nothing, and one thread: more would leave the order of the documents to chance."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    def __enter__(self) -> Any:
+        try:
+            self._writer = self._index.writer(_HEAP, 1)
+        except ValueError as error:
+            raise UsageError(f"the tantivy index cannot be written to now: {error}") from None
+        return self._writer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._writer.rollback()
+            return
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        self._index.reload()
+
+
+def _document(given: Document | Mapping[str, Any]) -> Document:
+    document = given if isinstance(given, Document) else _read(given)
+    if not document.id:
+        raise UsageError("a document needs an id that is not empty")
+    return msgspec.structs.replace(document, source=document.source or "tantivy")
+
+
+def _read(given: Mapping[str, Any]) -> Document:
+    plain = dict(given)
+    if "text" not in plain and "content" in plain:
+        plain["text"] = plain["content"]
+    try:
+        return msgspec.convert(plain, Document)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"this is no document: {error}. It needs an id and may have title, text, url, source."
+        ) from None

@@ -1,0 +1,127 @@
+"""HTML as a flat run of texts and tags, read as browsers read it. One pass forward, never back: time and memory are linear.
+
+Nothing is refused. What is never closed reaches to the end, as it does in a browser.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+__all__ = ["Token", "attributes", "tokens", "unescape"]
+
+Kind = Literal["text", "open", "close"]
+
+
+class Token(NamedTuple):
+    """`name` is a tag's name; `text` is the text as written, or a tag's attributes as written."""
+
+    kind: Kind
+    name: str
+    text: str
+
+
+_MAX_ATTRIBUTES = 4096  # as many characters of a tag are looked at
+_NAME = re.compile(r"[a-zA-Z][^\s/>]{0,40}+")
+_STOP = re.compile(r"[>\"']")
+_ATTRIBUTE = re.compile(r"([a-zA-Z][a-zA-Z:_-]{0,40}+)(?:\s{0,20}+=\s{0,20}+(\"[^\"]*+\"|'[^']*+'|[^\s\"'>]++))?")
+_LONG_NUMBER = re.compile(r"&#([xX]?)([0-9a-fA-F]{9,}+);?")
+_RAW = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
+_RAW_END = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII) for name in _RAW}
+_SHOWN_RAW = frozenset({"title", "textarea", "xmp"})
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The texts and tags of a page. Comments, declarations, scripts and styles are left out."""
+    at, size = 0, len(text)
+    while at < size:
+        less = text.find("<", at)
+        if less < 0:
+            yield Token("text", "", text[at:])
+            return
+        if less > at:
+            yield Token("text", "", text[at:less])
+        mark = text[less + 1 : less + 2]
+        if mark.isascii() and mark.isalpha():
+            name, attributes, at = _tag(text, less + 1)
+            if at < 0:
+                return
+            yield Token("open", name, attributes)
+            if name in _RAW_END:
+                found = _RAW_END[name].search(text, at)
+                end = found.start() if found else size
+                if name in _SHOWN_RAW:
+                    yield Token("text", "", text[at:end])
+                at = end
+        elif mark == "/" and _NAME.match(text, less + 2):
+            name, _, at = _tag(text, less + 2)
+            if at < 0:
+                return
+            yield Token("close", name, "")
+        elif mark in ("!", "?", "/") and mark:
+            at = _remark(text, less)
+            if at < 0:
+                return
+        else:
+            yield Token("text", "", "<")
+            at = less + 1
+
+
+def _tag(text: str, at: int) -> tuple[str, str, int]:
+    """Name, attributes and the place behind a tag; that is -1 when it is never closed."""
+    found = _NAME.match(text, at)
+    assert found is not None
+    start = since = place = found.end()
+    while True:
+        stop = _STOP.search(text, place)
+        if stop is None:
+            return "", "", -1
+        where = stop.start()
+        if text[where] == ">":
+            attributes = text[start : min(where, start + _MAX_ATTRIBUTES)]
+            return found[0].lower(), attributes, where + 1
+        place = where + 1
+        before = where - 1
+        while before >= since and text[before].isspace():
+            before -= 1
+        if before >= since and text[before] == "=":  # else it is a stray quote, which means nothing
+            closed = text.find(text[where], place)
+            if closed < 0:
+                return "", "", -1
+            place = since = closed + 1
+
+
+def _remark(text: str, less: int) -> int:
+    """The place behind a comment, a declaration or an instruction, or -1."""
+    if not text.startswith("<!--", less):
+        end = text.find(">", less)
+        return end + 1 if end >= 0 else -1
+    if text.startswith(("<!-->", "<!--->"), less):
+        return text.index(">", less) + 1
+    end = text.find("-->", less + 4)
+    return end + 3 if end >= 0 else -1
+
+
+def attributes(written: str) -> dict[str, str]:
+    """The attributes of a tag, each as it was first given."""
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(written):
+        value = match[2] or ""
+        if value[:1] in ("'", '"'):
+            value = value[1:-1]
+        found.setdefault(match[1].lower(), unescape(value))
+    return found
+
+
+def unescape(text: str) -> str:
+    """Character references become characters. Their numbers are bounded first: Python refuses to read very long ones."""
+    if "&" not in text:
+        return text
+    return html.unescape(_LONG_NUMBER.sub(_bounded, text))
+
+
+def _bounded(number: re.Match[str]) -> str:
+    digits = number[2].lstrip("0")
+    return f"&#{number[1]}{digits or 0};" if len(digits) < 8 else "\ufffd"

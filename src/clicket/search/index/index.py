@@ -1,0 +1,208 @@
+"""Documents of your own, searched without a key, a network or a model. One SQLite file holds all of it.
+
+A change is made whole or not at all, and whoever searches meanwhile sees the state before it or the one after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike, fspath
+from threading import Lock
+from types import TracebackType
+from typing import TypeVar
+
+import apsw
+
+from clicket.bridge import Workers
+from clicket.errors import UsageError
+from clicket.model.document import Document
+from clicket.ports.services import Embedder
+from clicket.search.index import vectors
+from clicket.search.index.reading import Reading
+from clicket.search.index.schema import MEMORY, connect, prepare
+from clicket.search.index.writing import Added, Writing
+
+__all__ = ["Added", "Index"]
+
+T = TypeVar("T")
+_INLINE = 20_000
+"""Passages up to which a search is shorter than the way to a thread and back is worth."""
+
+
+class Index:
+    """A search engine, and a collection that knows its documents as a whole. Use it with `with`, or `close` it."""
+
+    name = "index"
+
+    def __init__(self, path: str, *, embedder: Embedder | None = None) -> None:
+        """Use `Index.open`."""
+        self.path = path
+        self.embedder = embedder
+        self._closed = False
+        self._writer = connect(path)
+        try:
+            prepare(path, self._writer)
+            self._reader = self._writer if path == MEMORY else connect(path)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._writing = Lock()
+        self._reading = self._writing if path == MEMORY else Lock()
+        self._view = Reading(self._reader, embedder)
+        self._workers = Workers(1, "clicket-index")
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] = MEMORY,
+        *,
+        embedder: Embedder | None = None,
+        on_progress: vectors.Progress | None = None,
+    ) -> Index:
+        """Open an index, or make one. With an embedder, passages that have no vector are given one now."""
+        index = cls(fspath(path), embedder=embedder)
+        try:
+            index._embed(on_progress)
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._workers.close()
+        with self._writing:
+            self._writer.close()
+        if self._reader is not self._writer:
+            with self._reading:
+                self._reader.close()
+
+    def add(self, documents: Iterable[object], *, on_progress: vectors.Progress | None = None) -> Added:
+        """Add documents, or replace those of the same id: mappings {id, title, text, url, source}, or Documents.
+
+        All of them or, when one of them is wrong, none. `headings`, pairs of an offset and the headings above it, make
+        passages of a long text findable by them.
+        """
+        with self.changing() as writing:
+            counts = writing.add(documents)
+        if counts.added or counts.changed:
+            self._embed(on_progress)
+        return counts
+
+    def add_folder(self, path: str | PathLike[str], **options: object) -> object:
+        """Add the files of a folder; see `clicket.search.index.folder`."""
+        from clicket.search.index.folder import add_folder
+
+        return add_folder(self, path, **options)
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Remove documents; how many of them were there."""
+        if isinstance(ids, str):
+            raise UsageError(f"remove takes a list of ids: remove([{ids!r}]).")
+        with self.changing() as writing:
+            return writing.remove(ids)
+
+    @contextmanager
+    def changing(self) -> Iterator[Writing]:
+        """Several changes as one: all of them when the block ends, none when it raises."""
+        if self._writer.in_transaction and self._reader is not self._writer and self._writing.locked():
+            pass
+        with self._writing:
+            self._refuse_closed()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                writing = Writing(self._writer)
+                yield writing
+                writing.close()
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+            finally:
+                self._view.forget()
+
+    @property
+    def count(self) -> int:
+        """Documents in all."""
+        return self._read(lambda: int(self._reader.execute("SELECT documents FROM totals").get))
+
+    def __len__(self) -> int:
+        return self.count
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
+        """The best `k` documents, equal ones by id. `spans` say which parts of a long text were found, the best first."""
+        self._refuse_closed()
+        if self.embedder is None and self._reading.acquire(blocking=False):
+            try:
+                if self._reader.execute("SELECT passages FROM totals").get <= _INLINE:
+                    return self._view.find(query, k)
+            finally:
+                self._reading.release()
+        async with asyncio.timeout(deadline):
+            return await self._workers.run(lambda: self.find(query, k=k))
+
+    def find(self, query: str, *, k: int = 10) -> list[Document]:
+        """`search` for programs without a loop."""
+        return self._read(lambda: self._view.find(query, k))
+
+    def size(self) -> int:
+        """Passages in all."""
+        return self._read(lambda: int(self._reader.execute("SELECT passages FROM totals").get))
+
+    def frequencies(self, terms: Sequence[str]) -> Sequence[int]:
+        return self._read(lambda: self._view.frequencies(terms))
+
+    def named(self, names: Sequence[str]) -> Sequence[Sequence[str]]:
+        return self._read(lambda: self._view.named(names))
+
+    def fetch(self, ids: Sequence[str]) -> Sequence[Document]:
+        return self._read(lambda: self._view.fetch(ids))
+
+    def similarities(self, text: str, ids: Sequence[str]) -> Sequence[float] | None:
+        if self.embedder is None:
+            return None
+        return self._read(lambda: self._view.similarities(text, ids))
+
+    def _read(self, function: Callable[[], T]) -> T:
+        with self._reading:
+            self._refuse_closed()
+            return function()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise UsageError(f"the index {self.path} is closed.")
+
+    def _embed(self, on_progress: vectors.Progress | None) -> None:
+        """Give every passage its vector. The embedder works outside of any transaction."""
+        embedder, after, done = self.embedder, 0, 0
+        if embedder is None:
+            return
+        with self._writing:
+            self._refuse_closed()
+            vectors.settle(self._writer, self.path, embedder)
+            total = self._writer.execute("SELECT (SELECT passages FROM totals) - (SELECT count(*) FROM vectors)").get
+        while True:
+            made = self._read(lambda: vectors.fill(self._reader, after, embedder))
+            if not made:
+                break
+            with self.changing():
+                vectors.store(self._writer, made)
+            after, done = made[-1][0], done + len(made)
+            if on_progress is not None:
+                on_progress(done, max(total, done))
+
+
+def damaged(error: apsw.Error, path: str) -> UsageError:
+    """A file that was spoiled after it was made."""
+    return UsageError(f"{path} is damaged ({error}). Move it away and index again.")

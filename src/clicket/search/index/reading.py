@@ -1,0 +1,210 @@
+"""What an index knows, read in one moment: each question is answered from one state of the file, whoever writes meanwhile.
+
+All that is worked out is kept until the file changes, by this connection or by another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+import msgspec
+
+from clicket.model.document import Document, Span
+from clicket.ports.services import Embedder
+from clicket.search.index.postings import Postings
+from clicket.search.index.rows import decoded, encoded
+from clicket.search.index.vectors import Vectors
+from clicket.search.text.terms import terms
+
+__all__ = ["Reading"]
+
+_DOCUMENT = "SELECT id, title, text, url, source FROM documents WHERE key = ?"
+_NAMED = """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
+_MAX_NAMED = 100
+_MAX_NAMES = 100_000
+_MAX_TEXT = 20_000_000
+"""Characters of documents in memory."""
+_FUSED = 100
+"""How far down words and vectors are fused."""
+_RRF = 60
+_DEEPER = 4
+"""How much further to look when the best passages are of too few documents."""
+_MAX_SPANS = 4
+
+
+class Reading:
+    """One connection's view. Not for two threads at once: who calls holds a lock."""
+
+    def __init__(self, connection: apsw.Connection, embedder: Embedder | None) -> None:
+        self._connection = connection
+        self._embedder = embedder
+        self._version: int | None = None
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._texts: dict[int, Document] = {}
+        self._keys: dict[str, int | None] = {}
+        self._held = 0
+        self._asked: dict[str, Any] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Something was changed through this connection."""
+        self._version = None
+
+    @contextmanager
+    def moment(self) -> Iterator[Postings]:
+        """One state of the file, for as long as it lasts."""
+        self._connection.execute("BEGIN")
+        try:
+            version = self._connection.execute("PRAGMA data_version").get
+            if version != self._version:
+                self._postings = Postings(self._connection)
+                self._vectors: Vectors | None = None
+                for kept in (self._names, self._texts, self._keys):
+                    kept.clear()
+                self._held = 0
+                self._version = version
+            yield self._postings
+        finally:
+            self._connection.execute("COMMIT")
+
+    def find(self, query: str, k: int) -> list[Document]:
+        """The best documents. Their passages are ranked one by one, and a document is as good as its best."""
+        wanted = Counter(terms(query))
+        with self.moment() as postings:
+            if k < 1 or not postings.size:
+                return []
+            if self._embedder is None:
+                depth, more = k, True
+                while more:
+                    scores, more = postings.best(wanted, depth)
+                    ranked = self._documents(scores)
+                    more, depth = more and len(ranked) < k, depth * _DEEPER
+            else:
+                depth = max(_FUSED, k)
+                near = self._near().best(self._vector(query), depth)
+                ranked = _fused(self._documents(postings.best(wanted, depth)[0]), self._documents(dict(near)))
+            return self._best(ranked, k)
+
+    def _documents(self, scores: dict[int, float]) -> dict[int, tuple[float, list[int]]]:
+        """Scores of passages as scores of documents, with the passages, the best first."""
+        holders, found = self._postings.holders, {}
+        if self._postings.size == self._postings.documents:
+            return {holders[key]: (score, [key]) for key, score in scores.items()}
+        for key in sorted(scores, key=lambda one: (-scores[one], one)):
+            holder = holders[key]
+            if holder in found:
+                found[holder][1].append(key)
+            else:
+                found[holder] = (scores[key], [key])
+        return found
+
+    def _best(self, ranked: dict[int, tuple[float, list[int]]], k: int) -> list[Document]:
+        scores = sorted((score for score, _ in ranked.values()), reverse=True)
+        bar = scores[k - 1] if len(scores) > k else float("-inf")
+        chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= bar]
+        if len(chosen) > 4 * k:  # many are equal: of those only the ids matter, not the texts
+            chosen.sort(key=lambda one: (-one[1], self._connection.execute(_DOCUMENT, (one[0],)).get[0]))
+            del chosen[k:]
+        found = [
+            msgspec.structs.replace(self._document(key), score=score, spans=self._spans(passages))
+            for key, score, passages in chosen
+        ]
+        found.sort(key=lambda one: (-one.score, one.id))
+        return found[:k]
+
+    def _spans(self, passages: list[int]) -> tuple[Span, ...]:
+        if self._postings.size == self._postings.documents:
+            return ()
+        execute = self._connection.execute
+        return tuple(execute("SELECT start, stop FROM passages WHERE key = ?", (key,)).get for key in passages[:_MAX_SPANS])
+
+    def _document(self, key: int) -> Document:
+        known = self._texts.get(key)
+        if known is None:
+            one, title, text, url, source = map(decoded, self._connection.execute(_DOCUMENT, (key,)).get)
+            known = Document(id=one, title=title, text=text, url=url, source=source)
+            self._held += len(text)
+            if self._held > _MAX_TEXT:
+                self._texts.clear()
+                self._held = len(text)
+            self._texts[key] = known
+        return known
+
+    def _key(self, one: str) -> int | None:
+        if one not in self._keys:
+            if len(self._keys) > _MAX_NAMES:
+                self._keys.clear()
+            self._keys[one] = self._connection.execute("SELECT key FROM documents WHERE id = ?", (encoded(one),)).get
+        return self._keys[one]
+
+    def fetch(self, ids: Iterable[str]) -> list[Document]:
+        with self.moment():
+            keys = [self._key(one) for one in ids]
+            return [self._document(key) for key in keys if key is not None]
+
+    def frequencies(self, wanted: Sequence[str]) -> list[int]:
+        with self.moment() as postings:
+            return [postings.frequency(term) for term in wanted]
+
+    def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        known = self._names
+        if all(name in known for name in names) and self._version is not None and not self._changed():
+            return [known[name] for name in names]
+        with self.moment():
+            if len(known) > _MAX_NAMES:
+                known.clear()
+            for name in names:
+                if name not in known:
+                    asked = name.encode(errors="replace").decode()
+                    rows = self._connection.execute(_NAMED, (asked, _MAX_NAMED)).fetchall()
+                    known[name] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
+            return [known[name] for name in names]
+
+    def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:
+        with self.moment():
+            vectors = self._near() if self._embedder is not None else None
+            if vectors is None or not len(vectors.keys):
+                return None
+            vector, found = self._vector(text), []
+            for one in ids:
+                rows = self._connection.execute("SELECT key FROM passages WHERE document = ?", (self._key(one),)).fetchall()
+                near = vectors.near(vector, [key for (key,) in rows]) if rows else []
+                found.append(max((each for each in near if each is not None), default=0.0))
+            return found
+
+    def _changed(self) -> bool:
+        return bool(self._connection.execute("PRAGMA data_version").get != self._version)
+
+    def _near(self) -> Vectors:
+        assert self._embedder is not None
+        if self._vectors is None:
+            self._vectors = Vectors(self._connection, self._embedder.dimensions)
+        return self._vectors
+
+    def _vector(self, text: str) -> Any:
+        assert self._embedder is not None
+        if text not in self._asked:
+            if len(self._asked) > 256:
+                self._asked.clear()
+            self._asked[text] = self._embedder.embed([text])[0]
+        return self._asked[text]
+
+
+def _fused(
+    words: dict[int, tuple[float, list[int]]], near: dict[int, tuple[float, list[int]]]
+) -> dict[int, tuple[float, list[int]]]:
+    """Reciprocal rank fusion; equal scores share the best rank of theirs, so that no order of keys comes in."""
+    fused: dict[int, tuple[float, list[int]]] = {}
+    for ranked in (words, near):
+        places: dict[float, int] = {}
+        for place, (score, _) in enumerate(sorted(ranked.values(), key=lambda one: -one[0])):
+            places.setdefault(score, place)
+        for key, (score, passages) in ranked.items():
+            before, seen = fused.get(key, (0.0, []))
+            worth = before + 1 / (_RRF + 1 + places[score])
+            fused[key] = (round(worth, 9), [*seen, *(one for one in passages if one not in seen)])
+    return fused

@@ -1,0 +1,77 @@
+"""What is given to an index, as documents. A row that cannot be one is named, with its place and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.model.document import Document
+
+__all__ = ["Row", "decoded", "encoded", "row_of"]
+
+_FIELDS = ("title", "text", "url", "source")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A document to be added. `headings` are the headings above a place, each with the offset from which it holds."""
+
+    document: Document
+    headings: tuple[tuple[int, str], ...] = ()
+
+    def hash(self) -> bytes:
+        one = self.document
+        parts = [*map(encoded, (one.title, one.text, one.url, one.source)), repr(self.headings).encode()]
+        sizes = ",".join(str(len(part)) for part in parts).encode()
+        return blake2b(b"\0".join((sizes, *parts)), digest_size=16).digest()
+
+
+def row_of(number: int, given: object) -> Row:
+    """A mapping {id, title?, text, url?, source?, headings?} or a Document, as a row. `number` counts from 1."""
+    if isinstance(given, Document):
+        if not given.id:
+            raise UsageError(f"row {number}: the document has an empty id. Every document needs one of its own.")
+        return Row(document=given)
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"row {number} is {type(given).__name__}, not a mapping or a Document. "
+            "Give rows such as {'id': '1', 'title': '…', 'text': '…'}."
+        )
+    key = given.get("id")
+    if isinstance(key, int) and not isinstance(key, bool):
+        key = str(key)
+    if not isinstance(key, str) or not key:
+        raise UsageError(f"row {number} has no id (got {key!r}). Give every document an 'id', a string of its own.")
+    values = dict.fromkeys(_FIELDS, "")
+    for name in _FIELDS:
+        value = given.get(name)
+        if value is None and name == "text":
+            value = given.get("content")
+            if value is None:
+                raise UsageError(f"row {number} (id {key!r}) has no 'text'. An empty text is allowed, none is not.")
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"row {number} (id {key!r}): {name!r} is {type(value).__name__}, and must be a string.")
+        values[name] = value or ""
+    return Row(document=Document(id=key, **values), headings=_headings(number, key, given.get("headings")))
+
+
+def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
+    if given is None:
+        return ()
+    if isinstance(given, Sequence) and all(
+        isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], int) and isinstance(one[1], str) for one in given
+    ):
+        return tuple(sorted((one[0], one[1]) for one in given))
+    raise UsageError(f"row {number} (id {key!r}): 'headings' must be pairs of an offset in the text and a heading.")
+
+
+def encoded(text: str) -> bytes:
+    """A lone surrogate is kept as it is: a page may have one."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

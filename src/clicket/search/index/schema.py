@@ -1,0 +1,124 @@
+"""The tables of an index, and the refusal of every file that is not one.
+
+Postings are FTS5's, over terms that were made by `search.text.terms`; the texts stand once, beside it. Text of documents is
+kept as bytes, so that a lone surrogate or a NUL comes back as it was given.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import apsw
+
+from clicket.errors import UsageError
+
+__all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "prepare"]
+
+APPLICATION_ID = 0x434C4B49  # "CLKI"
+MEMORY = ":memory:"
+_BUSY_MS = 30_000
+_TRIES, _PAUSE = 100, 0.02
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE documents (
+            key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title BLOB NOT NULL, text BLOB NOT NULL, url BLOB NOT NULL,
+            source BLOB NOT NULL, hash BLOB NOT NULL) STRICT""",
+        # Keys of passages are used again: what is kept in memory for each of them stays as small as the index is.
+        """CREATE TABLE passages (
+            key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+            length INTEGER NOT NULL) STRICT""",
+        "CREATE INDEX passages_document ON passages (document)",
+        "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
+        "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, tokenize='ascii')",
+        "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
+        "CREATE VIRTUAL TABLE vocabulary USING fts5vocab (postings, row)",
+        """CREATE TABLE names (
+            name TEXT NOT NULL, rank INTEGER NOT NULL, document INTEGER NOT NULL,
+            PRIMARY KEY (name, rank, document)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX names_document ON names (document, rank)",
+        "CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT",
+        """CREATE TABLE totals (
+            documents INTEGER NOT NULL, passages INTEGER NOT NULL, length INTEGER NOT NULL, space TEXT NOT NULL,
+            dimensions INTEGER NOT NULL) STRICT""",
+        "INSERT INTO totals VALUES (0, 0, 0, '', 0)",
+        """CREATE TABLE files (
+            root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, changed INTEGER NOT NULL, hash BLOB NOT NULL,
+            facts BLOB NOT NULL, PRIMARY KEY (root, path)) STRICT, WITHOUT ROWID""",
+    ),
+)
+VERSION = len(_MIGRATIONS)
+
+
+def connect(path: str) -> apsw.Connection:
+    """A connection with our settings."""
+    try:
+        connection = apsw.Connection(path)
+    except apsw.CantOpenError as error:
+        raise UsageError(f"{path}: no index can be opened or made there ({error}). Does its folder exist?") from error
+    connection.set_busy_timeout(_BUSY_MS)
+    connection.execute("PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-16000")
+    return connection
+
+
+def prepare(path: str, connection: apsw.Connection) -> None:
+    """Create or migrate the file, or refuse it."""
+    try:
+        _refuse_foreign(path, connection)
+        if path != MEMORY and _write_ahead(connection) != "wal":
+            raise UsageError(f"{path}: this file system cannot hold a write-ahead log. Put the index on a local disk.")
+        if connection.pragma("user_version") < VERSION:
+            _migrate(path, connection)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise UsageError(
+            f"{path} is not a sound index ({error}). It was left untouched: move it away and index again."
+        ) from error
+
+
+def _write_ahead(connection: apsw.Connection) -> object:
+    """While somebody else opens the same new file, SQLite may refuse at once, however long it was told to wait."""
+    for _ in range(_TRIES):
+        try:
+            return connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(_PAUSE)
+    return connection.pragma("journal_mode", "wal")
+
+
+def _refuse_foreign(path: str, connection: apsw.Connection) -> None:
+    with connection:  # three looks at one moment: another process may be making the file just now
+        application, version = connection.pragma("application_id"), connection.pragma("user_version")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise UsageError(
+                f"{path} was written by a newer clicket (schema {version}, this one knows {VERSION}). "
+                "It was left untouched: upgrade clicket, or index again under another path."
+            )
+    elif application != 0 or version != 0 or tables:
+        raise UsageError(
+            f"{path} is a SQLite database, and no index. It was left untouched: choose another path for the index."
+        )
+
+
+def _migrate(path: str, connection: apsw.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while we waited for the lock.
+        version = connection.pragma("user_version")
+        for number, statements in enumerate(_MIGRATIONS[version:], start=version + 1):
+            for statement in statements:
+                connection.execute(statement)
+            connection.pragma("user_version", number)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    if path == MEMORY:
+        return
+    for suffix in ("", "-wal", "-shm"):
+        file = Path(f"{path}{suffix}")
+        if version == 0 and file.exists():
+            os.chmod(file, 0o600)

@@ -1,0 +1,108 @@
+"""Vectors of passages, kept as half floats and compared by scanning them all: exact, and fast enough below a million.
+
+They are filled in after their documents, in small transactions: what a kill leaves out is made up for when next opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import apsw
+
+from clicket.errors import UsageError
+from clicket.ports.services import Embedder
+from clicket.search.index.rows import decoded
+
+__all__ = ["Progress", "Vectors", "fill", "settle", "store"]
+
+Progress = Callable[[int, int], None]
+"""Called with how many are done, and how many there are."""
+
+_BATCH = 64
+_MISSING = """SELECT p.key, d.hash, d.title, d.text, p.start, p.stop FROM passages p JOIN documents d ON d.key = p.document
+    WHERE p.key NOT IN (SELECT passage FROM vectors) AND p.key > ? ORDER BY p.key LIMIT ?"""
+_STILL = "SELECT 1 FROM passages p JOIN documents d ON d.key = p.document WHERE p.key = ? AND d.hash = ?"
+
+
+def _numpy() -> ModuleType:
+    try:
+        import numpy
+    except ImportError:
+        raise UsageError("vectors need numpy, which is not installed: pip install 'clicket[embeddings]'.") from None
+    return numpy
+
+
+class Vectors:
+    """All vectors at one moment, as one matrix."""
+
+    def __init__(self, connection: apsw.Connection, dimensions: int) -> None:
+        np = self._np = _numpy()
+        rows = connection.execute("SELECT passage, vector FROM vectors ORDER BY passage").fetchall()
+        self.keys = np.fromiter((key for key, _ in rows), dtype=np.int64, count=len(rows))
+        joined = b"".join(vector for _, vector in rows)
+        self.matrix = np.frombuffer(joined, dtype="<f2").reshape(len(rows), dimensions).astype(np.float32)
+
+    def best(self, vector: Any, k: int) -> list[tuple[int, float]]:
+        """The nearest `k` passages, and those as near as the last."""
+        if not len(self.keys):
+            return []
+        near = self._np.round(self.matrix @ vector, 6)
+        if len(near) > k:
+            bar = self._np.partition(near, len(near) - k)[len(near) - k]
+            chosen = self._np.nonzero(near >= bar)[0]
+        else:
+            chosen = self._np.arange(len(near))
+        return [(int(self.keys[at]), float(near[at])) for at in chosen]
+
+    def near(self, vector: Any, passages: Sequence[int]) -> list[float | None]:
+        """How near each of these passages is; None for one that has no vector."""
+        if not len(self.keys):
+            return [None] * len(passages)
+        places = self._np.searchsorted(self.keys, self._np.asarray(passages, dtype=self._np.int64))
+        places = self._np.minimum(places, len(self.keys) - 1)
+        near = self._np.round(self.matrix[places] @ vector, 6)
+        there = self.keys[places] == passages
+        return [float(one) if found else None for one, found in zip(near, there, strict=True)]
+
+
+def settle(connection: apsw.Connection, path: str, embedder: Embedder) -> None:
+    """Agree on the space that the vectors are in: the first embedder says it, others are refused."""
+    _numpy()
+    space, dimensions = connection.execute("SELECT space, dimensions FROM totals").get
+    if not space:
+        connection.execute(
+            "UPDATE totals SET space = ?, dimensions = ? WHERE space = ''", (embedder.name, embedder.dimensions)
+        )
+        space, dimensions = connection.execute("SELECT space, dimensions FROM totals").get
+    if (space, dimensions) != (embedder.name, embedder.dimensions):
+        raise UsageError(
+            f"{path} has vectors of {space} ({dimensions} dimensions), and the embedder is {embedder.name} "
+            f"({embedder.dimensions}). Open it with that one or with none, or index again under another path."
+        )
+
+
+def fill(connection: apsw.Connection, after: int, embedder: Embedder) -> list[tuple[int, bytes, bytes]]:
+    """Embed the next passages that have no vector: key, hash of the document, vector. Writes nothing."""
+    rows = connection.execute(_MISSING, (after, _BATCH)).fetchall()
+    if not rows:
+        return []
+    texts = []
+    for _, _, title, text, start, stop in rows:
+        name, body = decoded(title), decoded(text)[start:stop]
+        texts.append(f"{name}\n{body}" if name else body)
+    vectors = _numpy().asarray(embedder.embed(texts))
+    if vectors.shape != (len(rows), embedder.dimensions):
+        raise UsageError(
+            f"embedder {embedder.name} gave an array of shape {vectors.shape} for {len(rows)} texts; "
+            f"it must be ({len(rows)}, {embedder.dimensions})."
+        )
+    return [(row[0], row[1], vector.astype("<f2").tobytes()) for row, vector in zip(rows, vectors, strict=True)]
+
+
+def store(connection: apsw.Connection, made: Sequence[tuple[int, bytes, bytes]]) -> None:
+    """Write vectors of passages that are still what they were."""
+    for key, hashed, vector in made:
+        if connection.execute(_STILL, (key, hashed)).get:
+            connection.execute("INSERT OR REPLACE INTO vectors (passage, vector) VALUES (?, ?)", (key, vector))

@@ -1,0 +1,124 @@
+"""Changes to an index. They are made inside one transaction of the caller: all of them happen, or none."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import apsw
+import msgspec
+
+from clicket.search.index.passages import passages
+from clicket.search.index.rows import Row, encoded, row_of
+from clicket.search.text.names import own_names
+from clicket.search.text.terms import singles, terms
+
+__all__ = ["Added", "Writing"]
+
+_TITLE_WEIGHT = 2
+_FIND = "SELECT key, hash FROM documents WHERE id = ?"
+_DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PASSAGE = "INSERT INTO passages (key, document, start, stop, length) VALUES (?, ?, ?, ?, ?)"
+_POSTINGS = "INSERT INTO postings (rowid, terms) VALUES (?, ?)"
+_NAME = "INSERT OR IGNORE INTO names (name, rank, document) VALUES (?, ?, ?)"
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """How many documents are new, replaced others of the same id, or were there already, word for word."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
+class Writing:
+    """One transaction's changes; `close` writes the totals and must come before the commit."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._free = [key for (key,) in connection.execute("SELECT key FROM free ORDER BY key DESC")]
+        self._next: int = 1 + (connection.execute("SELECT max(key) FROM passages").get or 0)
+        if self._free:
+            self._next = max(self._next, self._free[0] + 1)
+        self._documents = self._passages = self._length = 0
+
+    def add(self, given: Iterable[object]) -> Added:
+        added = changed = unchanged = 0
+        for number, one in enumerate(given, start=1):
+            row = row_of(number, one)
+            known = self._connection.execute(_FIND, (encoded(row.document.id),)).get
+            hashed = row.hash()
+            if known is None:
+                added += 1
+                self._insert(None, row, hashed)
+            elif known[1] == hashed:
+                unchanged += 1
+            else:
+                changed += 1
+                self._forget(known[0])
+                self._insert(known[0], row, hashed)
+        return Added(added=added, changed=changed, unchanged=unchanged)
+
+    def remove(self, ids: Iterable[str]) -> int:
+        removed = 0
+        for one in ids:
+            known = self._connection.execute(_FIND, (encoded(one),)).get
+            if known is not None:
+                self._forget(known[0])
+                removed += 1
+        return removed
+
+    def close(self) -> None:
+        self._connection.execute(
+            "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ?",
+            (self._documents, self._passages, self._length),
+        )
+
+    def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
+        execute, one = self._connection.execute, row.document
+        execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed))
+        document = self._connection.last_insert_rowid() if key is None else key
+        self._documents += 1
+        title = terms(one.title)
+        for start, stop in passages(one.text):
+            body = one.text[start:stop]
+            found = [*title, *terms(_headings(row, start)), *terms(body)]
+            passage = self._key()
+            execute(_PASSAGE, (passage, document, start, stop, len(found)))
+            indexed = title * (_TITLE_WEIGHT - 1) + found + singles(one.title) + singles(body)
+            execute(_POSTINGS, (passage, " ".join(indexed)))
+            self._passages += 1
+            self._length += len(found)
+        for rank, name in enumerate(own_names(one.title, one.text)):
+            execute(_NAME, (name.encode(errors="replace").decode(), rank, document))
+
+    def _key(self) -> int:
+        if self._free:
+            key = self._free.pop()
+            self._connection.execute("DELETE FROM free WHERE key = ?", (key,))
+            return key
+        self._next += 1
+        return self._next - 1
+
+    def _forget(self, document: int) -> None:
+        execute = self._connection.execute
+        rows = execute("SELECT key, length FROM passages WHERE document = ?", (document,)).fetchall()
+        for key, length in rows:
+            execute("DELETE FROM postings WHERE rowid = ?", (key,))
+            execute("DELETE FROM vectors WHERE passage = ?", (key,))
+            execute("INSERT INTO free (key) VALUES (?)", (key,))
+            self._free.append(key)
+            self._length -= length
+        self._passages -= len(rows)
+        execute("DELETE FROM passages WHERE document = ?", (document,))
+        ranks = execute("SELECT name, rank FROM names WHERE document = ?", (document,)).fetchall()
+        for name, rank in ranks:
+            execute("DELETE FROM names WHERE name = ? AND rank = ? AND document = ?", (name, rank, document))
+        execute("DELETE FROM documents WHERE key = ?", (document,))
+        self._documents -= 1
+
+
+def _headings(row: Row, start: int) -> str:
+    """The headings that hold where a passage begins."""
+    at = bisect_right(row.headings, start, key=lambda one: one[0])
+    return row.headings[at - 1][1] if at else ""

@@ -1,0 +1,138 @@
+"""A claim counts when a document says so. What is checked here is checked without any model.
+
+Every quote must be in the document that it names, word for word. Then the statement must stand on its quotes: each number, each
+name and each address in it is in a quote, in the title of a quoted document or in the question; and where statement and
+quotes are in one language that we can tell, a third of its words are in the quotes and half of them there or in the others.
+That catches what models usually invent. It does not prove that a statement follows: "not" is a small word. So the quotes
+are always shown with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from clicket.model.document import Citation, Document
+from clicket.search.modelled.fitting import Shown
+from clicket.search.modelled.forms import Claim, Quote, clean
+from clicket.search.modelled.numbers import numbers_in
+from clicket.search.synthesis.citations import MARK, find_span
+from clicket.search.text.terms import STOPWORDS, fold, is_unspaced, terms
+
+__all__ = ["Proven", "prove"]
+
+_LEAST_QUOTE = 12
+_LEAST_UNSPACED = 4
+"""Characters: a shorter quote is in every document, and says nothing."""
+_OPENING = 120
+_MAX_UNSUPPORTED = 300
+_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_ADDRESS = re.compile(r"(?:https?|ftp|javascript|data|mailto):\S+|www\.\S+|\]\s*\(\S+", re.IGNORECASE)
+_END = re.compile(r"[.!?…:]\s*\Z")
+
+
+class Proven(msgspec.Struct, frozen=True, kw_only=True):
+    """Claims that hold, each with its citations; and the statements of those that do not."""
+
+    claims: tuple[tuple[str, tuple[Citation, ...]], ...] = ()
+    unsupported: tuple[str, ...] = ()
+
+
+def prove(claims: Iterable[Claim], found: Sequence[Shown], question: str) -> Proven:
+    held: dict[str, tuple[Citation, ...]] = {}
+    unsupported: dict[str, None] = {}
+    for claim in claims:
+        statement = clean(MARK.sub("", claim.statement), len(claim.statement))
+        cited = _cited(claim.quotes, found)
+        if statement and cited is not None and _stands(statement, cited, found, question):
+            held.setdefault(statement, cited)
+        elif statement:
+            unsupported.setdefault(statement[:_MAX_UNSUPPORTED])
+    return Proven(claims=tuple(held.items()), unsupported=tuple(unsupported))
+
+
+def _cited(quotes: Sequence[Quote], found: Sequence[Shown]) -> tuple[Citation, ...] | None:
+    """Where the quotes are. One that is nowhere spoils its claim: the model said that the claim needs it."""
+    made: dict[tuple[str, int, int], Citation] = {}
+    for quote in quotes:
+        citation = next((one for document in _named(quote.doc, found) if (one := _found(document, quote.text))), None)
+        if citation is None:
+            return None
+        made.setdefault((citation.doc, citation.start, citation.end), citation)
+    return tuple(made.values()) or None
+
+
+def _named(doc: str, found: Sequence[Shown]) -> list[Document]:
+    """The document of that number in the prompt, or of that id: ids may be numbers too, the quote decides."""
+    number = _NUMBER.search(doc)
+    at = int(number.group()[:6]) if number is not None and len(doc) <= 20 else 0
+    return [one.document for one in found if one.number == at or one.document.id == doc]
+
+
+def _found(document: Document, text: str) -> Citation | None:
+    span = find_span(document, text)
+    if span is None:
+        return None
+    citation = document.cite(*span)
+    said = citation.text.strip()
+    unspaced = sum(is_unspaced(mark) for mark in said[:_LEAST_QUOTE])
+    return citation if len(said) >= _LEAST_QUOTE or unspaced >= _LEAST_UNSPACED else None
+
+
+def _stands(statement: str, cited: Sequence[Citation], found: Sequence[Shown], question: str) -> bool:
+    # A text without a title begins with what it is about.
+    subjects = {one.document.id: one.document.title or one.document.text[:_OPENING] for one in found}
+    quoted = " \n ".join(one.text for one in cited)
+    known = " \n ".join([quoted, *(subjects.get(one.doc, "") for one in cited), question])
+    if any(address not in quoted for address in _ADDRESS.findall(statement)):
+        return False
+    if not numbers_in(statement) <= numbers_in(known, said=False):
+        return False
+    words = frozenset(terms(known))
+    return all(_known(name, words) for name in _names(statement)) and _shares(statement, quoted, words)
+
+
+def _names(statement: str) -> list[str]:
+    """Words with a capital. At the start of a sentence every word has one: there it counts when the next has one too."""
+    found = list(_WORD.finditer(statement))
+    names: list[str] = []
+    for at, word in enumerate(found):
+        text = word.group()
+        if not text[0].isupper() or fold(text) in STOPWORDS:
+            continue
+        first = at == 0 or bool(_END.search(statement, 0, word.start()))
+        follows = at + 1 < len(found) and found[at + 1].group()[0].isupper()
+        if not first or follows or not text[1:].islower():
+            names.append(text)
+    return names
+
+
+def _known(name: str, words: frozenset[str]) -> bool:
+    """Is each part of it there, or a longer or shorter form of it, as German is of Germany?"""
+    return all(term in words or any(_akin(term, word) for word in words) for term in terms(name))
+
+
+def _akin(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return len(short) >= 4 and len(short) * 5 >= len(long) * 3 and long.startswith(short)
+
+
+def _shares(statement: str, quoted: str, known: frozenset[str]) -> bool:
+    """Only where both are English, or both in a script without spaces: else the words may differ and the sense agree."""
+    if not (_is_english(statement) and _is_english(quoted)) and not (_is_unspaced(statement) and _is_unspaced(quoted)):
+        return True
+    said, there = frozenset(terms(statement)), frozenset(terms(quoted))
+    enough = len(said & there) * 3 >= len(said) and len(said & known) * 2 >= len(said)
+    return enough and bool(said & there)
+
+
+def _is_english(text: str) -> bool:
+    words = [fold(word.group()) for word in _WORD.finditer(text)]
+    return bool(words) and sum(word in STOPWORDS for word in words) * 7 >= len(words)
+
+
+def _is_unspaced(text: str) -> bool:
+    return sum(is_unspaced(mark) for mark in text) * 2 >= len(text)

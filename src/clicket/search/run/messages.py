@@ -1,0 +1,105 @@
+"""What a search says while it goes on: plain dicts, numbered from 1 without a gap. Documents in them are cut short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clicket.kernel import SearchState
+from clicket.model.document import Document
+from clicket.search.dossier import Round, SearchResult
+
+__all__ = ["Message", "Speaker"]
+
+Message = dict[str, Any]
+
+
+class Speaker:
+    """Makes the messages of one search. `seq` is the number of the last one."""
+
+    def __init__(self, request_id: str, question: str, max_page_size: int) -> None:
+        self.seq = 0
+        self._request_id = request_id
+        self._question = question
+        self._max_page_size = max_page_size
+
+    def state(self, state: SearchState, loop: int, text: str) -> Message:
+        return self._message("state", state, loop, text)
+
+    def resumed(self, state: SearchState, loop: int, text: str) -> Message:
+        """Where it goes on. What was finished before is not announced again."""
+        return self._message("state", state, loop, text, resumed=True)
+
+    def extend(self, loop: int, queries: Sequence[str]) -> Message:
+        """The new queries, those that were asked before already taken out."""
+        text = f"Round {loop}: {len(queries)} new {'query' if len(queries) == 1 else 'queries'}"
+        result = {"query": list(queries), "docs": [[] for _ in queries]}
+        return self._message("extend", SearchState.DECOMPOSING, loop, text, searchResult=result)
+
+    def search(self, done: Round, documents: Mapping[str, Document]) -> Message:
+        """What was found, aligned with the queries; `failed` has the error of each search, or null."""
+        failed = [one.error for one in done.found]
+        shown = [
+            [self.document(documents[key], score) for key, score in zip(one.documents, one.scores, strict=True)]
+            for one in done.found
+        ]
+        count = len(done.documents)
+        text = f"Round {done.number}: {count} {'document' if count == 1 else 'documents'}"
+        if broken := sum(error is not None for error in failed):
+            text += f", {broken} of {len(failed)} searches failed"
+        result = {"query": list(done.queries), "docs": shown, "failed": failed}
+        return self._message("search", SearchState.SEARCHING, done.number, text, searchResult=result)
+
+    def final_result(self, result: SearchResult) -> Message:
+        plain = result.to_json()
+        plain["documents"] = [self.document(one, one.score) for one in result.documents]
+        plain.pop("question")
+        return self._message(
+            "final_result",
+            SearchState.COMPLETED,
+            len(result.rounds),
+            _ENDINGS.get(result.stopped, "The search is complete"),
+            final=True,
+            result=plain.pop("answer"),
+            **plain,
+        )
+
+    def error(self, loop: int, text: str) -> Message:
+        return self._message("error", SearchState.ERROR, loop, text, final=True, error=text)
+
+    def document(self, document: Document, score: float) -> dict[str, Any]:
+        return {
+            "id": document.id,
+            "title": document.title,
+            "content": document.text[: self._max_page_size],
+            "url": document.url,
+            "source": document.source,
+            "relevance_score": score,
+        }
+
+    def _message(
+        self, type: str, state: SearchState, loop: int, text: str, *, final: bool = False, **more: Any
+    ) -> Message:
+        self.seq += 1
+        return {
+            "requestId": self._request_id,
+            "seq": self.seq,
+            "messageType": type,
+            "state": str(state),
+            "message": text,
+            "loop": loop,
+            "timestamp": time.time(),
+            "query": self._question,
+            "isFinal": final,
+            **more,
+        }
+
+
+_ENDINGS = {
+    "complete": "The search is complete",
+    "max_loop": "The search is complete: no more rounds were allowed",
+    "nothing_new": "The search is complete: there was nothing new to ask",
+    "budget": "The search ended because its budget was spent; the answer is made of what was found",
+    "engines_failed": "The search ended because the engines failed; the answer is made of what was found before",
+}

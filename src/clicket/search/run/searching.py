@@ -1,0 +1,55 @@
+"""The searches of one round, all at once. Each ends on its own: what one does, or does not do, changes nothing for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
+from clicket.search.run.checkpoints import SearchKept
+
+__all__ = ["search_all"]
+
+_GRACE = 1.0
+"""Seconds that a search gets to end once it was stopped."""
+Ended = Callable[[int, SearchKept], Awaitable[None]]
+
+
+async def search_all(
+    engine: Asked, queries: Mapping[int, str], ended: Ended, *, k: int, each: float, together: float, spent: str
+) -> None:
+    """Tell `ended` of each search as soon as it is over. `each` search has its seconds, and so have all `together`; `spent`
+    says whose time that was."""
+    loop = asyncio.get_running_loop()
+    patience = min(each, together)
+    tasks = {loop.create_task(engine.ask(one, k=k, deadline=patience)): at for at, one in queries.items()}
+    waiting = set(tasks)
+    over_at = loop.time() + patience
+    try:
+        while waiting:
+            left = max(over_at - loop.time(), 0.0)
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                break
+            for task in sorted(done, key=tasks.__getitem__):
+                at = tasks[task]
+                await ended(at, _outcome(queries[at], task))
+    finally:
+        await stop(tasks, _GRACE)
+    cut = together < each
+    why = spent if cut else f"no answer within {each:g} s"
+    for task in sorted(waiting, key=tasks.__getitem__):
+        at = tasks[task]
+        await ended(at, SearchKept(fingerprint="", query=queries[at], error=f"{engine.name}: {why}", cut=cut))
+
+
+def _outcome(query: str, task: asyncio.Task[Answer]) -> SearchKept:
+    if task.cancelled():
+        return SearchKept(fingerprint="", query=query, error="the search was cancelled by its engine")
+    error = task.exception()
+    if error is None:
+        answer = task.result()
+        return SearchKept(fingerprint="", query=query, documents=answer.documents, notes=answer.notes)
+    return SearchKept(
+        fingerprint="", query=query, error=error.message if isinstance(error, EngineFailed) else said(error)
+    )

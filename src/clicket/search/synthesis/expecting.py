@@ -1,0 +1,122 @@
+"""What kind of thing a question asks for, and the words in which texts tell it. Plain knowledge of the language, in tables.
+
+Without this, "When did X's father die?" finds sentences that repeat the question; with it, those that hold a date and "died".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+from clicket.search.text.terms import terms
+
+__all__ = ["expected", "kin", "tells"]
+
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_COUNT = (
+    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fifteen|twenty|thirty|forty|fifty|sixty|"
+    "hundreds?|thousands?|millions?|billions?|dozens?|twice|once|both"
+)
+_ASKED = (
+    (
+        "number",
+        re.compile(
+            r"\bhow (?:many|much|long|old|far|tall|high|large|big|fast|often)\b|\bpopulation\b|\bpercent|\bnumber of\b"
+        ),
+    ),
+    (
+        "date",
+        re.compile(
+            r"\bwhen\b|\b(?:what|which|in what|the) (?:year|date|day|month|decade|century)\b|\bdate of\b|\bhow early\b"
+        ),
+    ),
+    (
+        "place",
+        re.compile(
+            r"\bwhere\b|\bplace of\b|\bbirthplace\b|\b(?:what|which) (?:\w+ )?(?:country|city|town|state|county|province|region|"
+            r"district|village|place|island|river|continent|nation|location|municipality|neighbou?rhood)\b|\bnationality\b"
+        ),
+    ),
+    (
+        "person",
+        re.compile(
+            r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|actor|actress|singer|author|director|president)\b"
+        ),
+    ),
+    ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
+    ("date", re.compile("何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份")),
+    ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
+    ("person", re.compile("谁|哪位|何人|什么人")),
+)
+_TOLD = {
+    "number": re.compile(rf"\d|\b(?:{_COUNT})\b|[一二三四五六七八九十百千万亿两]", re.IGNORECASE),
+    "date": re.compile(
+        rf"\b(?:1\d{{3}}|20\d{{2}})s?\b|\b\d{{1,4}} (?:BC|AD|BCE|CE)\b|\b(?:{_MONTH}) \d|\bcentury\b|年|世纪"
+    ),
+    "place": re.compile(
+        r"\b(?:in|at|near|from|of|to|on) (?:the )?[A-ZÀ-Þ]|, [A-ZÀ-Þ]\w+|[省市县州国区镇村岛港山河湖]|\b\w+(?:ese|ian|ish|can)\b"
+    ),
+    "person": re.compile(
+        r"[A-ZÀ-Þ][\w.'’-]* (?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*[A-ZÀ-Þ]|·|[\u4e00-\u9fff]{2}"
+    ),
+}
+_KIN = (
+    "spouse wife husband married marry marriage widow wed partner couple",
+    "father mother parent son daughter child children born grandfather grandmother paternal maternal",
+    "sibling brother sister twin half-brother half-sister",
+    "born birth birthplace native raised birthday",
+    "die died dead death killed buried burial assassinated murdered executed",
+    "study studied educate educated education school college university attend attended graduate graduated alma degree student",
+    "found founded founder establish established establishment create created creator form formed start started begin began "
+    "origin origins originated inception",
+    "located location situated lies lie stands near capital seat county region",
+    "direct directed director film filmmaker",
+    "write written wrote writer author novel book penned",
+    "sing sang sung singer performer perform performed recorded record artist band song album vocals",
+    "compose composed composer music score",
+    "act actor actress star starred starring play played plays portrayed role character cast voice voiced",
+    "employ employer employed work worked works job career professor taught joined company",
+    "release released premiere premiered came debut published issued",
+    "population inhabitants residents census people",
+    "nationality country citizenship citizen nation",
+    "lead led leader head president chairman chief governor minister chancellor ruler king queen emperor monarch reign",
+    "own owned owner owns parent subsidiary acquired bought purchased",
+    "make made maker manufacture manufactured manufacturer produced producer production built build constructed developed",
+    "win won winner victory champion award awarded prize",
+    "end ended abolished dissolved disbanded closed ceased",
+    "border borders bordered bounded adjacent share shares",
+    "league division team club plays football season",
+    "mouth flows flow river tributary source empties",
+    "religion religious church faith denomination",
+    "occupation profession job",
+    "long length km miles kilometres metres feet",
+)
+
+
+@lru_cache(maxsize=1024)
+def expected(question: str) -> str:
+    """`number`, `date`, `place`, `person`, or nothing in particular."""
+    lowered = question.casefold()
+    return next((kind for kind, asked in _ASKED if asked.search(lowered)), "")
+
+
+def tells(sentence: str, kind: str) -> bool:
+    """May this sentence hold a thing of that kind?"""
+    return kind == "" or _TOLD[kind].search(sentence) is not None
+
+
+@cache
+def _families() -> dict[str, frozenset[str]]:
+    families: dict[str, frozenset[str]] = {}
+    for line in _KIN:
+        members = frozenset(terms(line))
+        for one in members:
+            families[one] = families.get(one, frozenset()) | members
+    return families
+
+
+def kin(asked: Iterable[str]) -> dict[str, frozenset[str]]:
+    """For those of the terms that have some, other terms by which texts say the same."""
+    families = _families()
+    return {one: families[one] for one in asked if one in families}

@@ -1,0 +1,216 @@
+"""Names in a text, and the form in which two of them are the same.
+
+A name is a run of capitalised words (with the small words between them), a quoted phrase, or text in 《》 and its like.
+`name_key` makes "The Théâtre's (film)" and "Theatre" one; every other function here speaks in such keys or in offsets.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+__all__ = ["FUNCTION_WORDS", "candidates", "flattened", "is_cjk", "leading_name", "name_key", "names", "own_names"]
+
+_LONGEST = 10
+"""Words in a name, at most."""
+
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "’": "'", "‘": "'", "`": "'"}
+)
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_MARKS = re.compile("[\u0300-\u036f]")
+_QUALIFIER = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+_POSSESSIVE = re.compile(r"'s?(?![^\W_])")
+_APART = re.compile(r"[\W_]+")
+_BETWEEN_CJK = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
+_HAS_CJK = re.compile(rf"[{_CJK}]")
+
+FUNCTION_WORDS = frozenset(
+    "a an the of in on at to for from by with and or as is was are were be been it its he she his her they their this that"
+    " these those there which who whom whose what when where how why did does do has have had not but if than then after"
+    " before during between both also i we you my our your into over under about while since until because although"
+    " however many some most all one two other such no only each".split()
+)
+_ARTICLES = ("the", "a", "an")
+_OPENERS = FUNCTION_WORDS.difference(_ARTICLES)
+"""Capitalised only because a sentence starts with them."""
+_JOINERS = (
+    "of the and de la le les du des da do dos di del della van von der den und y e et al el ibn bin in on at for to a an"
+    " from with".split()
+)
+_TIGHT = frozenset([" ", "-", "- ", " -", "–", " & ", "'", "’", "'s ", "’s ", "' ", "’ ", " '", "/", ": ", " - "])
+_LOOSE = frozenset(
+    [f" {one} " for one in _JOINERS]
+    + [f" {one} {two} " for one in _JOINERS for two in ("the", "la", "a", "les", "der", "den")]
+    + [" their ", " of their ", " his ", " is ", " from the ", " by the "]
+)
+"""What may stand between two words of a name: close, or close enough for a title."""
+_CAPITAL = re.compile(r"(?:[A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я]|(?<![^\W_])\d)[^\W_]*")
+_QUOTED = re.compile(
+    r"《([^《》\n]{1,60})》|「([^「」\n]{1,60})」|『([^『』\n]{1,60})』|“([^“”\n]{1,90})”"
+    r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
+)
+_COPULA = re.compile(r"\s(?:is|was|are|were|refers|has|had|may)\s|\s?[(（]|是|，|。|（")
+_BREAK = re.compile(r",\s(?=[a-z])|[;:]\s|[\"“”]|``|''|\s[–—]\s")
+_NICKNAME = re.compile(r"\s(?:\"[^\"]+\"|“[^”]+”|``[^']+'')")
+_OR = re.compile(r"\s(?:or|also known as)\s")
+_SENTENCE = re.compile(r"[.!?](?=\s+[^\Wa-z_])|[。！？]|\n")
+_ALIAS = re.compile(
+    r"\b(?:known(?: simply| professionally| locally| mononymously)? as|née|born|nicknamed|called|abbreviated(?: as)?|or|aka"
+    r"|a\.k\.a\.|formerly|titled|stylized as|simply as)\s+(?:the\s+)?[\"“]?$"
+)
+
+
+def flattened(text: str) -> str:
+    """The words of a text as they are compared: no case, accents, punctuation or possessive, one space between."""
+    text = text.casefold()
+    if not text.isascii():
+        text = _MARKS.sub("", unicodedata.normalize("NFKD", text.translate(_LETTERS)))
+        text = unicodedata.normalize("NFC", text)
+    if "'" in text:
+        text = _POSSESSIVE.sub("", text)
+    text = _APART.sub(" ", text).strip()
+    return text if text.isascii() else _BETWEEN_CJK.sub("", text)
+
+
+@lru_cache(maxsize=65536)
+def name_key(text: str) -> str:
+    """The form in which names are compared: `flattened`, and no leading article or "(qualifier)"."""
+    words = flattened(_QUALIFIER.sub("", text) or text).split()
+    while len(words) > 1 and words[0] in _ARTICLES:
+        del words[0]
+    return " ".join(words)
+
+
+def is_cjk(text: str) -> bool:
+    """Is some of it written without spaces between words?"""
+    return not text.isascii() and _HAS_CJK.search(text) is not None
+
+
+def _quoted(text: str) -> list[tuple[str, int, int]]:
+    found = []
+    for match in _QUOTED.finditer(text):
+        group = match.lastindex or 0
+        inside = match.group(group)
+        if group <= 3 or inside[:1].isupper() or inside[:1].isdigit() or is_cjk(inside):
+            found.append((inside, match.start(group), match.end(group)))
+    return found
+
+
+def _runs(text: str) -> list[list[tuple[int, int, bool]]]:
+    """Capitalised words that belong together: from, to, and is it close to the one before."""
+    runs: list[list[tuple[int, int, bool]]] = []
+    previous, since = -2, 0
+    for match in _CAPITAL.finditer(text):
+        start, end = match.span()
+        gap = text[previous:start] if runs else ""
+        if gap in _TIGHT:
+            runs[-1].append((start, end, True))
+        elif gap in _LOOSE:
+            runs[-1].append((start, end, False))
+        elif gap in (". ", ".") and (previous - since <= 2 or text[since:previous] in ("Mrs", "Rev", "Gen")):
+            runs[-1].append((start, end, True))
+        else:
+            runs.append([(start, end, False)])
+        previous, since = end, start
+    return runs
+
+
+def names(text: str) -> list[tuple[str, int, int]]:
+    """All names, in order: as written, and from where to where. Longest runs only; a quoted name hides those inside."""
+    found = _quoted(text)
+    hidden = [(start, end) for _, start, end in found]
+    for run in _runs(text):
+        first = 0
+        while first < len(run) and text[run[first][0] : run[first][1]].casefold() in _OPENERS:
+            first += 1
+        if first == len(run):
+            continue
+        start, end = run[first][0], run[-1][1]
+        name = text[start:end]
+        if (
+            name.isdigit()
+            or name.casefold() in FUNCTION_WORDS
+            or any(low <= start and end <= high for low, high in hidden)
+        ):
+            continue
+        found.append((name, start, end))
+    return sorted(found, key=lambda one: (one[1], -one[2]))
+
+
+def leading_name(text: str) -> str:
+    """What the text is about, going by how it begins: what stands before its first verb, or its first name."""
+    head = text[:200].lstrip(" *#")
+    quoted = _QUOTED.match(head)
+    if quoted is not None:
+        return quoted.group(quoted.lastindex or 0).strip(" ,.")
+    stop = _COPULA.search(head)
+    if stop is not None and 0 < stop.start() <= 90:
+        lead = head[: stop.start()].split("\n", 1)[0]
+        lead = _BREAK.split(_NICKNAME.sub("", lead), maxsplit=1)[0].strip(" \"“”'`,.")
+        words = lead.split()
+        first = words[0].casefold() if words else ""
+        named = is_cjk(lead) or ((lead[:1].isupper() or lead[:1].isdigit()) and first not in _OPENERS)
+        if named and 0 < len(words) <= _LONGEST and len(lead) > 1:
+            return lead
+    found = names(text[:400])
+    return found[0][0] if found else ""
+
+
+@lru_cache(maxsize=16384)
+def own_names(title: str, text: str) -> tuple[str, ...]:
+    """Keys of all names that a document answers to, the surest first: its title, how it begins, what it says it is called."""
+    given: list[str] = []
+    if title:
+        given += [title, title.split(",", 1)[0], flattened(title)]
+    lead = leading_name(text)
+    given += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
+    given += _shorter(lead.split(",", 1)[0].split())
+    keys = (name_key(one) for one in given if one)
+    return tuple(dict.fromkeys(key for key in keys if len(key) > 1 and key not in FUNCTION_WORDS))
+
+
+def _shorter(words: list[str]) -> list[str]:
+    """A long name of a person as others say it: without the names in the middle, or the first, or the last."""
+    if not 3 <= len(words) <= 6 or not all(word[:1].isupper() for word in words):
+        return []
+    parts = [words[1:], words[:-1], [words[0], words[-1]], words[-2:], words[:2]]
+    return [" ".join(part) for part in parts if len(part) > 1]
+
+
+def _aliases(text: str) -> list[str]:
+    """ "…, also known as X", "… (X)" for initials: in the first sentence only."""
+    stop = _SENTENCE.search(text, 40)
+    sentence = text[: min(stop.start() if stop else 300, 300)]
+    if "(" not in sentence and not re.search(
+        r"\b(?:known|called|or|formerly|titled|as|née|born|nicknamed)\b", sentence
+    ):
+        return []
+    found = []
+    for name, start, _ in names(sentence):
+        acronym = name.isupper() and 2 <= len(name) <= 8 and sentence[start - 1 : start] == "("
+        if acronym or (_ALIAS.search(sentence[max(0, start - 40) : start]) and not any(one.isdigit() for one in name)):
+            found.append(name)
+    return found
+
+
+def candidates(text: str) -> list[tuple[str, int, int]]:
+    """Keys under which a name could stand in the text, with their places: each stretch of words that starts and ends like
+    one. Of text without spaces only what is quoted: its stretches are too many, and who needs them says so.
+    """
+    found = [(name_key(inside), start, end) for inside, start, end in _quoted(text)]
+    runs = _runs(text)
+    for number, whole in enumerate(runs):
+        run, follows = whole, runs[number + 1 : number + 2]
+        if follows and text[whole[-1][1] : follows[0][0][0]] == ", ":
+            run = [*whole, follows[0][0]]  # "Smyrna, Georgia": a name across one comma
+        for at in range(len(run)):
+            start = run[at][0]
+            for last in range(at, min(at + _LONGEST, len(run))):
+                end = run[last][1]
+                piece = text[start:end]
+                if last == at and (piece.casefold() in FUNCTION_WORDS or piece.isdigit() or end - start < 2):
+                    continue
+                found.append((name_key(piece), start, end))
+    return found

@@ -1,0 +1,128 @@
+"""A text in sentences, as spans of it: nothing is changed, nothing overlaps, and what is left out is blank or a list mark.
+
+A rule-based cut that prefers too long to too short: half a sentence says something else than the whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clicket.model.document import Span
+
+__all__ = ["MAX_SENTENCE", "sentences"]
+
+MAX_SENTENCE = 400
+"""Characters. What is longer is cut at a clause."""
+
+_SHORT_LINE = 45
+"""A line that ends this early was ended on purpose; a longer one may be wrapped text that goes on in the next."""
+
+_BREAK = re.compile(
+    r"[.!?…]{1,6}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)"  # a full stop, what closes after it, footnote marks
+    r"|[。！？；｡]++[」』”’）】》]*+"
+    r"|\n\s*+"
+)
+_MARK = re.compile(
+    r"(?:(?:[-*+•·‣]|#{1,6}|>+|\d{1,3}[.)]|[a-zA-Z]\)|[（(]?[一二三四五六七八九十]{1,3}[)）、])\s+)+|[-=_*~]{3,}\s*"
+)
+_ITEM = re.compile(r"(?:[-*+•·‣>|]|#{1,6}|\d{1,3}[.)]|[一二三四五六七八九十]{1,3}、)\s|\||```")
+_WORD = re.compile(r"[^\s(\[\"'“‘«/–—]*$")
+_NEXT = re.compile(r"[\s\"'“‘«(\[]*(\w+|.)")
+_NEVER = frozenset(
+    "mr mrs ms mx dr prof rev hon gen col lt sgt capt cmdr adm maj gov sen rep pres st ste mt ft fr sr. vs v viz cf ca c "
+    "e.g i.e eg ie al approx est b d r fl no nos vol vols pp p fig figs eq sec ch art op ed eds trans dept univ "
+    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun messrs lit orig".split()
+)
+"""No sentence ends with these: something always follows."""
+_SELDOM = frozenset(
+    "jr sr inc ltd co corp bros llc plc etc esq ph.d m.d b.a m.a a.m p.m a.d b.c u.s u.k u.n d.c u.s.a".split()
+)
+"""One may: it did when the next word is one that opens sentences."""
+_OPENERS = frozenset(
+    "the a an it its he his she her they their this that these those there in on at after before during since when while "
+    "as by for from with although though however but and so if we our you your i my one some many most all both such "
+    "who which what where how why according following later then also another until".split()
+)
+
+
+def sentences(text: str) -> list[Span]:
+    """The sentences of a text, in order, each without blanks around it."""
+    spans: list[Span] = []
+    at = 0
+    for match in _BREAK.finditer(text):
+        end = match.end()
+        if text[match.start()] == "\n":
+            if not _line_ends(text, at, match):
+                continue
+            _keep(text, at, match.start(), spans)
+        else:
+            if text[match.start()] == "." and not _sentence_ends(text, at, match):
+                continue
+            _keep(text, at, end, spans)
+        at = end
+    _keep(text, at, len(text), spans)
+    return spans
+
+
+def _line_ends(text: str, at: int, match: re.Match[str]) -> bool:
+    """Is the end of this line the end of what it says? Blank lines, list items and headings say so."""
+    if match[0].count("\n") > 1 or match.end() == len(text) or _ITEM.match(text, match.end()):
+        return True
+    begin = max(text.rfind("\n", 0, match.start()) + 1, at)
+    return text.startswith("#", begin) or match.start() - begin < _SHORT_LINE or text[match.start() - 1] in ":："
+
+
+def _sentence_ends(text: str, at: int, match: re.Match[str]) -> bool:
+    """Is this full stop an end, or part of an abbreviation, an initial, a number?"""
+    after = _NEXT.match(text, match.end())
+    if after is None:
+        return True
+    following = after[1]
+    if following[0].islower():
+        return False
+    if match[0] != ".":
+        return True
+    before = _WORD.search(text, max(at, match.start() - 24), match.start())
+    word = before[0].casefold() if before is not None else ""
+    if word in _NEVER:
+        return False
+    if word.isdigit():
+        return at < match.start() - len(word)  # a number and nothing else is that of a list item
+    if word in _SELDOM or len(word) == 1 or (len(word) > 2 and word[-2] == "." and word.isascii()):
+        return following.casefold() in _OPENERS
+    return True
+
+
+def _keep(text: str, start: int, end: int, spans: list[Span]) -> None:
+    """The span without blanks and list marks around it, in pieces when it is too long."""
+    while start < end and text[start].isspace():
+        start += 1
+    mark = _MARK.match(text, start, end)
+    if mark is not None:
+        start = mark.end()
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    while end - start > MAX_SENTENCE:
+        cut = _clause(text, start)
+        stop = cut
+        while stop > start and text[stop - 1].isspace():
+            stop -= 1
+        if stop > start:
+            spans.append((start, stop))
+        start = cut
+        while start < end and text[start].isspace():
+            start += 1
+    if start < end:
+        spans.append((start, end))
+
+
+def _clause(text: str, start: int) -> int:
+    """Where to cut what is too long: after a clause, else between words, else anywhere."""
+    least, most = start + MAX_SENTENCE // 3, start + MAX_SENTENCE
+    for marks in (("; ", "；"), (": ", "：", " – ", " — "), (", ", "，", "、"), (" ", "\n", "\t")):
+        cut = max(
+            text.rfind(mark, least, most) + len(mark) if text.rfind(mark, least, most) >= 0 else -1 for mark in marks
+        )
+        if cut > 0:
+            return cut
+    return most

@@ -1,0 +1,120 @@
+"""The words by which texts are compared. Index, planner and ranker use this one function, so that they mean the same.
+
+Text is brought to one form (NFKC, no case, no accents), stopwords are dropped and English endings taken off. Scripts that
+are written without spaces between words become pairs of characters, a lone character stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import apsw
+
+if TYPE_CHECKING:
+    from apsw import FTS5Tokenizer
+
+__all__ = ["STOPWORDS", "fold", "is_unspaced", "singles", "stem", "terms"]
+
+# Han, kana, Hangul, Thai, Lao, Burmese, Khmer.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3105-\u318f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which Python does not count among the letters
+_WORD = re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{_INDIC}])+")
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_UNSPACED_FIRST = re.compile(f"[{_UNSPACED}]")
+
+# Accents, and the points of Hebrew and Arabic, that are left when letters are taken apart.
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"})
+
+STOPWORDS: frozenset[str] = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between both but by
+    can could d did do does doing down during each few for from further had has have having he her here hers herself him
+    himself his how i if in into is it its itself ll m me more most my myself no nor not now of off on once only or other
+    our ours ourselves out over own re s same she should so some such t than that the their theirs them themselves then
+    there these they this those through to too under until up ve very was we were what when where which while who whom
+    whose why will with would you your yours yourself yourselves
+    什么 哪个 哪里 哪些 哪位 哪一 哪儿 哪年 谁 是谁 谁是 多少 怎么 怎样 么样 为什 如何 是否 的是 是什 是哪 在哪 了什 的哪 是在""".split()
+)
+
+_MAX_KNOWN = 200_000
+_known: dict[str, str] = {}  # word -> its term, "" for a stopword
+
+
+def fold(text: str) -> str:
+    """One form for all that reads the same: no case, no accents, no ligatures, no wide letters."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFC", _MARKS.sub("", plain)).translate(_LETTERS)
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text, in order, as often as they occur."""
+    folded = fold(text)
+    if folded.isascii():
+        words = _ASCII_WORD.findall(folded)
+    else:
+        words = _pairs(_WORD.findall(folded))
+    known = _known
+    try:
+        return [term for word in words if (term := known[word])]
+    except KeyError:
+        _learn(words)
+        return [term for word in words if (term := known[word])]
+
+
+def singles(text: str) -> list[str]:
+    """Characters of unspaced scripts, one by one: an index keeps them too, so that one character alone can be asked for."""
+    if text.isascii():
+        return []
+    return [character for run in _RUN.findall(fold(text)) if len(run) > 1 for character in run]
+
+
+def is_unspaced(term: str) -> bool:
+    """Does it stand for characters of a script that is written without spaces?"""
+    return _UNSPACED_FIRST.match(term) is not None
+
+
+def stem(word: str) -> str:
+    """A folded word without its English ending."""
+    return _stemmed([word])[0]
+
+
+def _pairs(words: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for word in words:
+        if len(word) > 1 and _UNSPACED_FIRST.match(word):
+            found.extend(map("".join, zip(word, word[1:], strict=False)))
+        else:
+            found.append(word)
+    return found
+
+
+def _learn(words: Iterable[str]) -> None:
+    if len(_known) > _MAX_KNOWN:
+        _known.clear()
+    new = [word for word in dict.fromkeys(words) if word not in _known]
+    for word, stemmed in zip(new, _stemmed(new), strict=True):
+        _known[word] = "" if word in STOPWORDS else stemmed
+
+
+def _stemmed(words: list[str]) -> list[str]:
+    """Porter's algorithm, as SQLite has it; it leaves other alphabets, numbers and words of two letters alone."""
+    plain = [word for word in words if word.isascii()]
+    if not plain:
+        return words
+    stems = iter(_porter()(" ".join(plain).encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False))
+    return [next(stems)[0] if word.isascii() else word for word in words]
+
+
+@cache
+def _porter() -> FTS5Tokenizer:
+    return apsw.Connection(":memory:").fts5_tokenizer("porter", ["ascii"])

@@ -1,0 +1,209 @@
+"""The options of the tool `deep_search`, as Python or `[search]` of a settings file gives them, checked in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clicket.errors import UsageError, did_you_mean
+from clicket.model.codec import encode
+from clicket.search.run.budget import Budget
+
+__all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "setup_of"]
+
+INDEX = ".clicket/search.db"
+MAX_LOOP = 10
+"""Rounds that a call may ask for."""
+_DESCRIPTION = (
+    "Answer a question from documents by searching in several rounds: it is taken apart, what is found leads to the next "
+    "queries, and the answer cites the sentences it is made of. Ask one whole question in plain language, with its names."
+)
+_PARTS = ("planner", "analyzer", "synthesizer", "ranker")
+
+
+class Makers(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes engines and models from their declarations; whoever reads a settings file brings them along."""
+
+    engine: Callable[[Any], Any] | None = None
+    model: Callable[[Any], Any] | None = None
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds."""
+
+    index: str = INDEX
+    """The index that is searched when no engine is given, and where `engines` say `index`."""
+    engine: Any = None
+    engines: tuple[Any, ...] = ()
+    """Several engines, whose results are fused; `index` among them is the index."""
+    model: Any = None
+    planner: Any = None
+    analyzer: Any = None
+    synthesizer: Any = None
+    ranker: Any = None
+    embedder: Any = None
+    """For the index: an embedder, or `minilm`."""
+    max_loop: int = 3
+    """Rounds, for calls that do not say."""
+    k: int | None = None
+    """Documents of one search."""
+    budget: Budget = Budget()
+    max_page_size: int | None = None
+    """Characters of a document in messages, and in the output."""
+    max_documents: int = 20
+    """Documents in the output, the best first. All that were found are counted."""
+    whole: bool = False
+    """Keep the whole result, with the texts of all documents, as an artifact that the output names. Such outputs are not cached:
+    the artifact goes with its call."""
+    timeout: float | None = 600.0
+    idle_timeout: float | None = 30.0
+    cache: float | bool | None = True
+    name: str = "deep_search"
+    description: str = _DESCRIPTION
+    options: dict[str, Any] = {}
+    """Everything else that `@tool` takes."""
+    made: tuple[Any, ...] = ()
+    """Engines that were made from declarations: the tool closes them."""
+
+    def tool_options(self) -> dict[str, Any]:
+        """A search changes nothing, so after a crash it goes on. What failed is not tried again: engines have tried themselves."""
+        own = {
+            "timeout": self.timeout,
+            "idle_timeout": self.idle_timeout,
+            "cache": self.cache,
+            "max_retries": 0,
+            "read_only": True,
+            "version": self.version(),
+        }
+        return {**own, **self.options}
+
+    def version(self) -> str:
+        """Results of one set-up are not served for another."""
+        said = (
+            str(Path(self.index).absolute()) if self.needs_index else "",
+            [_name_of(one) for one in (self.engine, *self.engines) if one is not None],
+            [_name_of(getattr(self, name)) for name in ("model", "embedder", *_PARTS)],
+            self.max_loop,
+            self.k,
+            self.max_documents,
+            self.max_page_size,
+            self.whole,
+        )
+        return sha256(encode(said)).hexdigest()[:12]
+
+    @property
+    def needs_index(self) -> bool:
+        return self.engine is None and (not self.engines or "index" in self.engines)
+
+
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup) if field.name != "made"}
+
+
+def setup_of(
+    given: Mapping[str, Any], base: Setup | None = None, where: str = "deep_search", makers: Makers | None = None
+) -> Setup:
+    """`base` with other values; every wrong one is refused by its name."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _TYPES:
+            raise UsageError(
+                f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
+            )
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if name == "budget" and isinstance(plain, Budget):
+            values[name] = plain
+            continue
+        if name == "budget":
+            _refuse_unknown(plain, where)
+        try:
+            values[name] = msgspec.convert(plain, _TYPES[name])
+        except msgspec.ValidationError as error:
+            shown = "" if name in ("engine", "engines", "model") else f" = {value!r}"  # declarations may hold keys
+            raise UsageError(f"{where}: {name}{shown} does not fit: {str(error).rstrip('.')}.") from None
+    setup = msgspec.structs.replace(base or Setup(), **values)
+    return _made(_checked(setup, where), where, makers or Makers())
+
+
+def _refuse_unknown(given: Any, where: str) -> None:
+    known = Budget.__struct_fields__
+    for name in given if isinstance(given, Mapping) else ():
+        if name not in known:
+            raise UsageError(
+                f"{where}: budget has no {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
+            )
+
+
+def _checked(setup: Setup, where: str) -> Setup:
+    if not 1 <= setup.max_loop <= MAX_LOOP:
+        raise UsageError(f"{where}: max_loop is a number of rounds from 1 to {MAX_LOOP}, not {setup.max_loop}.")
+    for name in ("k", "max_page_size", "max_documents"):
+        value = getattr(setup, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{where}: {name} must be at least 1, not {value}.")
+    if setup.engine is not None and setup.engines:
+        raise UsageError(f"{where}: give one engine, or several engines, not both.")
+    if not setup.index:
+        raise UsageError(f"{where}: index is the path of a file; leave it out for {INDEX}.")
+    return setup
+
+
+def _made(setup: Setup, where: str, makers: Makers) -> Setup:
+    """Declarations become what they declare."""
+    made: list[Any] = []
+
+    def engine(given: Any) -> Any:
+        if given == "index" or not isinstance(given, str | Mapping):
+            return given
+        if makers.engine is None:
+            raise UsageError(
+                f"{where}: an engine is an object with `search`, or 'index'. Declarations like {_kind(given)} are for the "
+                "settings file; in Python make the engine itself: from clicket.web import engine_of."
+            )
+        made.append(_told(where, "engines", makers.engine, given))
+        return made[-1]
+
+    model = setup.model
+    if isinstance(model, str | Mapping):
+        if makers.model is None:
+            raise UsageError(
+                f"{where}: a model is an object, or a function from text to text; for {_kind(model)} make one with "
+                "clicket.models.model_of."
+            )
+        model = _told(where, "model", makers.model, model)
+    embedder = setup.embedder
+    if isinstance(embedder, str):
+        if embedder.lower() != "minilm":
+            raise UsageError(f"{where}: embedder is 'minilm' or an object with `embed`, not {embedder!r}.")
+        from clicket.search.embedding.minilm import MiniLM
+
+        embedder = MiniLM()
+    one, several = setup.engine, setup.engines
+    one = None if one == "index" else None if one is None else engine(one)
+    several = tuple(engine(each) for each in several)
+    return msgspec.structs.replace(
+        setup, engine=one, engines=several, model=model, embedder=embedder, made=(*setup.made, *made)
+    )
+
+
+def _told(where: str, name: str, make: Callable[[Any], Any], given: Any) -> Any:
+    try:
+        return make(given)
+    except UsageError as error:
+        raise UsageError(f"{where}: {name}: {error.message}") from None
+
+
+def _kind(given: Any) -> str:
+    """A declaration without what it may hold."""
+    return repr(given if isinstance(given, str) else {"kind": given.get("kind")})
+
+
+def _name_of(thing: Any) -> str:
+    if thing is None or isinstance(thing, str):
+        return thing or ""
+    named = getattr(thing, "name", None) or getattr(thing, "__qualname__", None)
+    return f"{type(thing).__module__}.{type(thing).__qualname__} {named if isinstance(named, str) else ''}"

@@ -1,0 +1,233 @@
+"""The deep search: a function, and a tool. As a tool it says what it does while it goes on, and what it has finished is journaled:
+after a crash no search that ended is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import msgspec
+
+from clicket.errors import InvalidInput
+from clicket.model.codec import encode
+from clicket.search.dossier import SearchResult
+from clicket.search.run.budget import Budget
+from clicket.search.run.machine import Machine
+from clicket.search.run.messages import Message
+from clicket.search.run.preparing import prepare
+from clicket.search.tool.options import MAX_LOOP, Setup, setup_of
+from clicket.search.tool.output import output_of, shown
+from clicket.search.tool.shelf import Shelf, close_engine
+from clicket.tools import Options, ToolContext, make_options
+from clicket.tools.schema import DIALECT
+
+__all__ = ["DeepSearch"]
+
+_BEAT = 5.0
+"""Seconds between signs of life while engines work."""
+_ROUNDS, _ANSWER = 0.8, 0.15
+"""Of a call's time: what the rounds may take, and what the answer."""
+_MAX_QUERY = 10_000
+_STAGES = ("decomposing", "searching", "analyzing")
+
+
+class DeepSearch:
+    """`await deep_search("question", engine=index)` gives a `SearchResult`; in `Runtime(tools=[deep_search])` it is a tool.
+
+    `deep_search.tool(engine=index, max_loop=2)` gives one with other options.
+    """
+
+    is_async = True
+    wants_context = True
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.name: str = setup.name
+        self.description: str = setup.description
+        self.input_schema: Mapping[str, Any] = _schema(setup.max_loop)
+        self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
+        self._owner: ref[object] | None = None
+        self._shelves: WeakKeyDictionary[asyncio.AbstractEventLoop, Shelf] = WeakKeyDictionary()
+
+    def tool(self, **options: Any) -> DeepSearch:
+        """The same with these options in place of its own: `deep_search.tool(engine=index, model=model)`.
+
+        Those of a search (`engine`, `engines`, `model`, `planner`, `analyzer`, `synthesizer`, `ranker`, `max_loop`, `k`,
+        `budget`, `max_page_size`), and: `index` (a file, where no engine is given), `embedder` for it, `max_documents` (20, in
+        the output), `whole` (keep the whole result as an artifact), `timeout` (600 s), `idle_timeout` (30 s), `cache` (2 h),
+        `name`, `description`, and `options` for everything else that `@tool` takes.
+        """
+        return type(self)(setup_of(options, self.setup))
+
+    async def __call__(self, question: str, **options: Any) -> SearchResult:
+        """The result. The options are those of `prepare`; what is not given is as this tool has it."""
+        async with self._begun(question, options) as machine:
+            return await machine.finish()
+
+    async def stream(self, question: str, **options: Any) -> AsyncGenerator[Message, None]:
+        """The messages of the search as they come; the last one is `final_result` or `error`."""
+        async with self._begun(question, options) as machine, aclosing(machine.stream()) as messages:
+            async for message in messages:
+                yield message
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    # The tool.
+
+    def owned_by(self, registry: object) -> DeepSearch:
+        """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it: what one
+        of them closes stays open for the other."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is not None and owner is not registry:
+            return type(self)(self.setup).owned_by(registry)
+        self._owner = ref(registry)
+        return self
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        query = str(arguments["query"]).strip()
+        if not query:
+            raise InvalidInput([{"path": "/query", "message": "it is empty"}], "Say what is to be found.")
+        return {"query": query, "max_loop": int(arguments.get("max_loop", self.setup.max_loop))}
+
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        beating = asyncio.create_task(_beat(ctx, self.options.idle_timeout))
+        try:
+            return await self._search(bound, ctx)
+        finally:
+            beating.cancel()
+            await asyncio.wait((beating,))
+
+    def serves_again(self, output: Mapping[str, Any]) -> bool:
+        """May it be cached? Not what a failure or a budget has made smaller: next time there may be more."""
+        failed = any(one["failed"] for one in output["rounds"])
+        return output["stopped"] in ("complete", "max_loop", "nothing_new") and not failed and not output["notes"]
+
+    async def close(self) -> None:
+        """Close what the tool has opened; called when the runtime closes."""
+        self._owner = None
+        shelf = self._shelves.pop(asyncio.get_running_loop(), None)
+        if shelf is not None:
+            await shelf.close()
+        for engine in self.setup.made:
+            await close_engine(engine)
+
+    async def _search(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        kept = await ctx.checkpoints()
+        options = await self._options()
+        machine = prepare(
+            bound["query"],
+            **{**options, "max_loop": bound["max_loop"], "budget": _fitted(self.setup.budget, ctx.time_left)},
+            checkpoints=_Journaled(kept, ctx),
+            request_id=ctx.call_id,
+        )
+        total = len(_STAGES) * bound["max_loop"] + 1
+        last: Message = {}
+        async with aclosing(machine.stream()) as messages:
+            async for last in messages:
+                if last["messageType"] == "state":  # first, so that who counts steps does not count messages
+                    ctx.progress(_step(last, total), total, last["message"])
+                ctx.emit(shown(last, self.setup.max_documents))
+        if machine.result is None:
+            assert machine.failure is not None, "it ended with a result or a failure"
+            raise machine.failure
+        output = output_of(last, machine.result, self.setup.max_documents)
+        if self.setup.whole:
+            output["artifact"] = await ctx.put_artifact(encode(machine.result.to_json()))
+        return output
+
+    # What is searched.
+
+    @asynccontextmanager
+    async def _begun(self, question: str, given: Mapping[str, Any]) -> AsyncIterator[Machine]:
+        """For callers: an index that is opened for the search is closed after it."""
+        shelf = Shelf(self.setup)
+        try:
+            opened = {} if given.keys() & {"engine", "engines"} else await shelf.engines()
+            yield prepare(question, **{**_own(self.setup), **opened, **given})
+        finally:
+            await shelf.close()
+
+    async def _options(self) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        shelf = self._shelves.get(loop)
+        if shelf is None:
+            shelf = self._shelves[loop] = Shelf(self.setup)
+        return {**_own(self.setup), **await shelf.engines()}
+
+
+class _Journaled:
+    """Checkpoints of a search are those of its call."""
+
+    def __init__(self, kept: Mapping[str, bytes], ctx: ToolContext) -> None:
+        self._kept = kept
+        self._ctx = ctx
+
+    def load(self) -> Mapping[str, bytes]:
+        return self._kept
+
+    async def save(self, key: str, data: bytes) -> None:
+        await self._ctx.checkpoint(key, data)
+
+
+async def _beat(ctx: ToolContext, idle: float | None) -> None:
+    """Engines have limits of their own: while one of them works the call is alive."""
+    every = _BEAT if idle is None else min(_BEAT, idle / 3)
+    while True:
+        await asyncio.sleep(every)
+        ctx.heartbeat()
+
+
+def _fitted(budget: Budget, left: float | None) -> Budget:
+    """A call with less time than the budget still ends with an answer: of what was found until then."""
+    if left is None:
+        return budget
+    return msgspec.structs.replace(
+        budget,
+        max_seconds=min(budget.max_seconds, max(_ROUNDS * left, 0.001)),
+        synthesizing=min(budget.synthesizing, max(_ANSWER * left, 0.001)),
+    )
+
+
+def _own(setup: Setup) -> dict[str, Any]:
+    """The options of a search that a set-up names, but for its engines."""
+    names = ("model", "planner", "analyzer", "synthesizer", "ranker", "embedder", "max_loop", "k", "budget")
+    values = {name: getattr(setup, name) for name in (*names, "max_page_size")}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _step(message: Message, total: int) -> int:
+    """How far a search is at most: it may end after any round."""
+    state, before = message["state"], len(_STAGES) * (int(message["loop"]) - 1)
+    if state in _STAGES:
+        return before + _STAGES.index(state)
+    if state == "iterating":
+        return min(before + len(_STAGES), total - 1)
+    return total - 1 if state == "synthesizing" else total if state == "completed" else 0
+
+
+def _schema(max_loop: int) -> Mapping[str, Any]:
+    return {
+        "$schema": DIALECT,
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": _MAX_QUERY,
+                "description": "The question, in full.",
+            },
+            "max_loop": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_LOOP,
+                "default": max_loop,
+                "description": "Rounds of searching at most. Questions that need facts of several documents need two or three.",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }

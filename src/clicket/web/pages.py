@@ -1,0 +1,214 @@
+"""An engine whose results are whole pages: those of another engine, with the text of the page in place of the excerpt.
+
+A page that cannot be read costs its text, not the result: the excerpt stays, and the failure is counted and told. Pages are
+fetched because somebody asked for what is on them, few at a time and each once, as a browser does; so `robots.txt`, which is
+for crawlers, is not asked. `skip` names hosts that are to be left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.model.document import Document
+from clicket.search.engines.adapting import Answer, as_engine, off_loop
+from clicket.search.engines.merging import canonical_url
+from clicket.search.extract.charset import decode
+from clicket.search.extract.html import extract_html
+from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
+from clicket.web.fetching import Fetched, PageFailed, fetch
+
+if TYPE_CHECKING:
+    import httpcore2
+    import httpx2
+
+__all__ = ["Page", "Pages"]
+
+_SHARE = 0.9  # of the time that is left, so that what was read in time is not lost with what was not
+_LEAST = 0.2  # seconds below which it is not worth to begin
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The main text of a page, and where it was found in the end."""
+
+    url: str
+    title: str
+    text: str
+    truncated: bool = False
+
+
+class Pages:
+    """`Pages(engine, top=5)`: the first `top` results of each search with the text of their pages.
+
+    At most `max_size` bytes of a page are read, unpacked; a page has `timeout` seconds, and all of them end before the
+    search's deadline. `allow_hosts` and `allow_private` open what is not on the public internet.
+    """
+
+    def __init__(
+        self,
+        engine: Any,
+        *,
+        top: int = 5,
+        timeout: float = 8.0,
+        max_size: int = 2 * 1024 * 1024,
+        max_text: int = 100_000,
+        max_concurrency: int = 5,
+        max_redirects: int = 5,
+        max_kept: int = 256,
+        skip: Iterable[str] = (),
+        allow_private: bool = False,
+        allow_hosts: Iterable[str] = (),
+        resolve: Resolve | None = None,
+        network: httpcore2.AsyncNetworkBackend | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        for name, value in (("top", top), ("max_size", max_size), ("max_text", max_text), ("max_kept", max_kept)):
+            if type(value) is not int or value < 1:
+                raise UsageError(f"Pages: {name} must be a whole number of at least 1, not {value!r}.")
+        self._engine = as_engine(engine)
+        self.name: str = self._engine.name
+        self.failures = 0
+        """Pages that could not be read so far."""
+        self._top, self._timeout, self._max_size, self._max_text = top, timeout, max_size, max_text
+        self._max_concurrency, self._max_redirects, self._max_kept = max_concurrency, max_redirects, max_kept
+        self._skip = tuple(host.lower().strip(".") for host in skip)
+        try:
+            self._guard = AddressGuard(allow_private=allow_private, allow_hosts=allow_hosts, resolve=resolve)
+        except AddressRefused as error:
+            raise UsageError(f"Pages: allow_hosts takes host names or addresses. {error.message}") from None
+        self._network, self._ssl_context = network, ssl_context
+        self._known: dict[str, Page | PageFailed] = {}
+        self._busy: dict[str, asyncio.Future[None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<pages of {self.name}>"
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
+        return (await self.ask(query, k=k, deadline=deadline)).documents
+
+    async def ask(self, query: str, *, k: int, deadline: float | None) -> Answer:
+        """The other engine's answer; raises what it raises. What pages there are to say goes into the notes."""
+        loop = asyncio.get_running_loop()
+        ends_at = None if deadline is None else loop.time() + deadline
+        answer = await self._engine.ask(query, k=k, deadline=deadline)
+        wanted = [document for document in answer.documents if document.url and not self._skipped(document.url)]
+        wanted = wanted[: self._top]
+        if not wanted:
+            return answer
+        limit = self._timeout if ends_at is None else min(self._timeout, (ends_at - loop.time()) * _SHARE)
+        found = await self._pages([document.url for document in wanted], limit)
+        pages = {document.id: page for document, page in zip(wanted, found, strict=True)}
+        documents = tuple(_with_page(document, pages.get(document.id), self._max_text) for document in answer.documents)
+        return Answer(documents=documents, notes=(*answer.notes, *self._told(wanted, found)))
+
+    async def read(self, url: str) -> Page:
+        """One page; raises `PageFailed`."""
+        (page,) = await self._pages([url], self._timeout)
+        if isinstance(page, PageFailed):
+            raise page
+        return page
+
+    def _skipped(self, url: str) -> bool:
+        host = (urlsplit(url).hostname or "").lower()
+        return any(host == name or host.endswith(f".{name}") for name in self._skip)
+
+    def _told(self, wanted: Sequence[Document], found: Sequence[Page | PageFailed]) -> list[str]:
+        failed = [(one.url, page) for one, page in zip(wanted, found, strict=True) if isinstance(page, PageFailed)]
+        if not failed:
+            return []
+        url, first = failed[0]
+        host = urlsplit(url).hostname
+        return [f"{self.name}: {len(failed)} of {len(wanted)} pages could not be read ({host}: {first.message[:200]})"]
+
+    async def _pages(self, urls: Sequence[str], limit: float) -> Sequence[Page | PageFailed]:
+        """All of them side by side, in order, all done when the limit is reached."""
+        if limit < _LEAST:
+            return [PageFailed("no time was left for it") for _ in urls]
+        gate = asyncio.Semaphore(self._max_concurrency)
+        ends_at = asyncio.get_running_loop().time() + limit
+        client = await self._client()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(client, gate, url, ends_at)) for url in urls]
+        finally:
+            await client.aclose()
+        return [task.result() for task in tasks]
+
+    async def _one(
+        self, client: httpx2.AsyncClient, gate: asyncio.Semaphore, url: str, ends_at: float
+    ) -> Page | PageFailed:
+        """From memory, or from whoever fetches it just now, or fetched."""
+        loop = asyncio.get_running_loop()
+        key = canonical_url(url)
+        while key not in self._known and key in self._busy:
+            await asyncio.wait([self._busy[key]])
+        if key in self._known:
+            return self._known[key]
+        mine = self._busy[key] = loop.create_future()
+        try:
+            page: Page | PageFailed
+            try:
+                async with asyncio.timeout_at(ends_at), gate:
+                    page = await self._fetched(client, url, ends_at - loop.time())
+            except PageFailed as error:
+                page = error
+            except TimeoutError:
+                page = PageFailed("there was not enough time for it", timeout=True)
+            if isinstance(page, PageFailed):
+                self.failures += 1
+            if isinstance(page, Page) or not page.details.get("timeout"):  # another search may have more time for it
+                self._keep(key, page)
+            return page
+        finally:
+            del self._busy[key]
+            mine.set_result(None)
+
+    def _keep(self, key: str, page: Page | PageFailed) -> None:
+        while len(self._known) >= self._max_kept:
+            del self._known[next(iter(self._known))]
+        self._known[key] = page
+
+    async def _fetched(self, client: httpx2.AsyncClient, url: str, limit: float) -> Page:
+        got = await fetch(client, url, max_size=self._max_size, timeout=limit, max_redirects=self._max_redirects)
+        page: Page = await off_loop(lambda: _extracted(got))
+        if not page.text.strip():
+            raise PageFailed("there is no text on it")
+        return page
+
+    async def _client(self) -> httpx2.AsyncClient:
+        if self._ssl_context is None:
+            # Importing the client and reading certificates takes a fifth of a second: not on the loop.
+            self._ssl_context = await off_loop(_ssl_context)
+        from clicket.tools.transport import open_client
+
+        return open_client(self._guard, self._ssl_context, self._network)
+
+
+def _ssl_context() -> ssl.SSLContext:
+    from clicket.tools.transport import make_ssl_context
+
+    return make_ssl_context()
+
+
+def _extracted(got: Fetched) -> Page:
+    if got.kind == "application/pdf":
+        raise PageFailed("it is a PDF file")
+    if got.kind in ("text/plain", "text/markdown"):
+        text = decode(got.body, got.charset).replace("\x00", "")
+        return Page(url=got.url, title="", text=text.strip(), truncated=got.truncated)
+    read = extract_html(got.body, charset=got.charset)
+    return Page(url=got.url, title=read.title, text=read.text, truncated=got.truncated or read.truncated)
+
+
+def _with_page(document: Document, page: Page | PageFailed | None, max_text: int) -> Document:
+    """A page that says less than the excerpt is a wall in front of the page: the excerpt is better."""
+    if not isinstance(page, Page) or len(page.text) < len(document.text):
+        return document
+    title = document.title or page.title
+    return msgspec.structs.replace(document, title=title, text=page.text[:max_text], spans=())

@@ -1,0 +1,111 @@
+"""A search that is killed at any of its checkpoints goes on from there: the same bytes at the end, no finished search again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.crash.nest import Nest
+from tests.crash.search_scene import CALL, QUESTION, Death, live, searches, tool_at
+from tests.crash.settle import Place
+from tests.crash.stores import Fresh, Row
+from tests.scenarios.kit import assert_sound
+
+from clicket import Record, Runtime, Settings, State
+
+
+async def undisturbed(folder: Path) -> tuple[bytes, list[str], list[str]]:
+    """The output, the searches, and the keys of the checkpoints, in their order."""
+    folder.mkdir()
+    async with Runtime([tool_at(folder)], settings=Settings(store="memory://")) as rt:
+        result = await rt.call("deep_search", {"query": QUESTION})
+        assert result.state is State.COMPLETED, result.error
+        record = await rt.get(result.call_id)
+    return msgspec.json.encode(result.output), searches(folder), [note["key"] for note in notes(record)]
+
+
+def notes(record: Record) -> list[dict[str, Any]]:
+    return [e.data for e in record.events if e.type == "note" and e.data.get("reason") == "checkpoint"]
+
+
+async def finished(place: Place) -> list[str]:
+    """The queries of the searches that are kept, read by somebody who does not have the tool."""
+    async with Runtime([], settings=place.settings()) as rt:
+        record = await rt.get(CALL)
+        kept = [note for note in notes(record) if note["key"].startswith("search:")]
+        texts = [note.get("content") or await rt.artifact(note["artifact"]) for note in kept]
+    return [msgspec.json.decode(text)["query"] for text in texts]
+
+
+async def killed(place: Place, nest: Nest, deaths: Sequence[Death]) -> None:
+    for death in deaths:
+        before, done = len(searches(Path(place.folder))), await finished(place) if death is not deaths[0] else []
+        life = {"place": msgspec.to_builtins(place), "death": msgspec.to_builtins(death)}
+        ending = await nest.raise_child(live, life)
+        assert ending.signal == signal.SIGKILL, f"{death}: {ending}"
+        assert not ending.hung
+        assert not set(searches(Path(place.folder))[before:]) & set(done), death
+
+
+async def resumed(place: Place) -> tuple[bytes, Record]:
+    """What comes of the call once a runtime with the tool is there again; no search that had ended is among the new ones."""
+    folder = Path(place.folder)
+    done, before = await finished(place), len(searches(folder))
+    async with Runtime([tool_at(folder)], settings=place.settings()) as rt:
+        await rt.recover()
+        handle = await rt.handle(CALL)
+        result = await asyncio.wait_for(handle.result(), 30)
+        record = await rt.get(CALL)
+    assert result.state is State.COMPLETED, result.error
+    again = searches(folder)[before:]
+    assert not set(again) & set(done)
+    assert_sound(record)
+    return msgspec.json.encode(result.output), record
+
+
+def points(row: Row, keys: Sequence[str]) -> list[Death]:
+    """All of them on one store; elsewhere the first, one in the middle of a round, and the last."""
+    numbers = range(1, len(keys) + 1)
+    if row.name == "sqlite":
+        return [Death(at=at, when=when) for at in numbers for when in ("before", "half", "after")]
+    middle = keys.index("search:2:0") + 1
+    return [Death(at=2, when="after"), Death(at=middle, when="half"), Death(at=len(keys), when="after")]
+
+
+@pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+async def test_killed_at_every_checkpoint(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    row, fresh = served
+    output, asked, keys = await undisturbed(tmp_path / "undisturbed")
+    assert keys[0] == "plan:1"
+    assert keys[-1] == "synthesis"
+    assert "search:2:0" in keys, "a search of one round would show little"
+    assert len(asked) == len(set(asked)) >= 4
+    for number, death in enumerate(points(row, keys)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        place = Place(store=fresh(folder), folder=str(folder))
+        await killed(place, nest, [death])
+        same, record = await resumed(place)
+        assert same == output, str(death)
+        assert len(record.attempts) == 2
+        everything = searches(folder)
+        assert set(everything) == set(asked)
+        # Those of the round that were under way and not kept are all that is asked twice.
+        assert len(everything) - len(asked) <= 5
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    _, fresh = served
+    output, _, keys = await undisturbed(tmp_path / "undisturbed")
+    place = Place(store=fresh(tmp_path), folder=str(tmp_path))
+    await killed(place, nest, [Death(at=2, when="after"), Death(at=2, when="half"), Death(at=3, when="after")])
+    same, record = await resumed(place)
+    assert same == output
+    assert len(record.attempts) == 4
+    assert len({note["key"] for note in notes(record)}) == len(keys)

@@ -1,0 +1,120 @@
+"""Parts of a search that do what a test tells them, and a loop whose time passes when nobody works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from clicket.model.document import Document
+from clicket.search.dossier import Analysis, Dossier, Synthesis
+
+T = TypeVar("T")
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """Waiting takes no time: the clock goes on to the next timer. For work without threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        select = self._selector.select  # type: ignore[attr-defined]
+
+        def leap(timeout: float | None = None) -> Any:
+            ready = select(0)
+            if not ready and timeout:
+                self.now += timeout
+            assert ready or timeout is not None, "everybody waits, and for nothing that has a time"
+            return ready
+
+        self._selector.select = leap  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self.now
+
+
+def leaping(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run it on a loop whose waiting takes no time."""
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(work())
+
+
+def document(id: str, text: str = "", **more: Any) -> Document:
+    return Document(id=id, title=more.pop("title", f"Title {id}"), text=text or f"Text of {id}.", **more)
+
+
+class Engine:
+    """Answers by table: documents, an exception to raise, or "hang". What is not in it finds one document of its own."""
+
+    def __init__(self, table: Mapping[str, Any] | None = None, name: str = "fake", default: Any = None) -> None:
+        self.name = name
+        self.asked: list[str] = []
+        self._table = dict(table or {})
+        self._default = default
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Any:
+        self.asked.append(query)
+        answer = self._table.get(query, self._default)
+        if answer is None:
+            return [document(f"of {query}")]
+        if answer == "hang":
+            await asyncio.Event().wait()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+class Plans:
+    """One list of queries for each round; after the last one, none."""
+
+    def __init__(self, *rounds: Any) -> None:
+        self._rounds = rounds
+        self.seen: list[Dossier] = []
+
+    async def plan(self, dossier: Dossier) -> Any:
+        self.seen.append(dossier)
+        at = len(dossier.rounds)
+        planned = self._rounds[at] if at < len(self._rounds) else []
+        if planned == "hang":
+            await asyncio.Event().wait()
+        if isinstance(planned, BaseException):
+            raise planned
+        return planned
+
+
+class Scores:
+    """One (score, areas) for each round; the last one stays."""
+
+    def __init__(self, *rounds: Any) -> None:
+        self._rounds = rounds
+        self.seen: list[Dossier] = []
+
+    async def analyze(self, dossier: Dossier) -> Any:
+        self.seen.append(dossier)
+        told = self._rounds[min(len(dossier.rounds), len(self._rounds)) - 1]
+        if told == "hang":
+            await asyncio.Event().wait()
+        if isinstance(told, BaseException):
+            raise told
+        if not isinstance(told, tuple):
+            return told
+        score, areas = told
+        return Analysis(completeness_score=score, unexplored_areas=tuple(areas))
+
+
+class Cites:
+    """Cites the first sentence or so of every document, the best first."""
+
+    def __init__(self) -> None:
+        self.seen: list[Dossier] = []
+
+    async def synthesize(self, dossier: Dossier) -> Synthesis:
+        self.seen.append(dossier)
+        best = [one for one in dossier.best(len(dossier.ranked)) if one.text]
+        citations = tuple(one.cite(0, min(40, len(one.text))) for one in best)
+        return Synthesis(answer=" ".join(f"{one.text} [{at}]" for at, one in enumerate(citations, 1)), citations=citations)
+
+
+def kinds(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The states, and the other messages between them."""
+    return [one["state"] if one["messageType"] == "state" else one["messageType"] for one in messages]

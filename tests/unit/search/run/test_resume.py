@@ -1,0 +1,193 @@
+"""A search that was stopped goes on: the same bytes in the end, and nothing that was finished is done again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from clicket.errors import UsageError
+from clicket.model.document import Document
+from clicket.search import Budget, FileCheckpoints, MemoryCheckpoints, SearchResult, deep_search, deep_search_stream
+from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leaping
+
+QUESTION = "Where was the director of Alpha born?"
+TABLE: dict[str, Any] = {
+    "alpha": [document("a", "Alpha is a film by Ada Blum. " * 9, score=3.5), document("b", score=1.0)],
+    "beta": ConnectionError("refused"),
+    "gamma": [],
+    "delta": [document("d", "Ada Blum was born in Bern. ü 中文 " * 3), {"text": "no id"}, 7],
+    "slow": "hang",
+}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+class Fragile(MemoryCheckpoints):
+    """Dies once it has saved so many."""
+
+    def __init__(self, saves: int) -> None:
+        super().__init__()
+        self.saves = saves
+
+    async def save(self, key: str, data: bytes) -> None:
+        await super().save(key, data)
+        self.saves -= 1
+        if self.saves == 0:
+            raise Killed
+
+
+def options(engine: Engine) -> dict[str, Any]:
+    plans = Plans(["alpha", "beta", "gamma"], ["delta", "slow"], ["epsilon"])
+    return {"engine": engine, "planner": plans, "analyzer": Scores((0.3, ["more"]), (0.5, []))}
+
+
+def encoded(result: SearchResult) -> bytes:
+    return msgspec.json.encode(result.to_json())
+
+
+def whole() -> tuple[bytes, list[str], MemoryCheckpoints]:
+    engine, kept = Engine(TABLE), MemoryCheckpoints()
+    result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
+    return encoded(result), engine.asked, kept
+
+
+def test_killed_after_any_save_it_ends_with_the_same_bytes_and_repeats_nothing() -> None:
+    wanted, asked, kept = whole()
+    assert sorted(kept.kept) == sorted(
+        "plan:1 search:1:0 search:1:1 search:1:2 analysis:1 plan:2 search:2:0 search:2:1 analysis:2 "
+        "plan:3 search:3:0 analysis:3 synthesis".split()
+    )
+    for saves in range(1, len(kept.kept) + 1):
+        fragile, first, second = Fragile(saves), Engine(TABLE), Engine({}, default=AssertionError("asked again"))
+        with pytest.raises(Killed):
+            leaping(lambda: deep_search(QUESTION, checkpoints=fragile, **options(first)))  # noqa: B023
+        finished = {
+            query
+            for at, queries in enumerate((["alpha", "beta", "gamma"], ["delta", "slow"], ["epsilon"]), 1)
+            for number, query in enumerate(queries)
+            if f"search:{at}:{number}" in fragile.kept
+        }
+        second = Engine(TABLE)
+        result = leaping(lambda: deep_search(QUESTION, checkpoints=fragile, **options(second)))  # noqa: B023
+        assert encoded(result) == wanted, saves
+        assert not finished & set(second.asked), saves
+        assert finished | set(second.asked) == set(asked), saves
+
+
+def test_a_finished_search_is_not_run_at_all() -> None:
+    wanted, _, kept = whole()
+    engine = Engine(TABLE)
+    assert encoded(leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))) == wanted
+    assert engine.asked == []
+
+
+def test_what_was_found_stays_found_when_the_engine_has_other_documents_by_then() -> None:
+    wanted, _, kept = whole()
+    del kept.kept["synthesis"]
+    engine = Engine(default=[document("other")])
+    assert encoded(leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))) == wanted
+
+
+def test_finished_work_is_not_announced_again_and_the_numbers_go_on() -> None:
+    async def told(kept: MemoryCheckpoints) -> list[dict[str, Any]]:
+        return [one async for one in deep_search_stream(QUESTION, checkpoints=kept, **options(Engine(TABLE)))]
+
+    kept = MemoryCheckpoints()
+    before = leaping(lambda: told(kept))
+    for key in ("synthesis", "analysis:3", "search:3:0", "plan:3", "analysis:2", "search:2:1"):
+        del kept.kept[key]
+    after = leaping(lambda: told(kept))
+    assert kinds(after)[:3] == ["searching", "search", "analyzing"]
+    assert after[0]["resumed"] is True
+    assert [one["seq"] for one in after] == list(range(after[0]["seq"], after[0]["seq"] + len(after)))
+    extended = next(one for one in before if one["messageType"] == "extend" and one["loop"] == 2)
+    assert after[0]["seq"] == extended["seq"] + 2, "after the state that was announced before the searches"
+    assert after[1]["searchResult"]["query"] == ["delta", "slow"]
+
+
+def test_an_end_by_time_is_the_same_end_when_it_is_taken_over() -> None:
+    engine, kept = Engine(TABLE), MemoryCheckpoints()
+    told = {**options(engine), "checkpoints": kept, "max_loop": 5}
+    first = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=19, query=30), **told))
+    assert first.stopped == "budget"
+    again = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=400), **told))
+    assert encoded(again) == encoded(first)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[]", b'{"fingerprint":"x"}', b"\xff\xfe", b"[" * 100_000])
+def test_a_damaged_record_is_told_of_and_done_again(damage: bytes) -> None:
+    wanted, _, kept = whole()
+    kept.kept["search:2:0"] = damage
+    engine = Engine(TABLE)
+    result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
+    assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
+    assert "The checkpoint 'search:2:0' was not used: it is damaged" in result.notes
+    assert result.documents == msgspec.json.decode(wanted)["documents"] or len(result.documents) == 4
+
+
+@pytest.mark.parametrize("other", [{"max_loop": 2}, {"k": 3}, {"budget": Budget(max_queries=3)}])
+def test_records_of_another_search_are_not_used(other: dict[str, Any]) -> None:
+    _, _, kept = whole()
+    engine = Engine(TABLE)
+    result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **{**options(engine), **other}))
+    assert "alpha" in engine.asked
+    assert "The checkpoint 'plan:1' was not used: it belongs to another search" in result.notes
+
+
+def test_files_keep_it_too(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    first = Engine(TABLE)
+    result = leaping(lambda: deep_search(QUESTION, checkpoints=FileCheckpoints(folder), **options(first)))
+    assert sorted(one.suffix for one in folder.iterdir()) == [".json"] * 13
+    (folder / "half.1.part").write_bytes(b"left by a process that died while it wrote")
+    second = Engine(TABLE)
+    again = leaping(lambda: deep_search(QUESTION, checkpoints=FileCheckpoints(folder), **options(second)))
+    assert encoded(again) == encoded(result)
+    assert second.asked == []
+    FileCheckpoints(folder).clear()
+    assert FileCheckpoints(folder).load() == {}
+
+
+def test_checkpoints_need_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="folder"):
+        FileCheckpoints(tmp_path / "file")
+
+
+_PROGRAM = """
+import asyncio, sys
+import msgspec
+from clicket.search import Document, deep_search
+
+words = "Ada Blum Bern Alpha Zurich River Lake".split()
+pages = [Document(id=w, title=w, text=" ".join(f"{w} knows {o}." for o in words if o != w), score=1.0) for w in words]
+
+async def engine(query):
+    return [page for page in pages if page.title.lower() in query.lower()] or pages[:2]
+
+async def main():
+    result = await deep_search("How are Ada and Zurich and the River of Bern linked?", engine=engine, max_loop=3)
+    sys.stdout.buffer.write(msgspec.json.encode(result.to_json()))
+
+asyncio.run(main())
+"""
+
+
+def test_the_same_bytes_under_other_hash_seeds() -> None:
+    def run(seed: str) -> bytes:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
+        return done.stdout
+
+    first = run("1")
+    assert first == run("2")
+    assert Document(id="x") and msgspec.json.decode(first)["documents"]

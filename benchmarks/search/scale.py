@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def folder_again(passages: Iterable[dict[str, str]], count: int, place: Path, pa
     """A folder of `count` text files: indexed, then again with nothing changed, then with one file changed."""
     place.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    for number, row in zip(range(count), passages, strict=False):
+    for number, row in zip(range(count), cycle(passages), strict=False):
         folder = place / f"{number // 500:03}"
         folder.mkdir(exist_ok=True)
         (folder / f"{number:05}.txt").write_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,18 @@ from tests.scenarios.kit import assert_sound
 from clicket import Record, Runtime, Settings, State
 
 
-async def undisturbed(folder: Path) -> tuple[bytes, list[str], list[str]]:
-    """The output, the searches, and the keys of the checkpoints, in their order."""
+async def undisturbed(folder: Path) -> tuple[bytes, list[str], dict[str, bool]]:
+    """The output, the searches, and the keys of the checkpoints, in their order: is it an artifact?"""
     folder.mkdir()
     async with Runtime([tool_at(folder)], settings=Settings(store="memory://")) as rt:
         result = await rt.call("deep_search", {"query": QUESTION})
         assert result.state is State.COMPLETED, result.error
         record = await rt.get(result.call_id)
-    return msgspec.json.encode(result.output), searches(folder), [note["key"] for note in notes(record)]
+    return (
+        msgspec.json.encode(result.output),
+        searches(folder),
+        {note["key"]: "artifact" in note for note in notes(record)},
+    )
 
 
 def notes(record: Record) -> list[dict[str, Any]]:
@@ -68,24 +72,26 @@ async def resumed(place: Place) -> tuple[bytes, Record]:
     return msgspec.json.encode(result.output), record
 
 
-def points(row: Row, keys: Sequence[str]) -> list[Death]:
-    """All of them on one store; elsewhere the first, one in the middle of a round, and the last."""
-    numbers = range(1, len(keys) + 1)
+def points(row: Row, kept: Mapping[str, bool]) -> list[Death]:
+    """All of them on one store; elsewhere the first search, one that is half kept, and the last stage."""
+    numbers = range(1, len(kept) + 1)
+    halves = [Death(at=at, when="half") for at, is_artifact in zip(numbers, kept.values(), strict=True) if is_artifact]
+    assert halves, "some are large"
     if row.name == "sqlite":
-        return [Death(at=at, when=when) for at in numbers for when in ("before", "half", "after")]
-    middle = keys.index("search:2:0") + 1
-    return [Death(at=2, when="after"), Death(at=middle, when="half"), Death(at=len(keys), when="after")]
+        return [*halves, *(Death(at=at, when=when) for at in numbers for when in ("before", "after"))]
+    return [Death(at=2, when="after"), halves[-1], Death(at=len(kept), when="after")]
 
 
 @pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 async def test_killed_at_every_checkpoint(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     row, fresh = served
-    output, asked, keys = await undisturbed(tmp_path / "undisturbed")
+    output, asked, kept = await undisturbed(tmp_path / "undisturbed")
+    keys = list(kept)
     assert keys[0] == "plan:1"
     assert keys[-1] == "synthesis"
     assert "search:2:0" in keys, "a search of one round would show little"
     assert len(asked) == len(set(asked)) >= 4
-    for number, death in enumerate(points(row, keys)):
+    for number, death in enumerate(points(row, kept)):
         folder = tmp_path / str(number)
         folder.mkdir()
         place = Place(store=fresh(folder), folder=str(folder))
@@ -102,10 +108,10 @@ async def test_killed_at_every_checkpoint(served: tuple[Row, Fresh], nest: Nest,
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     _, fresh = served
-    output, _, keys = await undisturbed(tmp_path / "undisturbed")
+    output, _, kept = await undisturbed(tmp_path / "undisturbed")
     place = Place(store=fresh(tmp_path), folder=str(tmp_path))
     await killed(place, nest, [Death(at=2, when="after"), Death(at=2, when="half"), Death(at=3, when="after")])
     same, record = await resumed(place)
     assert same == output
     assert len(record.attempts) == 4
-    assert len({note["key"] for note in notes(record)}) == len(keys)
+    assert len({note["key"] for note in notes(record)}) == len(kept)

@@ -127,6 +127,9 @@ async def report(ctx: ToolContext) -> str:
     assert_type(await ctx.artifact(name, start=1, end=3), bytes)
     assert_type(ctx.caller, str)
     await ctx.put_artifact("text")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ctx.checkpoint("step", b"bytes")
+    assert_type(await ctx.checkpoints(), dict[str, bytes])
+    await ctx.checkpoint("step", "text")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await ctx.artifact(name, end="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     return name
 

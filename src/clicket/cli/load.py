@@ -82,7 +82,7 @@ def _search_of(settings: Settings) -> str:
 def _engine_of(declared: Any) -> Any:
     from clicket.web import engine_of
 
-    return engine_of(declared)
+    return engine_of({"kind": declared} if isinstance(declared, str) else declared)
 
 
 def _model_of(declared: Any) -> Any:
@@ -143,8 +143,7 @@ def _broken(spec: str, error: BaseException) -> UsageError:
 def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
     """A tool, or a collection of tools, or a module full of them."""
     if inspect.ismodule(value):
-        late = [getattr(value, name) for name in getattr(value, "__all__", ()) if name not in vars(value)]
-        yield from (as_tool(each) for each in (*vars(value).values(), *late) if _is_tool(each))
+        yield from (as_tool(each) for each in (*vars(value).values(), *_late(value)) if _is_tool(each))
     elif isinstance(value, Mapping):
         yield from (as_tool(each) for each in value.values())
     elif isinstance(value, list | tuple | set | frozenset):
@@ -153,6 +152,18 @@ def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
         raise UsageError(f"{spec}: a {type(value).__name__} is not a tool. Name a function, a tool or a list of tools.")
     else:
         yield as_tool(value)
+
+
+def _late(module: ModuleType) -> Iterator[Any]:
+    """What a module has when it is asked for; what needs a package that is not installed is no tool here."""
+    for name in getattr(module, "__all__", ()):
+        if name in vars(module):
+            continue
+        try:
+            value = getattr(module, name)
+        except ImportError:
+            continue
+        yield value
 
 
 def _is_tool(value: Any) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from clicket.errors import NotFound, UsageError
@@ -22,8 +21,8 @@ from clicket.vault import Identity, Secrets, holds_secret
 
 __all__ = ["Checkpoints"]
 
-MAX_SIZE = 16 * 1024 * 1024
-MAX_TOTAL = 256 * 1024 * 1024
+MAX_SIZE = 64 * 1024 * 1024
+MAX_TOTAL = 512 * 1024 * 1024
 MAX_COUNT = 1_000
 MAX_KEY = 200
 INLINE = 4 * 1024
@@ -55,32 +54,35 @@ class Checkpoints:
         self._check(key, data)
         self.count += 1
         self.total += len(data)
-        call, held = self._call, False
-        said: dict[str, Any] = {"reason": _REASON, "key": key, "size": len(data)}
-        if await _secret(data, call.secrets):
-            vault = self._journal.vault
-            if vault is not None and vault.seals:
-                data = vault.seal(_identity(call), _kind(key), data).encode()
-                said["sealed"] = True
-            else:
-                held = said["held"] = True
-        if not held and (len(data) > INLINE or self.inline + len(data) > INLINE_TOTAL):
-            said["artifact"] = await self._put(data)
-        elif not held:
-            self.inline += len(data)
-            said.update(_written(data))
+        call = self._call
+        said = {"text": f"Checkpoint {key}: {len(data):,} bytes.", "reason": _REASON, "key": key, "size": len(data)}
+        held = await self._said(said, key, data)
         if call.settling:
             raise UsageError(f"checkpoint {key!r}: the call has ended, so nothing more of it is kept.")
+        self._held.pop(key, None)
         if held:
             self._held[key] = data
-        else:
-            self._held.pop(key, None)
-        artifact: str | None = said.get("artifact")
-        if artifact is not None and artifact not in self._named and artifact not in call.keeps:
-            self._named.add(artifact)
-            call.kept = (*call.kept, (artifact, len(data)))
-        self._journal.record(call, "note", {"text": f"Checkpoint {key}: {said['size']:,} bytes.", **said})
+        self._journal.record(call, "note", said)
         await self._journal.flush(call)
+
+    async def _said(self, said: dict[str, Any], key: str, data: bytes) -> bool:
+        """Add to the event where its bytes are, and put them there. True: they are to be held in memory."""
+        if await _secret(data, self._call.secrets):
+            vault = self._journal.vault
+            if vault is None or not vault.seals:
+                said["held"] = True
+                return True
+            said["sealed"] = True
+            data = vault.seal(_identity(self._call), _kind(key), data).encode()
+        if len(data) <= INLINE and self.inline + len(data) <= INLINE_TOTAL:
+            self.inline += len(data)
+            said.update(_written(data))
+            return False
+        said["artifact"] = name = await self._put(data)
+        if not self._call.settling and name not in self._named and name not in self._call.keeps:
+            self._named.add(name)
+            self._call.kept = (*self._call.kept, (name, len(data)))
+        return False
 
     async def load(self) -> dict[str, bytes]:
         """All that were kept, the last one of each key, in the order of keeping. What is damaged or gone is left out."""
@@ -119,18 +121,19 @@ class Checkpoints:
 
     async def _put(self, data: bytes) -> str:
         """No paper says that the caller may read it: it is the tool's own."""
-        name, pieces, _ = await name_of(data)
+        name, pieces, _ = await name_of([data[at : at + _PIECE] for at in range(0, len(data), _PIECE)])
         await self._journal.store.put_artifact(name, pieces)
         return name
 
     async def _read(self, key: str, data: Mapping[str, Any]) -> bytes | None:
+        kept: bytes | None
         artifact = data.get("artifact")
         if type(artifact) is str:
             try:
-                kept: bytes | None = await self._journal.store.read_artifact(artifact, 0, None)
+                kept = await self._journal.store.read_artifact(artifact, 0, None)
             except NotFound:
                 return None
-            if kept is None or f"sha256-{sha256(kept).hexdigest()}" != artifact:
+            if (await name_of(kept))[0] != artifact:
                 return None
         else:
             kept = _read_back(data)

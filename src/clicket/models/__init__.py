@@ -4,6 +4,7 @@
     model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1")    # any server that speaks the same protocol
     model = AnthropicModel("claude-sonnet-5")
     model = model_of("openai:gpt-5-mini")                                # as settings name it
+    model = as_model(function)                                           # text to text, sync or async
 
 A model asks once for each request: who uses it decides about trying again.
 """
@@ -13,5 +14,6 @@ from __future__ import annotations
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.naming import model_of
 from clicket.models.openai import OpenAIModel
+from clicket.search.modelled.adapting import as_model
 
-__all__ = ["AnthropicModel", "OpenAIModel", "model_of"]
+__all__ = ["AnthropicModel", "OpenAIModel", "as_model", "model_of"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Ended, Usage
-from clicket.models.asked import checked, counted, fits, no_answer, with_schema
+from clicket.models.asked import checked, counted, fits, no_answer, trust, with_schema
 from clicket.models.failing import Place, names_one, translated
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class AnthropicModel:
         if api_key is not None:
             self._made_with["api_key"] = api_key
         self._client = client
+        self._trust = trust() if client is None else None
         self._timeout = timeout
         self._max_tokens = max_tokens
         self._options = dict(options or {})
@@ -80,7 +81,8 @@ class AnthropicModel:
         if self._client is not None:
             return await self._asked(self._client.with_options(timeout=self._timeout, max_retries=0), request)
         try:
-            client = self._sdk.AsyncAnthropic(**self._made_with)
+            http = self._sdk.DefaultAsyncHttpxClient(verify=self._trust)
+            client = self._sdk.AsyncAnthropic(**self._made_with, http_client=http)
         except (self._sdk.AnthropicError, ValueError) as raised:
             failed = translated(self._sdk, raised, self._place)
         else:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatRequest
 
-__all__ = ["checked", "counted", "fits", "no_answer", "spoken", "with_schema"]
+__all__ = ["checked", "counted", "fits", "no_answer", "spoken", "trust", "with_schema"]
 
 
 def checked(vendor: str, model: str, timeout: float, max_tokens: int | None) -> None:
@@ -19,6 +21,14 @@ def checked(vendor: str, model: str, timeout: float, max_tokens: int | None) -> 
         raise UsageError(f"timeout is the seconds that one answer may take, more than 0: {timeout!r}")
     if max_tokens is not None and max_tokens < 1:
         raise UsageError(f"max_tokens must be 1 or more: {max_tokens!r}")
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Certificates, read once: reading them takes longer than all else that a client needs."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def spoken(schema: Mapping[str, Any]) -> str:

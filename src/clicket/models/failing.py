@@ -13,7 +13,8 @@ from clicket.tools.response import retry_after
 __all__ = ["Place", "names_one", "translated"]
 
 _MAX_SAID = 300
-_KEYS = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.-]{6,}", re.IGNORECASE)
+_KEYS = re.compile(r"\b(?:sk|pk|rk|key)-[\w*.-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
+_ABOUT_KEYS = ("api_key", "api key", "auth", "credential", "profile")
 _SPENT = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 """Answered with 429 too, and no waiting helps."""
 
@@ -76,10 +77,10 @@ def translated(sdk: Any, error: Exception, place: Place) -> ClicketError:
         return RetryableError(f"The {place} cannot be reached: {place.masked(str(error.__cause__ or error))}")
     if isinstance(error, sdk.APIStatusError):
         return _status(error, place)
-    if isinstance(error, TypeError | ValueError) or "api_key" in str(error):
-        return UsageError(
-            f"The {place} cannot be asked: {place.masked(str(error))} Set {place.key_env}, or give api_key=."
-        )
+    if any(word in str(error).lower() for word in _ABOUT_KEYS):
+        return UsageError(f"The {place} needs a key. Set {place.key_env}, or give api_key=.")
+    if isinstance(error, TypeError | ValueError):
+        return UsageError(f"The {place} cannot be asked: {place.masked(str(error))}. Look at options= and base_url=.")
     return ClicketError(f"The {place} gave no answer: {place.masked(str(error))}")
 
 

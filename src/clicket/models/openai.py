@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Ended, Usage
-from clicket.models.asked import checked, counted, fits, no_answer, with_schema
+from clicket.models.asked import checked, counted, fits, no_answer, trust, with_schema
 from clicket.models.failing import Place, names_one, translated
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class OpenAIModel:
         self._place = Place("openai", model, "OPENAI_API_KEY", key, address)
         self._made_with: dict[str, Any] = {"base_url": address, "api_key": key, "timeout": timeout, "max_retries": 0}
         self._client = client
+        self._trust = trust() if client is None else None
         self._timeout = timeout
         self._max_tokens = max_tokens
         self._options = dict(options or {})
@@ -73,7 +74,8 @@ class OpenAIModel:
         if self._client is not None:
             return await self._asked(self._client.with_options(timeout=self._timeout, max_retries=0), request)
         try:
-            client = self._sdk.AsyncOpenAI(**self._made_with)
+            http = self._sdk.DefaultAsyncHttpxClient(verify=self._trust)
+            client = self._sdk.AsyncOpenAI(**self._made_with, http_client=http)
         except self._sdk.OpenAIError as raised:
             failed = translated(self._sdk, raised, self._place)
         else:

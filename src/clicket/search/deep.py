@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Unpack
 
 from clicket.search.run.messages import Message
-from clicket.search.tool.options import Setup
+from clicket.search.tool.options import SearchOptions, Setup
 from clicket.search.tool.tool import DeepSearch
 
 __all__ = ["DeepSearch", "deep_search", "deep_search_stream"]
@@ -16,6 +16,6 @@ deep_search: DeepSearch = DeepSearch(Setup())
 it searches the index `.clicket/search.db`; `deep_search.tool(engine=…)` gives one that searches elsewhere."""
 
 
-def deep_search_stream(question: str, **options: Any) -> AsyncGenerator[Message, None]:
+def deep_search_stream(question: str, **options: Unpack[SearchOptions]) -> AsyncGenerator[Message, None]:
     """The messages of a deep search; the same arguments as `deep_search`."""
     return deep_search.stream(question, **options)

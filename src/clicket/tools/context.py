@@ -96,7 +96,7 @@ class ToolContext:
         """Keep what need not be done again. It is durable when this returns: the next attempt of this call, also one after a
         crash and in another process, finds it in `checkpoints()`. A later one with the same key takes its place.
 
-        At most 16 MiB each, 1,000 of them and 256 MiB in all; they go with the call. The bytes come back as they are. Where
+        At most 64 MiB each, 1,000 of them and 512 MiB in all; they go with the call. The bytes come back as they are. Where
         they hold a secret they are sealed with the runtime's key (`CLICKET_SECRET_KEY`); without one they are not written, and
         only attempts in this process find them.
         """

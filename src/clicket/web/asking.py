@@ -21,6 +21,7 @@ from clicket.search.extract.html import plain_text
 from clicket.tools import ToolContext
 from clicket.tools.options import Options, make_options
 from clicket.tools.rest import RestTool
+from clicket.web.certificates import certificates
 from clicket.web.paths import Path
 from clicket.web.rate import Rate
 from clicket.web.results import Fields
@@ -57,6 +58,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     doubt: Path | None = None
     """An answer without results is a failure if this finds something: engines behind the service that did not answer."""
     max_k: int = 100
+    max_query: int = 2_000
+    """Characters of a query that the service takes; a longer one is cut at a word."""
+    max_words: int = 1_000
 
 
 class QuestionTool:
@@ -89,21 +93,36 @@ class QuestionTool:
         }
         self._source, self._question, self._key, self._rate, self._max_wait = source, question, key, rate, max_wait
         self._params = {name: value for name, value in question.params.items() if _asks(value)}
-        self._rest = RestTool(
-            name,
+        self._connection = dict(rest)
+        self._rest = self._made()
+        self._trusts = "ssl_context" in rest
+        declared = {"read_only": True, "max_result_size": _MAX_ANSWER, **options}
+        self.options: Options = make_options(f"engine {source!r}", declared)
+
+    def _made(self) -> RestTool:
+        question = self._question
+        return RestTool(
+            self.name,
             question.method,
-            _address(question, key),
+            _address(question, self._key),
             parameters={
                 **{each: {"in": "query"} for each in self._params},
                 **({"body": {"in": "body", "whole": True}} if question.body is not None else {}),
             },
-            headers={"user-agent": f"clicket/{version()}", **_filled(question.headers, {"key": key})},
+            headers={"user-agent": f"clicket/{version()}", **_filled(question.headers, {"key": self._key})},
             max_response_size=_MAX_ANSWER,
             read_only=True,
-            **rest,
+            **self._connection,
         )
-        declared = {"read_only": True, "max_result_size": _MAX_ANSWER, **options}
-        self.options: Options = make_options(f"engine {source!r}", declared)
+
+    async def _trusting(self) -> RestTool:
+        """The REST tool with the certificates that all engines share: a runtime that opens anew should not read them anew."""
+        if not self._trusts:
+            context = await certificates()
+            if not self._trusts:  # somebody else may have come first
+                self._connection["ssl_context"], self._trusts = context, True
+                self._rest = self._made()
+        return self._rest
 
     def __repr__(self) -> str:
         return f"<question to {self._source}>"
@@ -115,12 +134,13 @@ class QuestionTool:
         if self._rate is not None and ctx.attempt > 1:  # the first has waited already, before it was a call
             await self._rate.take()
         k = min(int(bound.get("k", 10)), self._question.max_k)
-        values = {"query": bound["query"], "k": k, "key": self._key}
+        asked = _cut(bound["query"], self._question.max_query, self._question.max_words)
+        values = {"query": asked, "k": k, "key": self._key}
         arguments = _filled(self._params, values)
         if self._question.body is not None:
             arguments["body"] = _filled(self._question.body, values)
         try:
-            answer = await self._rest.run(arguments, ctx)
+            answer = await (await self._trusting()).run(arguments, ctx)
             documents = self._documents(answer, k)
         except ClicketError as error:
             raise self._safe(error) from None
@@ -165,6 +185,18 @@ class QuestionTool:
         for form in (self._key, quote(self._key, safe=""), json.dumps(self._key)[1:-1]):
             text = text.replace(form, _HIDDEN)
         return text
+
+
+def _cut(query: str, max_query: int, max_words: int) -> str:
+    """As much of a query as the service takes. Languages without spaces are cut where they must be."""
+    words = query.split()
+    if len(query) <= max_query and len(words) <= max_words:
+        return query
+    short = " ".join(words[:max_words])
+    if len(short) > max_query:
+        short = short[: max_query + 1]
+        short = short.rpartition(" ")[0] or short[:max_query]
+    return short
 
 
 def _asks(value: Any) -> bool:

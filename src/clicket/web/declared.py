@@ -3,11 +3,12 @@ breaker and the figures are those of a runtime: one of the engine's own, or the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -18,6 +19,7 @@ from clicket.ports import Clock
 from clicket.runtime import Runtime
 from clicket.search.engines.adapting import Answer, EngineFailed
 from clicket.vault import hide_always
+from clicket.vault.logs import SECRETS
 from clicket.web.asking import Question, QuestionTool
 from clicket.web.failing import USUAL, failed
 from clicket.web.paths import Path
@@ -55,6 +57,8 @@ class JsonEngine:
         empty: str | None = None,
         doubt: str | None = None,
         max_k: int = 100,
+        max_query: int = 2_000,
+        max_words: int = 1_000,
         rate: str | float | None = None,
         timeout: float = 10.0,
         max_retries: int = 2,
@@ -76,7 +80,7 @@ class JsonEngine:
             raise UsageError(
                 f"engine {name!r}: the url must start with http:// or https:// and name a host, not {url!r}."
             )
-        hide_always([key])
+        _keep_secret(key)
         self._rate = None if rate is None else Rate(rate, clock=clock)
         self._hints = {**USUAL, **(hints or {})}
         self._thread = thread
@@ -92,6 +96,8 @@ class JsonEngine:
             empty=None if empty is None else Path(empty),
             doubt=None if doubt is None else Path(doubt),
             max_k=max_k,
+            max_query=max_query,
+            max_words=max_words,
         )
         self._tool = QuestionTool(
             f"search_{name}",
@@ -161,3 +167,11 @@ class JsonEngine:
         else:
             async with self._private.open(self._thread) as runtime:
                 yield runtime
+
+
+def _keep_secret(key: str) -> None:
+    """Nowhere in our records and logs, and not in the HTTP client's either, which tell whole addresses."""
+    if key:
+        hide_always([key, quote(key, safe="")])
+        for name in ("httpx2", "httpcore2.http11", "httpcore2.http2"):
+            logging.getLogger(name).addFilter(SECRETS)  # adding it twice is adding it once

@@ -99,7 +99,7 @@ async def _read(response: httpx2.Response, max_size: int) -> Fetched:
     if not 200 <= response.status_code < 300:
         raise PageFailed(f"its server answered {response.status_code} {response.reason_phrase}".rstrip())
     header = Message()
-    header["content-type"] = response.headers.get("content-type", "") or "application/octet-stream"
+    header["content-type"] = response.headers.get("content-type", "")[:200] or "application/octet-stream"
     kind, charset = header.get_content_type(), header.get_content_charset()
     said = "content-type" in response.headers
     if said and kind not in _KINDS:

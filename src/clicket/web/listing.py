@@ -17,6 +17,7 @@ _LISTS = Path(
 )
 _MAX_TEXT = 2_000_000
 _MAX_ENTRIES = 1_000
+_MAX_LINE = 3_000  # longer ones are text, whatever they begin with
 _FIELD = re.compile(
     r"[\s>*_#-]{0,20}(?:\d{1,3}[.)]\s{0,4})?[*_]{0,3}"
     r"(title|url|link|source|description|content|snippet|summary|text|highlights?)[*_]{0,3}\s?:[*_]{0,3}\s*(.*)",
@@ -25,7 +26,7 @@ _FIELD = re.compile(
 _LINK = re.compile(
     r"[\s>*_#-]{0,20}(?:\d{1,3}[.)]\s{0,4})?[*_]{0,3}\[([^\]\n]{1,500})\]\((https?://[^\s)]{1,2000})\)[*_]{0,3}(.*)"
 )
-_NUMBERED = re.compile(r"\s{0,8}(?:#{1,4}\s|\d{1,3}[.)]\s|\[\d{1,3}\]\s)\s{0,4}[*_]{0,3}(.{1,500}?)[*_]{0,3}\s*")
+_NUMBERED = re.compile(r"\s{0,8}(?:#{1,4}\s|\d{1,3}[.)]\s|\[\d{1,3}\]\s)(.{1,500})")
 _BARE_URL = re.compile(r"[\s>*-]{0,20}<?(https?://[^\s<>]{1,2000})>?\s*")
 _NONE = re.compile(
     r"\W*(?:no|0|zero)\b.{0,40}\b(?:results?|matches|documents|hits)\b|\W*nothing\b.{0,20}\bfound\b", re.IGNORECASE
@@ -116,7 +117,10 @@ def _in_text(text: str) -> list[Any]:
 def _take(line: str, found: list[dict[str, Any]]) -> None:
     """One line: it begins a result, tells something of the last one, or goes on with its text."""
     now = found[-1] if found else {}
-    if link := _LINK.fullmatch(line):
+    if len(line) > _MAX_LINE:
+        if found:
+            found[-1]["lines"].append(line)
+    elif link := _LINK.fullmatch(line):
         found.append({"title": link[1], "url": link[2], "lines": [link[3].strip(" -:")]})
     elif field := _FIELD.fullmatch(line):
         name, value = _NAMES.get(field[1].lower(), "text"), field[2].strip()
@@ -133,6 +137,6 @@ def _take(line: str, found: list[dict[str, Any]]) -> None:
             found.append({"lines": []})
         found[-1]["url"] = bare[1]
     elif (numbered := _NUMBERED.fullmatch(line)) and (not found or "url" in now):
-        found.append({"title": numbered[1], "lines": []})
+        found.append({"title": numbered[1].strip(" *_"), "lines": []})
     elif found:
         found[-1]["lines"].append(line)

@@ -22,6 +22,7 @@ from clicket.search.engines.merging import canonical_url
 from clicket.search.extract.charset import decode
 from clicket.search.extract.html import extract_html
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
+from clicket.web.certificates import certificates
 from clicket.web.fetching import Fetched, PageFailed, fetch
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ class Pages:
         loop = asyncio.get_running_loop()
         key = canonical_url(url)
         while key not in self._known and key in self._busy:
-            await asyncio.wait([self._busy[key]])
+            done, _ = await asyncio.wait([self._busy[key]], timeout=max(0.0, ends_at - loop.time()))
+            if not done:
+                return PageFailed("another search is still waiting for it", timeout=True)
         if key in self._known:
             return self._known[key]
         mine = self._busy[key] = loop.create_future()
@@ -160,6 +163,8 @@ class Pages:
                 page = error
             except TimeoutError:
                 page = PageFailed("there was not enough time for it", timeout=True)
+            except Exception as error:  # no page of a stranger's may end the search of the others
+                page = PageFailed(f"it cannot be read ({type(error).__name__})")
             if isinstance(page, PageFailed):
                 self.failures += 1
             if isinstance(page, Page) or not page.details.get("timeout"):  # another search may have more time for it
@@ -182,18 +187,10 @@ class Pages:
         return page
 
     async def _client(self) -> httpx2.AsyncClient:
-        if self._ssl_context is None:
-            # Importing the client and reading certificates takes a fifth of a second: not on the loop.
-            self._ssl_context = await off_loop(_ssl_context)
-        from clicket.tools.transport import open_client
+        context = self._ssl_context or await certificates()
+        from clicket.tools.transport import open_client  # here, because it imports httpx2
 
-        return open_client(self._guard, self._ssl_context, self._network)
-
-
-def _ssl_context() -> ssl.SSLContext:
-    from clicket.tools.transport import make_ssl_context
-
-    return make_ssl_context()
+        return open_client(self._guard, context, self._network)
 
 
 def _extracted(got: Fetched) -> Page:
@@ -203,7 +200,10 @@ def _extracted(got: Fetched) -> Page:
         text = decode(got.body, got.charset).replace("\x00", "")
         return Page(url=got.url, title="", text=text.strip(), truncated=got.truncated)
     read = extract_html(got.body, charset=got.charset)
-    return Page(url=got.url, title=read.title, text=read.text, truncated=got.truncated or read.truncated)
+    text = read.text
+    if read.title and text.startswith(f"{read.title}\n"):  # the title is told already, and is no sentence
+        text = text[len(read.title) :].lstrip()
+    return Page(url=got.url, title=read.title, text=text, truncated=got.truncated or read.truncated)
 
 
 def _with_page(document: Document, page: Page | PageFailed | None, max_text: int) -> Document:

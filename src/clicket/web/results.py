@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ FIELDS: Mapping[str, str] = {
 }
 """Where the parts of a result usually are."""
 
+_MAX_ENTRIES = 1_000
 _MAX_TEXT = 200_000
 _MAX_TITLE = 1_000
 _MAX_URL = 2_000
@@ -47,7 +49,7 @@ class Fields:
         """The first `k` documents of these entries, each once, and how many entries are none."""
         found: dict[str, Document] = {}
         junk = 0
-        for entry in entries:
+        for entry in islice(entries, _MAX_ENTRIES):
             if len(found) >= k:
                 break
             document = self._document(entry, source)

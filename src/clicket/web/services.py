@@ -44,6 +44,7 @@ class Tavily(JsonEngine):
             "results": "results",
             "fields": {"title": "title", "url": "url", "text": "raw_content|content", "score": "score"},
             "max_k": 20,
+            "max_query": 400,
             "hints": {
                 432: "The plan's limit is reached; look at the account.",
                 433: "The pay-as-you-go limit is reached.",
@@ -60,8 +61,8 @@ class Tavily(JsonEngine):
 
 
 class Brave(JsonEngine):
-    """Brave Search. `params` are more of its parameters, such as `country`, `search_lang`, `freshness`, `safesearch`, or
-    `extra_snippets`, which plans for it give."""
+    """Brave Search. `rate` is one a second, as its smallest plan has it; say what yours allows. `params` are more of its
+    parameters, such as `country`, `search_lang`, `freshness`, or `extra_snippets`, which larger plans give."""
 
     def __init__(self, key: str, *, params: Mapping[str, Any] | None = None, **options: Any) -> None:
         given: dict[str, Any] = {
@@ -73,6 +74,8 @@ class Brave(JsonEngine):
             "fields": {"title": "title", "url": "url", "text": "description"},
             "html": True,
             "max_k": 20,
+            "max_query": 400,
+            "max_words": 50,
             "rate": "1/s",
             **options,
         }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import traceback
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,6 +242,23 @@ async def test_why_an_answer_ended(provider: Provider, make: Make) -> None:
     first, second = await model.chat(ASKED), await model.chat(ASKED)
     assert (first.text, first.ended) == ('{"a', "length")
     assert (second.text, second.ended) == ("I will not.", "refusal")
+
+
+async def test_without_a_key_or_with_wrong_options_nothing_is_sent(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in (None, str(tmp_path)):
+        if folder is not None:
+            monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", folder)
+        with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
+            await AnthropicModel("claude-x", base_url=provider.url).chat(ASKED)
+    for make in (openai_model, anthropic_model):
+        with pytest.raises(UsageError, match="options="):
+            await make(provider, options={"no_such_thing": 1}).chat(ASKED)
+    assert provider.requests == []
 
 
 async def test_a_client_of_ones_own_is_used_and_not_closed(provider: Provider) -> None:

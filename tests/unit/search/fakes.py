@@ -112,7 +112,9 @@ class Cites:
         self.seen.append(dossier)
         best = [one for one in dossier.best(len(dossier.ranked)) if one.text]
         citations = tuple(one.cite(0, min(40, len(one.text))) for one in best)
-        return Synthesis(answer=" ".join(f"{one.text} [{at}]" for at, one in enumerate(citations, 1)), citations=citations)
+        return Synthesis(
+            answer=" ".join(f"{one.text} [{at}]" for at, one in enumerate(citations, 1)), citations=citations
+        )
 
 
 def kinds(messages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -71,7 +71,9 @@ class Web:
         try:
             while True:
                 lines = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-                length = next((int(x[15:]) for x in lines.lower().split(b"\r\n") if x.startswith(b"content-length:")), 0)
+                length = next(
+                    (int(x[15:]) for x in lines.lower().split(b"\r\n") if x.startswith(b"content-length:")), 0
+                )
                 request = Request(lines, await reader.readexactly(length))
                 self.seen.append(request)
                 told = self.handle(request)
@@ -167,6 +169,10 @@ def tavily(request: Request) -> bytes:
     given = request.json
     if not isinstance(given.get("max_results"), int) or not 0 <= given["max_results"] <= 20:
         return answer({"detail": {"error": "Invalid max_results"}}, "400 Bad Request")
+    if len(given["query"]) > 400:
+        return answer(
+            {"detail": {"error": "Query is too long. Max query length is 400 characters."}}, "400 Bad Request"
+        )
     if given.get("search_depth", "basic") not in ("basic", "advanced", "fast", "ultra-fast"):
         return answer({"detail": {"error": "Invalid search depth."}}, "400 Bad Request")
     results = [
@@ -204,7 +210,7 @@ def brave(request: Request) -> bytes:
         return refused("422 Unprocessable Entity", "SUBSCRIPTION_TOKEN_INVALID", "The provided token is invalid.")
     if request.headers.get("accept") != "application/json" or "gzip" not in request.headers.get("accept-encoding", ""):
         return refused("406 Not Acceptable", "NOT_ACCEPTABLE", "Accept")
-    if not 1 <= int(request.params.get("count", "20")) <= 20 or not 1 <= len(request.params["q"]) <= 400:
+    if not 1 <= int(request.params.get("count", "20")) <= 20 or not fits(request.params["q"]):
         return refused("422 Unprocessable Entity", "VALIDATION", "Unable to validate request parameter(s)")
     results = [
         {
@@ -230,6 +236,10 @@ def brave(request: Request) -> bytes:
     web = {"type": "search", "results": results, "family_friendly": True}
     raw = gzip.compress(json.dumps({**shown, "type": "search", "web": web}).encode())
     return answer(raw, content_type="application/json", content_encoding="gzip", x_ratelimit_limit="1, 15000")
+
+
+def fits(query: str) -> bool:
+    return 1 <= len(query) <= 400 and len(query.split()) <= 50
 
 
 def serper(request: Request) -> bytes:

@@ -66,7 +66,7 @@ class Asked(Protocol):
 
 def as_engine(thing: Any, *, name: str | None = None) -> Asked:
     """An engine from anything with a `search(query, …)`, or from a function: sync or async, with or without `k` and `deadline`,
-    that gives documents or mappings."""
+    that gives documents or mappings. One that is not async is called in threads, for several queries at once."""
     if callable(getattr(thing, "ask", None)) and not isinstance(thing, type):
         return thing  # type: ignore[no-any-return]
     search = getattr(thing, "search", None)
@@ -220,9 +220,10 @@ async def _entries(answer: Any) -> Sequence[Any]:
 
 
 def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
-    """The document that an entry is, or None."""
+    """The document that an entry is, or None. Without `max_text` it is one's own, and what is plain text needs no second look."""
     if isinstance(entry, Document):
-        if _is_sound(entry, max_text):
+        own = max_text is None and entry.text.isascii() and entry.title.isascii() and entry.id.isascii()
+        if own or _is_sound(entry, max_text):
             return entry if entry.source else msgspec.structs.replace(entry, source=engine)
         fields: Mapping[str, Any] = msgspec.structs.asdict(entry)
     elif isinstance(entry, Mapping):

@@ -72,7 +72,7 @@ class Pool:
             self._merge(key, document)
             return key
         url = canonical_url(document.url) if document.url else ""
-        content = _content(document)
+        content = _content(document, self._near)
         key = self._urls.get(url) if url else None
         if key is None and content is not None:
             key = self._contents.get(content)
@@ -130,8 +130,9 @@ def _union(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
     return tuple(sorted({*one, *other})) if other else ()
 
 
-def _content(document: Document) -> Hashable:
-    words = " ".join(document.text.split())
+def _content(document: Document, loose: bool) -> Hashable:
+    """The words, by which it is the same as another. Pages are set in many ways; in a collection a copy is a copy."""
+    words = " ".join(document.text.split()) if loose else document.text
     if not words:
         return None
     return words if len(words) >= _LONG else (document.title.strip().casefold(), words)

@@ -73,11 +73,14 @@ def decode(data: bytes, *labels: str | None) -> str:
             return _lenient(data[len(mark) :], codec)
     named = [_BY_LABEL[key] for label in labels if label and (key := label.strip("\"' \t").lower()) in _BY_LABEL]
     for codec in dict.fromkeys((*named, "utf-8")):
+        decoder = codecs.getincrementaldecoder(codec)("strict")
         try:
-            # Not final: a file that was cut may end in the middle of a character.
-            return codecs.getincrementaldecoder(codec)("strict").decode(data)
+            text = decoder.decode(data)
         except UnicodeError:
             continue
+        # What was cut may end in the middle of a character. Where that would be the only one, it is another encoding.
+        if codec in named or not decoder.getstate()[0] or not text.isascii():
+            return text
     return _lenient(data, named[0] if named else "cp1252")
 
 

@@ -36,7 +36,12 @@ _CONTAINERS = (
 )
 _BREAKS = frozenset("p li dt dd tr h1 h2 h3 h4 h5 h6 pre hr address caption figcaption summary legend option".split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_INLINE_HIDDEN = ("reference", "editsection", "sr-only", "visually-hidden", "screen-reader")
+_INLINE_HIDDEN = {
+    "sup": ("reference",),
+    "span": ("editsection", "sr-only", "visually-hidden", "screen-reader"),
+    "a": ("headerlink", "doc-anchor"),
+}
+"""Marks of references, links to edit and to a heading itself: by words in their attributes."""
 
 _WORDS = re.compile(r"[a-z0-9]+")
 _MENU_WORDS = frozenset(
@@ -77,7 +82,7 @@ def extract_html(data: bytes | str, *, charset: str | None = None, max_size: int
 
 def plain_text(markup: str, *, max_size: int = 100_000) -> str:
     """A piece of HTML, such as a search result's snippet, as one line of text."""
-    parts = (unescape(token.text) if token.kind == "text" else "" for token in tokens(markup[:max_size]))
+    parts = (unescape(written) for kind, _, written in tokens(markup[:max_size]) if kind == "text")
     return " ".join("".join(parts).translate(_ODD).split())
 
 
@@ -140,23 +145,27 @@ class _Page:
             self._push(name, self._now | self._flags_of(name, written))
             self._in_link = self._in_link and name not in _MAIN
         elif name in _BREAKS:
+            item = (
+                name == "p" and self._kind in ("li", "dd") and not self._length
+            )  # its first paragraph is the item itself
+            kind = self._kind if item else name
             self._boundary(row=name == "tr")
-            self._kind, self._in_link, self._hidden_depth = name, False, 0
+            self._kind, self._in_link, self._hidden_depth = kind, False, 0
         elif name in ("td", "th"):
             self._in_row, self._in_link = True, False
             self._parts.append(_CELL)
         elif name == "br":
             self._parts.append("\n")
+        elif self._hidden_depth:
+            self._hidden_depth += name == self._hidden_name
+        elif name in _INLINE_HIDDEN and any(word in written for word in _INLINE_HIDDEN[name]):
+            self._hidden_name, self._hidden_depth = name, 1
         elif name == "a":
             self._in_link = True
         elif name == "title":
             self._in_title = not self.title and not self._now & HIDDEN
         elif name == "meta" and not self._told_title and "og:title" in written:
             self._told_title = " ".join(attributes(written).get("content", "").split())
-        elif name == self._hidden_name and self._hidden_depth:
-            self._hidden_depth += 1
-        elif name in ("span", "sup") and not self._hidden_depth and any(word in written for word in _INLINE_HIDDEN):
-            self._hidden_name, self._hidden_depth = name, 1
 
     def _closed(self, name: str) -> None:
         if name in _CONTAINERS:
@@ -165,12 +174,12 @@ class _Page:
         elif name in _BREAKS:
             self._boundary(row=name == "tr")
             self._kind = "p"
+        elif self._hidden_depth:
+            self._hidden_depth -= name == self._hidden_name
         elif name == "a":
             self._in_link = False
         elif name == "title":
             self._in_title = False
-        elif name == self._hidden_name and self._hidden_depth:
-            self._hidden_depth -= 1
 
     def _push(self, name: str, flags: int) -> None:
         self._names.append(name)
@@ -213,8 +222,9 @@ class _Page:
             if text:
                 kind = "tr" if self._in_row else self._kind
                 self.blocks.append(Block(text, kind, self._now, self._linked / self._length))
-        self._parts = []
-        self._linked = self._length = 0
+        if self._parts:
+            self._parts = []
+            self._linked = self._length = 0
         self._kind = "p"
 
 
@@ -262,7 +272,7 @@ def _chosen(blocks: Sequence[Block]) -> Sequence[Block]:
     body = [block for block in blocks if not block.flags & MENU]
     main = [block for block in body if block.flags & MAIN]
     if _size(main) >= 140 or _size(main) * 2 > _size(body):
-        body = main
+        return main  # with its lists of links: there they are part of the text
     kept = [block for block in body if block.kind in _HEADINGS or block.linked < 0.6 or len(block.text) > 200]
     for choice in (kept, body):
         if _size(choice) >= 200 or _size(choice) * 5 >= _size(blocks):

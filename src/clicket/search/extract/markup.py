@@ -8,20 +8,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 __all__ = ["Token", "attributes", "tokens", "unescape"]
 
 Kind = Literal["text", "open", "close"]
 
 
-class Token(NamedTuple):
-    """`name` is a tag's name; `text` is the text as written, or a tag's attributes as written."""
-
-    kind: Kind
-    name: str
-    text: str
-
+Token = tuple[Kind, str, str]
+"""Its kind, a tag's name, and the text as written: a tag's attributes, or a text itself."""
 
 _MAX_ATTRIBUTES = 4096  # as many characters of a tag are looked at
 _NAME = re.compile(r"[a-zA-Z][^\s/>]{0,40}+")
@@ -39,33 +34,33 @@ def tokens(text: str) -> Iterator[Token]:
     while at < size:
         less = text.find("<", at)
         if less < 0:
-            yield Token("text", "", text[at:])
+            yield "text", "", text[at:]
             return
         if less > at:
-            yield Token("text", "", text[at:less])
+            yield "text", "", text[at:less]
         mark = text[less + 1 : less + 2]
         if mark.isascii() and mark.isalpha():
             name, attributes, at = _tag(text, less + 1)
             if at < 0:
                 return
-            yield Token("open", name, attributes)
+            yield "open", name, attributes
             if name in _RAW_END:
                 found = _RAW_END[name].search(text, at)
                 end = found.start() if found else size
                 if name in _SHOWN_RAW:
-                    yield Token("text", "", text[at:end])
+                    yield "text", "", text[at:end]
                 at = end
         elif mark == "/" and _NAME.match(text, less + 2):
             name, _, at = _tag(text, less + 2)
             if at < 0:
                 return
-            yield Token("close", name, "")
+            yield "close", name, ""
         elif mark in ("!", "?", "/") and mark:
             at = _remark(text, less)
             if at < 0:
                 return
         else:
-            yield Token("text", "", "<")
+            yield "text", "", "<"
             at = less + 1
 
 

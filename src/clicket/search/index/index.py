@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike, fspath
-from threading import Lock
+from threading import RLock
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import apsw
 
@@ -21,7 +22,7 @@ from clicket.model.document import Document
 from clicket.ports.services import Embedder
 from clicket.search.index import vectors
 from clicket.search.index.reading import Reading
-from clicket.search.index.schema import MEMORY, connect, prepare
+from clicket.search.index.schema import MEMORY, connect, explained, prepare
 from clicket.search.index.writing import Added, Writing
 
 __all__ = ["Added", "Index"]
@@ -48,8 +49,8 @@ class Index:
         except BaseException:
             self._writer.close()
             raise
-        self._writing = Lock()
-        self._reading = self._writing if path == MEMORY else Lock()
+        self._writing = RLock()
+        self._reading = self._writing if path == MEMORY else RLock()
         self._view = Reading(self._reader, embedder)
         self._workers = Workers(1, "clicket-index")
 
@@ -70,10 +71,12 @@ class Index:
             raise
         return index
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +102,7 @@ class Index:
             self._embed(on_progress)
         return counts
 
-    def add_folder(self, path: str | PathLike[str], **options: object) -> object:
+    def add_folder(self, path: str | PathLike[str], **options: Any) -> Any:
         """Add the files of a folder; see `clicket.search.index.folder`."""
         from clicket.search.index.folder import add_folder
 
@@ -115,21 +118,21 @@ class Index:
     @contextmanager
     def changing(self) -> Iterator[Writing]:
         """Several changes as one: all of them when the block ends, none when it raises."""
-        if self._writer.in_transaction and self._reader is not self._writer and self._writing.locked():
-            pass
         with self._writing:
             self._refuse_closed()
-            self._writer.execute("BEGIN IMMEDIATE")
+            if self._writer.in_transaction:
+                raise UsageError("the index is being changed by what gives it its rows. Make a list of them first.")
             try:
+                self._writer.execute("BEGIN IMMEDIATE")
                 writing = Writing(self._writer)
                 yield writing
                 writing.close()
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except apsw.Error as error:
+                raise explained(error, self.path) from error
+            finally:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
-                raise
-            finally:
                 self._view.forget()
 
     @property
@@ -137,16 +140,13 @@ class Index:
         """Documents in all."""
         return self._read(lambda: int(self._reader.execute("SELECT documents FROM totals").get))
 
-    def __len__(self) -> int:
-        return self.count
-
     async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
         """The best `k` documents, equal ones by id. `spans` say which parts of a long text were found, the best first."""
         self._refuse_closed()
         if self.embedder is None and self._reading.acquire(blocking=False):
             try:
-                if self._reader.execute("SELECT passages FROM totals").get <= _INLINE:
-                    return self._view.find(query, k)
+                if self.size() <= _INLINE:
+                    return self.find(query, k=k)
             finally:
                 self._reading.release()
         async with asyncio.timeout(deadline):
@@ -166,6 +166,10 @@ class Index:
     def named(self, names: Sequence[str]) -> Sequence[Sequence[str]]:
         return self._read(lambda: self._view.named(names))
 
+    def names(self, ids: Sequence[str]) -> Sequence[Sequence[str]]:
+        """For each document, the names it bears (normalised), the surest first."""
+        return self._read(lambda: self._view.names(ids))
+
     def fetch(self, ids: Sequence[str]) -> Sequence[Document]:
         return self._read(lambda: self._view.fetch(ids))
 
@@ -177,7 +181,14 @@ class Index:
     def _read(self, function: Callable[[], T]) -> T:
         with self._reading:
             self._refuse_closed()
-            return function()
+            if self._reader.in_transaction:
+                raise UsageError(
+                    "an index in memory cannot be searched by what gives it its rows. Make a list of them first."
+                )
+            try:
+                return function()
+            except apsw.Error as error:
+                raise explained(error, self.path) from error
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -188,21 +199,15 @@ class Index:
         embedder, after, done = self.embedder, 0, 0
         if embedder is None:
             return
-        with self._writing:
-            self._refuse_closed()
-            vectors.settle(self._writer, self.path, embedder)
-            total = self._writer.execute("SELECT (SELECT passages FROM totals) - (SELECT count(*) FROM vectors)").get
+        with self.changing() as writing:
+            total = vectors.settle(writing.connection, self.path, embedder)
         while True:
-            made = self._read(lambda: vectors.fill(self._reader, after, embedder))
-            if not made:
+            rows = self._read(partial(vectors.missing, self._reader, after))
+            if not rows:
                 break
-            with self.changing():
-                vectors.store(self._writer, made)
+            made = vectors.embedded(rows, embedder)
+            with self.changing() as writing:
+                vectors.store(writing.connection, made)
             after, done = made[-1][0], done + len(made)
             if on_progress is not None:
                 on_progress(done, max(total, done))
-
-
-def damaged(error: apsw.Error, path: str) -> UsageError:
-    """A file that was spoiled after it was made."""
-    return UsageError(f"{path} is damaged ({error}). Move it away and index again.")

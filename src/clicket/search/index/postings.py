@@ -23,6 +23,7 @@ __all__ = ["Postings"]
 _K1, _B = 1.2, 0.75
 _MAX_KEPT = 4_000_000
 """Postings in memory, 8 bytes each."""
+_MAX_COUNTED = 200_000
 _SHORT = 256
 """A list that is not worth thinking about."""
 _STEP = 6
@@ -46,25 +47,35 @@ class Postings:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.documents, self.size, length = connection.execute("SELECT documents, passages, length FROM totals").get
-        keys, holders, lengths = connection.execute(
-            "SELECT json_group_array(key), json_group_array(document), json_group_array(length) FROM passages"
-        ).get
+        holders, lengths = _by_key(connection)
         average = length / self.size if self.size and length else 1.0
-        norms = [_K1 * (1 - _B + _B * one / average) for one in range(max(json.loads(lengths), default=0) + 1)]
-        self.holders: list[int] = _spread(json.loads(keys), json.loads(holders))
+        norms = [_K1 * (1 - _B + _B * one / average) for one in range(max(lengths) + 1)]
+        self.holders = holders
         """The document of each passage, by the key of the passage."""
-        self._norms = [norms[one] for one in _spread(json.loads(keys), json.loads(lengths))]
+        self._norms = [norms[one] for one in lengths]
         self._lists: dict[str, _List] = {}
         self._kept = 0
+        self._frequencies: dict[str, int] = {}
 
     def frequency(self, term: str) -> int:
         """In how many passages it occurs."""
-        return len(self._list(term).passages)
+        known = self._frequencies.get(term)
+        if known is None:
+            if len(self._frequencies) > _MAX_COUNTED:
+                self._frequencies.clear()
+            try:
+                known = self._connection.execute("SELECT passages FROM frequencies WHERE term = ?", (term,)).get or 0
+            except UnicodeEncodeError:
+                known = 0
+            self._frequencies[term] = known
+        return known
 
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages with their scores, and those equal to the last; are others with these terms left out?"""
         lists = [(self._list(term), count) for term, count in sorted(wanted.items())]
-        ordered = sorted(((one.most * count, one, count) for one, count in lists if one.most), key=lambda each: -each[0])
+        ordered = sorted(
+            ((one.most * count, one, count) for one, count in lists if one.most), key=lambda each: -each[0]
+        )
         left = [sum(each[0] for each in ordered[at:]) for at in range(len(ordered) + 1)]
         rest = [sum(len(each[1].passages) for each in ordered[at:]) for at in range(len(ordered))]
         scores: dict[int, float] = {}
@@ -114,15 +125,20 @@ class Postings:
         return _List(array("I", counts), weights, max(weights))
 
 
-def _spread(keys: list[int], values: list[int]) -> list[int]:
-    """Values by key, as a list; keys that are free have 0."""
-    if not keys:
-        return []
-    if keys[-1] == len(keys):  # they are in order
-        return [0, *values]
-    spread = [0] * (keys[-1] + 1)
-    for key, value in zip(keys, values, strict=True):
-        spread[key] = value
+def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
+    """Document and length of every passage, by key; keys that are free have 0. As JSON, for rows are dear one by one."""
+    rows = "FROM (SELECT key, document, length FROM passages ORDER BY key)"
+    last, documents, lengths = connection.execute(
+        f"SELECT max(key), json_group_array(document), json_group_array(length) {rows}"
+    ).get
+    columns = [0, *json.loads(documents)], [0, *json.loads(lengths)]
+    if last is None or last + 1 == len(columns[0]):
+        return columns
+    keys = [0, *json.loads(connection.execute(f"SELECT json_group_array(key) {rows}").get)]
+    spread = [0] * (last + 1), [0] * (last + 1)
+    for column, whole in zip(columns, spread, strict=True):
+        for key, value in zip(keys, column, strict=True):
+            whole[key] = value
     return spread
 
 

@@ -18,12 +18,14 @@ from clicket.ports.services import Embedder
 from clicket.search.index.postings import Postings
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import all_terms
 
 __all__ = ["Reading"]
 
 _DOCUMENT = "SELECT id, title, text, url, source FROM documents WHERE key = ?"
-_NAMED = """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
+_NAMED = (
+    """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
+)
 _MAX_NAMED = 100
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
@@ -34,6 +36,8 @@ _RRF = 60
 _DEEPER = 4
 """How much further to look when the best passages are of too few documents."""
 _MAX_SPANS = 4
+_Ranked = dict[int, tuple[float, list[int]]]
+"""Documents, by key: the score, and the passages that were found, the best first."""
 
 
 class Reading:
@@ -73,11 +77,12 @@ class Reading:
 
     def find(self, query: str, k: int) -> list[Document]:
         """The best documents. Their passages are ranked one by one, and a document is as good as its best."""
-        wanted = Counter(terms(query))
+        wanted = Counter(all_terms(query))
         with self.moment() as postings:
             if k < 1 or not postings.size:
                 return []
             if self._embedder is None:
+                ranked: _Ranked = {}
                 depth, more = k, True
                 while more:
                     scores, more = postings.best(wanted, depth)
@@ -89,11 +94,12 @@ class Reading:
                 ranked = _fused(self._documents(postings.best(wanted, depth)[0]), self._documents(dict(near)))
             return self._best(ranked, k)
 
-    def _documents(self, scores: dict[int, float]) -> dict[int, tuple[float, list[int]]]:
+    def _documents(self, scores: dict[int, float]) -> _Ranked:
         """Scores of passages as scores of documents, with the passages, the best first."""
-        holders, found = self._postings.holders, {}
+        holders = self._postings.holders
         if self._postings.size == self._postings.documents:
             return {holders[key]: (score, [key]) for key, score in scores.items()}
+        found: _Ranked = {}
         for key in sorted(scores, key=lambda one: (-scores[one], one)):
             holder = holders[key]
             if holder in found:
@@ -102,7 +108,7 @@ class Reading:
                 found[holder] = (scores[key], [key])
         return found
 
-    def _best(self, ranked: dict[int, tuple[float, list[int]]], k: int) -> list[Document]:
+    def _best(self, ranked: _Ranked, k: int) -> list[Document]:
         scores = sorted((score for score, _ in ranked.values()), reverse=True)
         bar = scores[k - 1] if len(scores) > k else float("-inf")
         chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= bar]
@@ -120,7 +126,9 @@ class Reading:
         if self._postings.size == self._postings.documents:
             return ()
         execute = self._connection.execute
-        return tuple(execute("SELECT start, stop FROM passages WHERE key = ?", (key,)).get for key in passages[:_MAX_SPANS])
+        return tuple(
+            execute("SELECT start, stop FROM passages WHERE key = ?", (key,)).get for key in passages[:_MAX_SPANS]
+        )
 
     def _document(self, key: int) -> Document:
         known = self._texts.get(key)
@@ -160,9 +168,15 @@ class Reading:
             for name in names:
                 if name not in known:
                     asked = name.encode(errors="replace").decode()
-                    rows = self._connection.execute(_NAMED, (asked, _MAX_NAMED)).fetchall()
+                    rows: list[Any] = self._connection.execute(_NAMED, (asked, _MAX_NAMED)).fetchall()
                     known[name] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
+
+    def names(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
+        with self.moment():
+            asked = "SELECT name FROM names WHERE document = ? ORDER BY rank"
+            rows: list[Any] = [self._connection.execute(asked, (self._key(one),)).fetchall() for one in ids]
+            return [tuple(name for (name,) in each) for each in rows]
 
     def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:
         with self.moment():
@@ -171,7 +185,9 @@ class Reading:
                 return None
             vector, found = self._vector(text), []
             for one in ids:
-                rows = self._connection.execute("SELECT key FROM passages WHERE document = ?", (self._key(one),)).fetchall()
+                rows: list[Any] = self._connection.execute(
+                    "SELECT key FROM passages WHERE document = ?", (self._key(one),)
+                ).fetchall()
                 near = vectors.near(vector, [key for (key,) in rows]) if rows else []
                 found.append(max((each for each in near if each is not None), default=0.0))
             return found
@@ -194,11 +210,9 @@ class Reading:
         return self._asked[text]
 
 
-def _fused(
-    words: dict[int, tuple[float, list[int]]], near: dict[int, tuple[float, list[int]]]
-) -> dict[int, tuple[float, list[int]]]:
+def _fused(words: _Ranked, near: _Ranked) -> _Ranked:
     """Reciprocal rank fusion; equal scores share the best rank of theirs, so that no order of keys comes in."""
-    fused: dict[int, tuple[float, list[int]]] = {}
+    fused: _Ranked = {}
     for ranked in (words, near):
         places: dict[float, int] = {}
         for place, (score, _) in enumerate(sorted(ranked.values(), key=lambda one: -one[0])):

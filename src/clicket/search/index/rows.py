@@ -55,14 +55,20 @@ def row_of(number: int, given: object) -> Row:
         if value is not None and not isinstance(value, str):
             raise UsageError(f"row {number} (id {key!r}): {name!r} is {type(value).__name__}, and must be a string.")
         values[name] = value or ""
-    return Row(document=Document(id=key, **values), headings=_headings(number, key, given.get("headings")))
+    return Row(
+        document=Document(
+            id=key, title=values["title"], text=values["text"], url=values["url"], source=values["source"]
+        ),
+        headings=_headings(number, key, given.get("headings")),
+    )
 
 
 def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
     if given is None:
         return ()
     if isinstance(given, Sequence) and all(
-        isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], int) and isinstance(one[1], str) for one in given
+        isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], int) and isinstance(one[1], str)
+        for one in given
     ):
         return tuple(sorted((one[0], one[1]) for one in given))
     raise UsageError(f"row {number} (id {key!r}): 'headings' must be pairs of an offset in the text and a heading.")

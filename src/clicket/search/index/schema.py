@@ -12,9 +12,9 @@ from pathlib import Path
 
 import apsw
 
-from clicket.errors import UsageError
+from clicket.errors import StoreUnavailable, UsageError
 
-__all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "prepare"]
+__all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "explained", "prepare"]
 
 APPLICATION_ID = 0x434C4B49  # "CLKI"
 MEMORY = ":memory:"
@@ -28,12 +28,13 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Keys of passages are used again: what is kept in memory for each of them stays as small as the index is.
         """CREATE TABLE passages (
             key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-            length INTEGER NOT NULL) STRICT""",
+            length INTEGER NOT NULL, headings BLOB NOT NULL) STRICT""",
         "CREATE INDEX passages_document ON passages (document)",
         "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
         "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, tokenize='ascii')",
         "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
-        "CREATE VIRTUAL TABLE vocabulary USING fts5vocab (postings, row)",
+        # FTS5 would count by walking over all of them.
+        "CREATE TABLE frequencies (term TEXT NOT NULL PRIMARY KEY, passages INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         """CREATE TABLE names (
             name TEXT NOT NULL, rank INTEGER NOT NULL, document INTEGER NOT NULL,
             PRIMARY KEY (name, rank, document)) STRICT, WITHOUT ROWID""",
@@ -53,13 +54,19 @@ VERSION = len(_MIGRATIONS)
 
 def connect(path: str) -> apsw.Connection:
     """A connection with our settings."""
+    connection: apsw.Connection | None = None
     try:
         connection = apsw.Connection(path)
-    except apsw.CantOpenError as error:
-        raise UsageError(f"{path}: no index can be opened or made there ({error}). Does its folder exist?") from error
-    connection.set_busy_timeout(_BUSY_MS)
-    connection.execute("PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-16000")
-    return connection
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.execute(
+            "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; "
+            "PRAGMA cache_size=-64000; PRAGMA journal_size_limit=67108864"
+        )
+        return connection
+    except apsw.Error as error:
+        if connection is not None:
+            connection.close()
+        raise _refusal(error, path) from error
 
 
 def prepare(path: str, connection: apsw.Connection) -> None:
@@ -70,10 +77,20 @@ def prepare(path: str, connection: apsw.Connection) -> None:
             raise UsageError(f"{path}: this file system cannot hold a write-ahead log. Put the index on a local disk.")
         if connection.pragma("user_version") < VERSION:
             _migrate(path, connection)
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise UsageError(
+    except apsw.Error as error:
+        raise _refusal(error, path) from error
+
+
+def _refusal(error: apsw.Error, path: str) -> Exception:
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return UsageError(
             f"{path} is not a sound index ({error}). It was left untouched: move it away and index again."
-        ) from error
+        )
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
+        return UsageError(
+            f"{path}: no index can be opened or made there ({error}). Does its folder exist, and may you write to it?"
+        )
+    return explained(error, path)
 
 
 def _write_ahead(connection: apsw.Connection) -> object:
@@ -122,3 +139,16 @@ def _migrate(path: str, connection: apsw.Connection) -> None:
         file = Path(f"{path}{suffix}")
         if version == 0 and file.exists():
             os.chmod(file, 0o600)
+
+
+def explained(error: apsw.Error, path: str) -> StoreUnavailable:
+    """What went wrong in a file that was sound when it was opened, and what to do."""
+    if isinstance(error, apsw.BusyError):
+        hint = "Another process has been writing to it all the time; try again."
+    elif isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        hint = "It was damaged: move it away and index again."
+    elif isinstance(error, apsw.FullError | apsw.IOError):
+        hint = "Nothing was changed; is the disk full, or gone?"
+    else:
+        hint = "Nothing was changed."
+    return StoreUnavailable(f"the index {path}: {error}. {hint}", path=path)

@@ -15,7 +15,7 @@ from clicket.errors import UsageError
 from clicket.ports.services import Embedder
 from clicket.search.index.rows import decoded
 
-__all__ = ["Progress", "Vectors", "fill", "settle", "store"]
+__all__ = ["Progress", "Vectors", "embedded", "missing", "settle", "store"]
 
 Progress = Callable[[int, int], None]
 """Called with how many are done, and how many there are."""
@@ -28,10 +28,10 @@ _STILL = "SELECT 1 FROM passages p JOIN documents d ON d.key = p.document WHERE 
 
 def _numpy() -> ModuleType:
     try:
-        import numpy
+        import numpy as np
     except ImportError:
         raise UsageError("vectors need numpy, which is not installed: pip install 'clicket[embeddings]'.") from None
-    return numpy
+    return np
 
 
 class Vectors:
@@ -39,7 +39,7 @@ class Vectors:
 
     def __init__(self, connection: apsw.Connection, dimensions: int) -> None:
         np = self._np = _numpy()
-        rows = connection.execute("SELECT passage, vector FROM vectors ORDER BY passage").fetchall()
+        rows: list[Any] = connection.execute("SELECT passage, vector FROM vectors ORDER BY passage").fetchall()
         self.keys = np.fromiter((key for key, _ in rows), dtype=np.int64, count=len(rows))
         joined = b"".join(vector for _, vector in rows)
         self.matrix = np.frombuffer(joined, dtype="<f2").reshape(len(rows), dimensions).astype(np.float32)
@@ -67,27 +67,28 @@ class Vectors:
         return [float(one) if found else None for one, found in zip(near, there, strict=True)]
 
 
-def settle(connection: apsw.Connection, path: str, embedder: Embedder) -> None:
-    """Agree on the space that the vectors are in: the first embedder says it, others are refused."""
+def settle(connection: apsw.Connection, path: str, embedder: Embedder) -> int:
+    """Agree on the space that the vectors are in: the first embedder says it, others are refused. How many are missing?"""
     _numpy()
     space, dimensions = connection.execute("SELECT space, dimensions FROM totals").get
     if not space:
-        connection.execute(
-            "UPDATE totals SET space = ?, dimensions = ? WHERE space = ''", (embedder.name, embedder.dimensions)
-        )
-        space, dimensions = connection.execute("SELECT space, dimensions FROM totals").get
+        space, dimensions = embedder.name, embedder.dimensions
+        connection.execute("UPDATE totals SET space = ?, dimensions = ?", (space, dimensions))
     if (space, dimensions) != (embedder.name, embedder.dimensions):
         raise UsageError(
             f"{path} has vectors of {space} ({dimensions} dimensions), and the embedder is {embedder.name} "
             f"({embedder.dimensions}). Open it with that one or with none, or index again under another path."
         )
+    return int(connection.execute("SELECT (SELECT passages FROM totals) - (SELECT count(*) FROM vectors)").get)
 
 
-def fill(connection: apsw.Connection, after: int, embedder: Embedder) -> list[tuple[int, bytes, bytes]]:
-    """Embed the next passages that have no vector: key, hash of the document, vector. Writes nothing."""
-    rows = connection.execute(_MISSING, (after, _BATCH)).fetchall()
-    if not rows:
-        return []
+def missing(connection: apsw.Connection, after: int) -> list[Any]:
+    """The next passages that have no vector."""
+    return connection.execute(_MISSING, (after, _BATCH)).fetchall()
+
+
+def embedded(rows: Sequence[Any], embedder: Embedder) -> list[tuple[int, bytes, bytes]]:
+    """Key, hash of the document, and vector of these passages."""
     texts = []
     for _, _, title, text, start, stop in rows:
         name, body = decoded(title), decoded(text)[start:stop]

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import apsw
 import msgspec
 
 from clicket.search.index.passages import passages
-from clicket.search.index.rows import Row, encoded, row_of
+from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.text.names import own_names
-from clicket.search.text.terms import singles, terms
+from clicket.search.text.terms import all_terms, singles, terms
 
 __all__ = ["Added", "Writing"]
 
 _TITLE_WEIGHT = 2
 _FIND = "SELECT key, hash FROM documents WHERE id = ?"
 _DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_PASSAGE = "INSERT INTO passages (key, document, start, stop, length) VALUES (?, ?, ?, ?, ?)"
+_PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings) VALUES (?, ?, ?, ?, ?, ?)"
 _POSTINGS = "INSERT INTO postings (rowid, terms) VALUES (?, ?)"
 _NAME = "INSERT OR IGNORE INTO names (name, rank, document) VALUES (?, ?, ?)"
+
+
+_COUNT = """INSERT INTO frequencies (term, passages) VALUES (?, ?)
+    ON CONFLICT (term) DO UPDATE SET passages = passages + excluded.passages"""
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,18 +41,19 @@ class Writing:
     """One transaction's changes; `close` writes the totals and must come before the commit."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._free = [key for (key,) in connection.execute("SELECT key FROM free ORDER BY key DESC")]
+        self.connection = connection
+        self._free: list[Any] = [key for (key,) in connection.execute("SELECT key FROM free ORDER BY key DESC")]
         self._next: int = 1 + (connection.execute("SELECT max(key) FROM passages").get or 0)
         if self._free:
             self._next = max(self._next, self._free[0] + 1)
         self._documents = self._passages = self._length = 0
+        self._counts: Counter[str] = Counter()
 
     def add(self, given: Iterable[object]) -> Added:
         added = changed = unchanged = 0
         for number, one in enumerate(given, start=1):
             row = row_of(number, one)
-            known = self._connection.execute(_FIND, (encoded(row.document.id),)).get
+            known = self.connection.execute(_FIND, (encoded(row.document.id),)).get
             hashed = row.hash()
             if known is None:
                 added += 1
@@ -62,31 +69,30 @@ class Writing:
     def remove(self, ids: Iterable[str]) -> int:
         removed = 0
         for one in ids:
-            known = self._connection.execute(_FIND, (encoded(one),)).get
+            known = self.connection.execute(_FIND, (encoded(one),)).get
             if known is not None:
                 self._forget(known[0])
                 removed += 1
         return removed
 
     def close(self) -> None:
-        self._connection.execute(
+        self.connection.executemany(_COUNT, ((term, self._counts[term]) for term in sorted(self._counts)))
+        self.connection.execute(
             "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ?",
             (self._documents, self._passages, self._length),
         )
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
-        execute, one = self._connection.execute, row.document
+        execute, one = self.connection.execute, row.document
         execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed))
-        document = self._connection.last_insert_rowid() if key is None else key
+        document = self.connection.last_insert_rowid() if key is None else key
         self._documents += 1
-        title = terms(one.title)
         for start, stop in passages(one.text):
-            body = one.text[start:stop]
-            found = [*title, *terms(_headings(row, start)), *terms(body)]
-            passage = self._key()
-            execute(_PASSAGE, (passage, document, start, stop, len(found)))
-            indexed = title * (_TITLE_WEIGHT - 1) + found + singles(one.title) + singles(body)
-            execute(_POSTINGS, (passage, " ".join(indexed)))
+            headings, passage = _headings(row, start), self._key()
+            title, found, more = _terms(one.title, headings, one.text[start:stop])
+            execute(_PASSAGE, (passage, document, start, stop, len(found), encoded(headings)))
+            execute(_POSTINGS, (passage, " ".join((title * (_TITLE_WEIGHT - 1) + found + more))))
+            self._counts.update({*found, *more})
             self._passages += 1
             self._length += len(found)
         for rank, name in enumerate(own_names(one.title, one.text)):
@@ -94,16 +100,21 @@ class Writing:
 
     def _key(self) -> int:
         if self._free:
-            key = self._free.pop()
-            self._connection.execute("DELETE FROM free WHERE key = ?", (key,))
+            key: int = self._free.pop()
+            self.connection.execute("DELETE FROM free WHERE key = ?", (key,))
             return key
         self._next += 1
         return self._next - 1
 
     def _forget(self, document: int) -> None:
-        execute = self._connection.execute
-        rows = execute("SELECT key, length FROM passages WHERE document = ?", (document,)).fetchall()
-        for key, length in rows:
+        execute = self.connection.execute
+        title, text = map(decoded, execute("SELECT title, text FROM documents WHERE key = ?", (document,)).get)
+        rows: list[Any] = execute(
+            "SELECT key, start, stop, length, headings FROM passages WHERE document = ?", (document,)
+        ).fetchall()
+        for key, start, stop, length, headings in rows:
+            _, found, more = _terms(title, decoded(headings), text[start:stop])
+            self._counts.subtract({*found, *more})
             execute("DELETE FROM postings WHERE rowid = ?", (key,))
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
@@ -111,7 +122,7 @@ class Writing:
             self._length -= length
         self._passages -= len(rows)
         execute("DELETE FROM passages WHERE document = ?", (document,))
-        ranks = execute("SELECT name, rank FROM names WHERE document = ?", (document,)).fetchall()
+        ranks: list[Any] = execute("SELECT name, rank FROM names WHERE document = ?", (document,)).fetchall()
         for name, rank in ranks:
             execute("DELETE FROM names WHERE name = ? AND rank = ? AND document = ?", (name, rank, document))
         execute("DELETE FROM documents WHERE key = ?", (document,))
@@ -122,3 +133,9 @@ def _headings(row: Row, start: int) -> str:
     """The headings that hold where a passage begins."""
     at = bisect_right(row.headings, start, key=lambda one: one[0])
     return row.headings[at - 1][1] if at else ""
+
+
+def _terms(title: str, headings: str, body: str) -> tuple[list[str], list[str], list[str]]:
+    """Of a passage: the terms of its title, all its terms, and characters by which it can also be found."""
+    named = all_terms(title)
+    return named, [*named, *terms(headings), *terms(body)], singles(title) + singles(body)

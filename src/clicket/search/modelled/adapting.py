@@ -24,6 +24,8 @@ def as_model(given: Any) -> ChatModel:
     A function whose first parameter is called `messages` gets a list of `{"role", "content"}`. What comes back is a text, or
     something with a text at `content` or `text`. Functions that are not async run in a thread.
     """
+    if isinstance(given, str):
+        raise UsageError(f"model= is the name {given!r}. Make the model first: clicket.models.model_of({given!r}).")
     if isinstance(given, type):
         raise UsageError(f"model= is the class {given.__name__} itself. Make one: {given.__name__}(…).")
     if _is_ours(given):

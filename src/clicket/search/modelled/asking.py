@@ -119,7 +119,8 @@ class Asking:
             raise NoAnswer(f"answered with {type(reply).__name__} instead of a ChatReply")
         # A model that does not count is counted for, or no budget would ever end.
         guess = Usage(input_tokens=asked, output_tokens=tokens_of(reply.text[:MAX_TEXT]))
-        ledger.spend(reply.usage if reply.usage.total > 0 else guess)
+        counts = isinstance(reply.usage, Usage) and reply.usage.total > 0
+        ledger.spend(reply.usage if counts else guess)
         return reply
 
     async def _tried(self, request: ChatRequest, limit: asyncio.Timeout) -> Any:
@@ -148,8 +149,10 @@ def _read(form: Form[T], reply: ChatReply) -> T | None:
 
 
 def _wait(attempt: int, asked: Any) -> float:
-    wait = 0.5 * 2.0 ** (attempt - 1)
-    return max(wait, float(asked)) if isinstance(asked, int | float) and not math.isnan(asked) else wait
+    """The server knows best when it will do, if it says so."""
+    if isinstance(asked, int | float) and asked >= 0 and not math.isinf(asked):
+        return float(asked)
+    return 0.5 * 2.0 ** (attempt - 1)
 
 
 def _said(error: BaseException) -> str:

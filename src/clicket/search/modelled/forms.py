@@ -6,7 +6,6 @@ are understood; what cannot be understood for certain is not guessed.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -115,10 +114,9 @@ def _share(value: Any) -> float | None:
             value = float(text)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= whole:
         return None
-    share = value / whole
-    return round(share, 6) if 0 <= share <= 1 else None
+    return round(value / whole, 6)
 
 
 _CLAIM_LISTS = ("claims", "statements", "answer", "answers", "sentences")

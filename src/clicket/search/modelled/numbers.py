@@ -1,4 +1,7 @@
-"""The numbers that a text names, in one form, so that "1,200,000", "1.2 million" and "120万" are the same."""
+"""The numbers that a text names, in one form, so that "1,200,000", "1.2 million" and "120万" are the same.
+
+A month is told apart from other numbers: "12 December" does not say "11 November", and 2 March is 1990-03-02.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +25,59 @@ _MONTHS = "january february march april may june july august september october n
 _HAN = {mark: value for value, mark in enumerate("零一二三四五六七八九十")} | {"两": 2, "〇": 0}
 
 _DIGITS = r"\d{1,3}(?:[,' ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
-_UNIT = "|".join(_UNITS)
-_NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:[\s-]*(?P<unit>{_UNIT}))?")
+_NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:[\s-]*(?P<unit>{'|'.join(_UNITS)}))?")
 _WORDS = re.compile(
-    rf"\b(?P<word>{'|'.join(_NAMED)})\b(?:[\s-]+(?P<unit>hundred|thousand|million|billion|trillion)\b)?"
+    rf"\b(?P<word>{'|'.join(_NAMED)})(?:(?<=ty)[\s-](?P<ones>{'|'.join(_SMALL[1:10])}))?\b"
+    r"(?:[\s-]+(?P<unit>hundred|thousand|million|billion|trillion)\b)?"
 )
-_HAN_RUN = re.compile(rf"(?P<run>[{''.join(_HAN)}]{{1,6}})(?P<unit>[百千万萬亿億])?")
+_HAN_RUN = re.compile(rf"(?P<run>[{''.join(_HAN)}]{{1,6}})(?P<unit>[百千万萬亿億]|月)?")
+_DATE = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_HAN_MONTH = re.compile(r"(?<!\d)(\d{1,2})\s?月")
 _MONTH = re.compile(rf"\b(?:{'|'.join(_MONTHS)})\b")
 
 
 def numbers_in(text: str, *, said: bool = True) -> frozenset[str]:
-    """`said`: what a statement claims. Otherwise what a source gives, which is more: a month is its number too.
+    """`said`: what a statement claims. Otherwise what a source gives, which is more.
 
-    Only digits and words that are surely meant as numbers are claimed: not "one", and not the Chinese "一", which are
-    as often an article.
+    Only digits and words that are surely meant as numbers are claimed: not "one", and not the Chinese "一", which are as often
+    an article; nor is every "may" a month.
     """
     plain = unicodedata.normalize("NFKC", text).lower()
-    made = {_value(re.sub("[,' ]", "", one["digits"]), one["unit"]) for one in _NUMBER.finditer(plain)}
-    for one in _WORDS.finditer(plain):
-        if one["unit"] or not said or _NAMED[one["word"]] > 1:
-            made.add(_value(str(_NAMED[one["word"]]), one["unit"]))
-    if not said:
+    made: set[str] = set()
+    plain = _DATE.sub(lambda one: f"{one[1]}{_month_of(one[2])}{one[3]}", plain)
+    plain = _HAN_MONTH.sub(lambda one: _month_of(one[1]), plain)
+    made |= {_month(one.group()) for one in _MONTH.finditer(plain) if not said or one.group() != "may"}
+    for one in _NUMBER.finditer(plain):
+        made.add(_value(re.sub("[,' ]", "", one["digits"]), one["unit"]))
         # "in room 12 345 people": what may be one number may also be two.
-        for one in _NUMBER.finditer(plain):
-            if " " in one["digits"]:
-                made |= {_value(run, None) for run in one["digits"].split()}
-        made |= {str(_MONTHS.index(one.group()) + 1) for one in _MONTH.finditer(plain)}
-        made |= {_value(_han(one["run"]), one["unit"]) for one in _HAN_RUN.finditer(plain)}
+        if not said and " " in one["digits"]:
+            made |= {_value(run, None) for run in one["digits"].split()}
+    for one in _WORDS.finditer(plain):
+        value = _NAMED[one["word"]] + (_NAMED[one["ones"]] if one["ones"] else 0)
+        if one["unit"] or not said or value > 1:
+            made.add(_value(str(value), one["unit"]))
+    if not said:
+        made |= {_han(one["run"], one["unit"]) for one in _HAN_RUN.finditer(plain)}
     return frozenset(made)
 
 
-def _han(run: str) -> str:
+def _month(name: str) -> str:
+    return f"month {name}"
+
+
+def _month_of(number: str) -> str:
+    return f" {_MONTHS[int(number) - 1] if 1 <= int(number) <= 12 else number} "
+
+
+def _han(run: str, unit: str | None) -> str:
     """二十三 is 23, 十九 is 19; a run without ten is a row of digits, as years are written: 一九九〇."""
     head, ten, tail = run.partition("十")
-    if not ten:
-        return "".join(str(_HAN[mark]) for mark in run)
-    return f"{_HAN[head[-1]] if head else 1}{_HAN[tail[0]] if tail and tail[0] != '十' else 0}"
+    digits = "".join(str(_HAN[mark]) for mark in run)
+    if ten:
+        digits = f"{_HAN[head[-1]] if head else 1}{_HAN[tail[0]] if tail and tail[0] != '十' else 0}"
+    if unit == "月":
+        return _month(_MONTHS[int(digits) - 1]) if 1 <= int(digits) <= 12 else digits
+    return _value(digits, unit)
 
 
 def _value(digits: str, unit: str | None) -> str:

@@ -165,8 +165,8 @@ class _Reader:
         word = self._bare()
         if word.lower() in _WORDS:
             return _WORDS[word.lower()]
-        if _NUMBER.match(word) and len(word) <= 300:
-            return _finite(word) if any(mark in word for mark in ".eE") else int(word)
+        if _NUMBER.match(word):
+            return _finite(word) if any(mark in word for mark in ".eE") else _whole(word)
         if word.lstrip("-+").lower() in ("inf", "infinity", "nan"):
             return None
         if self._next() == "":  # cut in the middle of a word

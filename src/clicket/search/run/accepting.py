@@ -12,11 +12,7 @@ import msgspec
 
 from clicket.search.dossier import Analysis, Dossier, Synthesis
 from clicket.search.engines.adapting import clean
-
-try:
-    from clicket.search.synthesis.citations import check
-except ImportError:
-    from clicket.search.run.plain import check
+from clicket.search.synthesis.citations import check
 
 __all__ = ["analysis", "queries", "ranking", "synthesis"]
 

@@ -58,7 +58,10 @@ class MemoryCheckpoints:
 
 
 class FileCheckpoints:
-    """A folder for one search, a file for each key: written beside it, then put in its place, so it is whole or not there."""
+    """A folder for one search, a file for each key: written beside it, then put in its place, so it is whole or not there.
+
+    What is kept outlives the process, not a loss of power.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

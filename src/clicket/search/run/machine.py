@@ -11,7 +11,7 @@ import msgspec
 
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.chat import Usage
-from clicket.search.dossier import Analysis, Dossier, Found, Round, SearchResult
+from clicket.search.dossier import Analysis, Dossier, Round, SearchResult
 from clicket.search.engines.merging import Pool
 from clicket.search.run.calling import Outcome, Part
 from clicket.search.run.checkpoints import AnalysisKept, Kept, PlanKept, SearchKept, SynthesisKept
@@ -20,13 +20,15 @@ from clicket.search.run.messages import Message, Speaker
 from clicket.search.run.order import Crew, Order
 from clicket.search.run.queries import fresh
 from clicket.search.run.recall import Recall
-from clicket.search.run.searching import search_all
+from clicket.search.run.searching import found_by, notes_on, search_all
 
 __all__ = ["ENOUGH", "Machine"]
 
 ENOUGH = 0.7
 """The completeness score from which a search may end."""
 _LEAST_ROUNDS = 2
+_FOR_ROUNDS = 0.8
+"""Of the tokens: a model that plans at length must leave some for the answer."""
 
 K = TypeVar("K", bound=Kept)
 T = TypeVar("T")
@@ -235,32 +237,15 @@ class Machine:
         return [ended[at] for at in range(len(self._queries))]
 
     def _merged(self, ended: list[SearchKept]) -> Round:
-        found = []
-        for one in ended:
-            keys: dict[str, float] = {}
-            for document in one.documents:
-                key = self._pool.add(document)
-                if key is not None:
-                    keys.setdefault(key, round(document.score, 6))
-            found.append(
-                Found(
-                    query=one.query,
-                    documents=tuple(keys),
-                    scores=tuple(keys.values()),
-                    error=one.error,
-                    notes=one.notes,
-                )
-            )
-            if one.error is not None:
-                self._add(notes=(f"Round {self._loop}: the search for {one.query!r} failed: {one.error}",))
-            self._add(notes=tuple(f"Round {self._loop}, {one.query!r}: {note}" for note in one.notes))
-        done = Round(number=self._loop, found=tuple(found))
+        """The round as part of all that is known; it is merged before anybody judges it."""
+        done = Round(number=self._loop, found=tuple(found_by(one, self._pool) for one in ended))
         self._dossier = msgspec.structs.replace(
             self._dossier,
             rounds=(*self._dossier.rounds, done),
             documents=dict(self._pool.documents),
             searched=(*self._dossier.searched, *done.queries),
         )
+        self._add(notes=tuple(note for one in done.found for note in notes_on(one, self._loop)))
         return done
 
     def _result(self, kept: SynthesisKept) -> SearchResult:
@@ -284,19 +269,23 @@ class Machine:
 
     async def _run(self, part: Part[T], seconds: float, *, ending: bool = False) -> Outcome[T]:
         max_tokens = self._order.budget.max_tokens
-        left = None if max_tokens is None else max(max_tokens - self._dossier.usage.total, 0)
-        return await part.run(self._dossier, seconds if ending else min(seconds, max(self._left(), 0.001)), left)
+        if max_tokens is not None:
+            max_tokens = max((max_tokens if ending else self._tokens()) - self._dossier.usage.total, 0)
+        return await part.run(self._dossier, seconds if ending else min(seconds, max(self._left(), 0.001)), max_tokens)
+
+    def _tokens(self) -> int:
+        """What the rounds may use of the tokens; the rest is for the answer."""
+        return int(_FOR_ROUNDS * (self._order.budget.max_tokens or 0))
 
     def _left(self) -> float:
         return max(self._ends_at - asyncio.get_running_loop().time(), 0.0)
 
     def _spent(self) -> str:
         """Which budget leaves nothing for another round."""
-        max_tokens = self._order.budget.max_tokens
         if self._left() <= 0:
             return f"The {self._order.budget.max_seconds:g} s of the search were spent"
-        if max_tokens is not None and 0 < max_tokens <= self._dossier.usage.total:
-            return f"The {max_tokens} tokens of the search were spent"
+        if 0 < self._tokens() <= self._dossier.usage.total:
+            return f"Of the {self._order.budget.max_tokens} tokens of the search, those for its rounds were spent"
         return ""
 
     def _add(self, *, notes: tuple[str, ...] = (), usage: Usage | None = None) -> None:
@@ -345,7 +334,13 @@ class Machine:
 
     def _ended_here(self) -> bool:
         """Did an earlier run stop at this very place?"""
-        if self._end is None or self._recall.live or self._end.rounds != len(self._dossier.rounds):
+        rounds = len(self._dossier.rounds)
+        if (
+            self._recall.live
+            or self._end is None
+            or self._end.rounds != rounds
+            or self._recall.has(f"plan:{rounds + 1}")
+        ):
             return False
         self._stop(self._end.stopped, self._end.note)
         return True

@@ -69,10 +69,13 @@ class Speaker:
         return self._message("error", SearchState.ERROR, loop, text, final=True, error=text)
 
     def document(self, document: Document, score: float) -> dict[str, Any]:
+        """Of a long text, the part that was found first."""
+        size = self._max_page_size
+        start = document.spans[0][0] if document.spans and len(document.text) > size else 0
         return {
             "id": document.id,
             "title": document.title,
-            "content": document.text[: self._max_page_size],
+            "content": document.text[start : start + size],
             "url": document.url,
             "source": document.source,
             "relevance_score": score,

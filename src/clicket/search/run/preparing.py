@@ -22,6 +22,7 @@ from clicket.search.run.checkpoints import Checkpoints
 from clicket.search.run.machine import Machine
 from clicket.search.run.order import Crew, Order
 from clicket.search.run.recall import Recall
+from clicket.search.synthesis import ExtractiveSynthesizer
 
 try:
     from clicket.search.analyzing import CoverageAnalyzer
@@ -35,10 +36,6 @@ try:
     from clicket.search.ranking import LinkRanker
 except ImportError:
     from clicket.search.run.plain import PlainRanker as LinkRanker
-try:
-    from clicket.search.synthesis import ExtractiveSynthesizer
-except ImportError:
-    from clicket.search.run.plain import PlainSynthesizer as ExtractiveSynthesizer
 
 __all__ = ["prepare"]
 
@@ -103,7 +100,8 @@ def prepare(
         ),
     )
     order = msgspec.structs.replace(order, near=collection is None)
-    return Machine(order, crew, Recall(checkpoints, _fingerprint(order, crew, asks, embedder)))
+    fingerprint = "" if checkpoints is None else _fingerprint(order, crew, asks, embedder)
+    return Machine(order, crew, Recall(checkpoints, fingerprint))
 
 
 # --- the options ------------------------------------------------------------------------------------------------------

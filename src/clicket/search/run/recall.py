@@ -36,6 +36,9 @@ class Recall:
     def go_live(self) -> None:
         self.live = True
 
+    def has(self, key: str) -> bool:
+        return key in self._kept
+
     def take(self, key: str, type: type[K]) -> tuple[K | None, str]:
         """The record, or None; and what is to be noted of one that cannot be used."""
         if self.live or key not in self._kept:

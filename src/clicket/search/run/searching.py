@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+from clicket.search.dossier import Found
 from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
+from clicket.search.engines.merging import Pool
 from clicket.search.run.checkpoints import SearchKept
 
-__all__ = ["search_all"]
+__all__ = ["found_by", "notes_on", "search_all"]
 
 _GRACE = 1.0
 """Seconds that a search gets to end once it was stopped."""
@@ -53,3 +55,26 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> SearchKept:
     return SearchKept(
         fingerprint="", query=query, error=error.message if isinstance(error, EngineFailed) else said(error)
     )
+
+
+def found_by(ended: SearchKept, pool: Pool) -> Found:
+    """What a search found, with the ids that its documents have in the pool."""
+    scores: dict[str, float] = {}
+    for document in ended.documents:
+        key = pool.add(document)
+        if key is not None:
+            scores.setdefault(key, round(document.score, 6))
+    return Found(
+        query=ended.query,
+        documents=tuple(scores),
+        scores=tuple(scores.values()),
+        error=ended.error,
+        notes=ended.notes,
+    )
+
+
+def notes_on(found: Found, loop: int) -> Iterator[str]:
+    if found.error is not None:
+        yield f"Round {loop}: the search for {found.query!r} failed: {found.error}"
+    for note in found.notes:
+        yield f"Round {loop}, {found.query!r}: {note}"

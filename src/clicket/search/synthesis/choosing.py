@@ -1,133 +1,195 @@
-"""Which sentences answer: each is judged by a few plain signs, then the best are taken one by one, seldom two of one document.
+"""Which sentences answer: each is judged by a few plain signs, then the best are taken one by one.
 
-The signs are shares between 0 and 1, their weights were chosen on some questions and held on others.
+What is taken changes what is wanted next: words of the question that have been covered count less, a document that a taken
+sentence names counts more, another sentence of the same document less. So the choice follows the question's chain from
+document to document. The signs are shares between 0 and 1; their weights were chosen on some questions and held on others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clicket.search.synthesis.expecting import expected, kin, tells
-from clicket.search.synthesis.reading import Page, Sentence, is_named_in
-from clicket.search.text.names import flattened
+from clicket.search.synthesis.reading import Page, Sentence
+from clicket.search.text.names import is_cjk
 from clicket.search.text.terms import terms
 
-__all__ = ["WEIGHTS", "Choice", "choose", "signs"]
+__all__ = ["Choice", "choose"]
 
-WEIGHTS: Mapping[str, float] = {
-    "covers": 4.0,  # terms of the question, by rarity
-    "answers": 2.0,  # those of them that the document which led here does not have
-    "rank": -0.9,  # logarithm of the document's place
-    "score": 1.2,
-    "tells": 1.7,  # holds a thing of the kind that was asked for
-    "led": 1.0,  # another document names this one, in a sentence about the question
-    "leads": 0.7,  # names another document that was found
-    "names": 0.4,  # names what the question names
-    "opens": 0.3,  # is the first of its document
-}
+_COVERS = 6.0
+"""Has words of the question, by rarity, in itself or in the title of its document."""
+_ANSWERS = 3.0
+"""Has those words that the document which led here lacks."""
+_TELLS = 1.7
+"""Holds a thing of the kind that was asked for."""
+_LED = 1.5
+"""Is of a document that another one names, in a sentence about the question."""
+_LEADS = 0.7
+"""Names another document that was found."""
+_OPENS = 0.3
+"""Is the first of its document."""
+_RANK = 0.7
+"""Less, for each step down the logarithm of the document's place."""
+_ALIKE = 0.5
+"""What a word counts that says the same as one of the question."""
+_COVERED = 0.6
+"""The share of its weight that a word of the question loses each time it is covered."""
 _AGAIN = 0.5
-"""Less, for each sentence of the same document that is there already."""
+"""Less, for each sentence that is there of the same document, or of one with the same name."""
+_CHAIN = 0.4
+"""More, for a document that a sentence names which is there."""
+_MAX_PLACES = 40
+"""Places of one name that are looked at."""
 
 
 class Choice(NamedTuple):
     page: Page
     sentence: Sentence
-    score: float
     covers: float
-    """The share of the question's terms that it has, by rarity."""
+    """The share of the question's words that it has, by rarity."""
+
+
+class _Candidate:
+    """A sentence that may be taken: how good it is, and for each term of the question, by number, the share that it has."""
+
+    __slots__ = ("has", "leads", "page", "score", "sentence")
+
+    def __init__(self, page: Page, sentence: Sentence) -> None:
+        self.page = page
+        self.sentence = sentence
+        self.score = 0.0
+        self.has: dict[int, float] = {}
+        self.leads: tuple[Page, ...] = ()
+
+
+class _Question:
+    """What is asked: its terms by number, how much each weighs (in all 1), what says the same, and the kind of answer."""
+
+    __slots__ = ("alike", "kind", "numbers", "terms", "weights")
+
+    def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
+        asked = list(dict.fromkeys(terms(question)))
+        weights = weigh(asked)
+        total = sum(weights) or 1.0
+        self.numbers = {term: number for number, term in enumerate(asked)}
+        self.terms = frozenset(asked)
+        self.weights = [weight / total for weight in weights]
+        self.alike = [(self.numbers[term], others) for term, others in kin(asked).items()]
+        self.kind = expected(question)
+
+    def shares(self, there: frozenset[str]) -> dict[int, float]:
+        """The terms that a sentence has, or says in other words."""
+        numbers = self.numbers
+        has = {numbers[term]: 1.0 for term in self.terms & there}
+        for number, others in self.alike:
+            if number not in has and not others.isdisjoint(there):
+                has[number] = _ALIKE
+        return has
+
+    def weight(self, there: frozenset[str]) -> float:
+        numbers = sorted(self.numbers[term] for term in self.terms & there)
+        return sum([self.weights[number] for number in numbers])
 
 
 def choose(
     question: str, pages: Sequence[Page], weigh: Callable[[Sequence[str]], Sequence[float]], most: int
 ) -> list[Choice]:
-    """At most `most` sentences, the best first."""
-    left = [
-        Choice(page, sentence, sum(WEIGHTS[name] * value for name, value in found.items()), found["covers"])
-        for page, sentence, found in signs(question, pages, weigh)
-    ]
+    """At most `most` sentences, the best first. `weigh` tells how rare terms are."""
+    asked = _Question(question, weigh)
+    candidates = _judged(asked, pages)
+    having: list[list[_Candidate]] = [[] for _ in asked.weights]
+    for one in candidates:
+        for number in one.has:
+            having[number].append(one)
+    left = list(asked.weights)
     chosen: list[Choice] = []
-    taken: dict[int, int] = {}
-    while left and len(chosen) < most:
-        best = max(
-            left,
-            key=lambda one: (
-                round(one.score - _AGAIN * taken.get(one.page.rank, 0), 6),
-                -one.page.rank,
-                -one.sentence.start,
-            ),
+    extra: dict[int, float] = {}
+    named: set[int] = set()
+    while candidates and len(chosen) < most:
+        best = max(candidates, key=lambda one: round(one.score + extra.get(one.page.rank, 0.0), 6))
+        chosen.append(
+            Choice(best.page, best.sentence, sum(asked.weights[number] * best.has[number] for number in best.has))
         )
-        left = [one for one in left if one is not best and one.sentence.flat != best.sentence.flat]
-        chosen.append(best)
-        taken[best.page.rank] = taken.get(best.page.rank, 0) + 1
+        for number in best.has:
+            lost = left[number] * _COVERED
+            left[number] -= lost
+            for one in having[number]:
+                one.score -= _COVERS * lost * one.has[number]
+        for page in pages:
+            if page.key == best.page.key:
+                extra[page.rank] = extra.get(page.rank, 0.0) - _AGAIN
+        for page in best.leads:
+            if page.rank not in named:
+                named.add(page.rank)
+                extra[page.rank] = extra.get(page.rank, 0.0) + _CHAIN
+        flat = best.sentence.flat
+        candidates = [one for one in candidates if one.sentence.flat != flat]
     return chosen
 
 
-def signs(
-    question: str, pages: Sequence[Page], weigh: Callable[[Sequence[str]], Sequence[float]]
-) -> list[tuple[Page, Sentence, dict[str, float]]]:
-    """Every sentence of every page with what speaks for it."""
-    asked = list(dict.fromkeys(terms(question)))
-    weights = dict(zip(asked, weigh(asked), strict=True))
-    total = sum(weights.values()) or 1.0
-    alike = kin(asked)
-    flat = f" {flattened(question)} "
-    kind = expected(question)
-    in_question = {page.rank: any(is_named_in(name, flat) for name in page.names) for page in pages}
-    links = _links(pages)
-    led: dict[int, tuple[float, Page]] = {}
-    for source, sentence, target in links:
-        there = sentence.terms | source.title
-        value = source.score * sum(weight for term, weight in weights.items() if term in there) / total
-        if target.rank not in led or value > led[target.rank][0]:
-            led[target.rank] = (value, source)
-    leads: dict[tuple[int, int], float] = {}
-    for source, sentence, target in links:
-        key = (source.rank, sentence.start)
-        leads[key] = max(leads.get(key, 0.0), target.score)
-    found: list[tuple[Page, Sentence, dict[str, float]]] = []
-    named = [name for page in pages if in_question[page.rank] for name in page.names if is_named_in(name, flat)]
+def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
+    """Every sentence with what speaks for it before any is taken, in the order of the pages."""
+    by_page = [[_Candidate(page, sentence) for sentence in page.sentences] for page in pages]
+    candidates = [one for of_page in by_page for one in of_page]
+    _link(candidates, pages)
+    led = _led(candidates, asked)
+    weights = asked.weights
+    for page, of_page in zip(pages, by_page, strict=True):
+        by, source = led.get(page.rank, (0.0, None))
+        unmet = [number for term, number in asked.numbers.items() if source is not None and term not in source.terms]
+        whole = sum([weights[number] for number in unmet]) or 1.0
+        title = [asked.numbers[term] for term in asked.terms & page.title]
+        base = _LED * by - _RANK * math.log1p(page.rank) + _OPENS
+        for one in of_page:
+            has = asked.shares(one.sentence.terms)
+            score = base + _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
+            has.update(dict.fromkeys(title, 1.0))
+            one.has = dict(sorted(has.items()))
+            score += _COVERS * sum([weights[number] * share for number, share in one.has.items()])
+            if tells(page.document.text[one.sentence.start : one.sentence.end], asked.kind):
+                score += _TELLS
+            if one.leads:
+                score += _LEADS * max([target.score for target in one.leads])
+            one.score = score
+            base -= _OPENS if one is of_page[0] else 0.0
+    return candidates
+
+
+def _link(candidates: Sequence[_Candidate], pages: Sequence[Page]) -> None:
+    """Which sentence names which other document: all names are looked up in all sentences at once."""
+    begins: list[int] = []
+    length = 0
+    for one in candidates:
+        begins.append(length)
+        length += len(one.sentence.flat)
+    text = "".join([one.sentence.flat for one in candidates])
+    found: dict[int, dict[int, Page]] = {}
     for page in pages:
-        by, parent = led.get(page.rank, (0.0, None))
-        rest = {term: weight for term, weight in weights.items() if parent is not None and term not in parent.terms}
-        rest_total = sum(rest.values()) or 1.0
-        for number, sentence in enumerate(page.sentences):
-            text = page.document.text[sentence.start : sentence.end]
-            found.append(
-                (
-                    page,
-                    sentence,
-                    {
-                        "covers": sum(_share(term, sentence, alike) * weight for term, weight in weights.items())
-                        / total,
-                        "answers": sum(_share(term, sentence, alike) * weight for term, weight in rest.items())
-                        / rest_total,
-                        "rank": math.log1p(page.rank),
-                        "score": page.score,
-                        "tells": float(tells(text, kind)),
-                        "led": by,
-                        "leads": leads.get((page.rank, sentence.start), 0.0),
-                        "names": float(any(is_named_in(name, sentence.flat) for name in named)),
-                        "opens": float(number == 0),
-                    },
-                )
-            )
-    return found
+        for name in page.names:
+            sought = name if is_cjk(name) else f" {name} "
+            at = text.find(sought)
+            for _ in range(_MAX_PLACES):
+                if at < 0:
+                    break
+                number = bisect_right(begins, at) - 1
+                if candidates[number].page is not page:
+                    found.setdefault(number, {})[page.rank] = page
+                at = text.find(sought, at + 1)
+    for number, named in found.items():
+        candidates[number].leads = tuple(named.values())
 
 
-def _share(term: str, sentence: Sentence, alike: Mapping[str, frozenset[str]]) -> float:
-    if term in sentence.terms:
-        return 1.0
-    return 0.5 if term in alike and not alike[term].isdisjoint(sentence.terms) else 0.0
-
-
-def _links(pages: Sequence[Page]) -> list[tuple[Page, Sentence, Page]]:
-    """Which sentence names which other document."""
-    return [
-        (source, sentence, target)
-        for source in pages
-        for sentence in source.sentences
-        for target in pages
-        if target is not source and any(is_named_in(name, sentence.flat) for name in target.names)
-    ]
+def _led(candidates: Sequence[_Candidate], asked: _Question) -> dict[int, tuple[float, Page]]:
+    """For each document that another one names: how much of the question is in the sentence that does, and whose it is."""
+    led: dict[int, tuple[float, Page]] = {}
+    for one in candidates:
+        if not one.leads:
+            continue
+        value = round(one.page.score * asked.weight(one.sentence.terms | one.page.title), 6)
+        for target in one.leads:
+            if target.rank not in led or value > led[target.rank][0]:
+                led[target.rank] = (value, one.page)
+    return led

@@ -117,19 +117,21 @@ def _line(line: str, numbers: Mapping[int, int], strict: bool, lost: list[str]) 
 
 def _statements(line: str) -> Iterator[tuple[str, str]]:
     """Sentences of a line, each with what stands before it; marks after a full stop belong to the sentence that it ends."""
-    at, begin = 0, 0
+    at = 0
     pieces: list[tuple[str, str]] = []
     for start, end in sentences(line):
+        begin = start
         leading = _LEADING.match(line, start, end)
         if leading is not None and pieces:
             blank, before = pieces[-1]
-            pieces[-1] = (blank, before + line[at : leading.end()])
-            at = start = leading.end()
-        if start < end and pieces and not _is_ended(pieces[-1][1]):
+            at = begin = leading.end()
+            pieces[-1] = (blank, before + line[start - (start > 0 and line[start - 1].isspace()) : at])
+        if begin < end and pieces and not _is_ended(pieces[-1][1]):
             blank, before = pieces[-1]
             pieces[-1] = (blank, before + line[at:end])
-        elif start < end:
-            begin = next((place for place in range(start, end) if not line[place].isspace()), start)
+        elif begin < end:
+            while line[begin].isspace() and begin < end - 1:
+                begin += 1
             pieces.append((line[at:begin], line[begin:end]))
         at = end
     yield from pieces

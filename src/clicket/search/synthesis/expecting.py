@@ -49,6 +49,8 @@ _ASKED = (
     ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
     ("person", re.compile("谁|哪位|何人|什么人")),
 )
+_WHICH = re.compile(r"\b(?:what|which|how|why)\b")
+_TIES = re.compile(r"wh(?:ere|en|o|om|ose)\b")
 _TOLD = {
     "number": re.compile(rf"\d|\b(?:{_COUNT})\b|[一二三四五六七八九十百千万亿两]", re.IGNORECASE),
     "date": re.compile(
@@ -68,8 +70,7 @@ _KIN = (
     "born birth birthplace native raised birthday",
     "die died dead death killed buried burial assassinated murdered executed",
     "study studied educate educated education school college university attend attended graduate graduated alma degree student",
-    "found founded founder establish established establishment create created creator form formed start started begin began "
-    "origin origins originated inception",
+    "found founded founder establish established create created creator form formed start started begin began origin originated",
     "located location situated lies lie stands near capital seat county region",
     "direct directed director film filmmaker",
     "write written wrote writer author novel book penned",
@@ -96,9 +97,17 @@ _KIN = (
 
 @lru_cache(maxsize=1024)
 def expected(question: str) -> str:
-    """`number`, `date`, `place`, `person`, or nothing in particular."""
-    lowered = question.casefold()
-    return next((kind for kind, asked in _ASKED if asked.search(lowered)), "")
+    """`number`, `date`, `place`, `person`, or nothing in particular: the first thing that is asked for is what is wanted."""
+    plain = question[:1].lower() + question[1:]  # elsewhere a question word with a capital is part of a title
+    found = [
+        (match.start(), number, kind) for number, (kind, asked) in enumerate(_ASKED) if (match := asked.search(plain))
+    ]
+    if not found:
+        return ""
+    at, _, kind = min(found)
+    which = _WHICH.search(plain)
+    # "What is the seat of the county where …": behind another question word, where and who only tie clauses together.
+    return "" if which is not None and which.start() < at and _TIES.match(plain, at) else kind
 
 
 def tells(sentence: str, kind: str) -> bool:

@@ -6,6 +6,7 @@ Nothing is written here but where a sentence is from; so nothing can be wrong th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from clicket.errors import UsageError
@@ -21,6 +22,7 @@ __all__ = ["ExtractiveSynthesizer"]
 
 _DEPTH = 20
 """Documents that are read, the best ones: an answer may be in one that does not look it."""
+_AND = re.compile(r"\s+(?:and|or|&|vs\.?)\s+")
 _MAX_TITLE = 120
 _MAX_TOLD = 5
 
@@ -90,16 +92,11 @@ def _title(page: Page) -> str:
 
 def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
     """What the question names and no document does, and searches that found nothing or failed."""
-    flats = [sentence.flat for page in pages for sentence in page.sentences]
-    titles = [f" {flattened(page.document.title)} " for page in pages]
-    told = 0
-    for name, _, _ in names(dossier.question):
-        key = name_key(name)
-        if not key or told == _MAX_TOLD or any(is_named_in(key, flat) for flat in (*titles, *flats)):
-            continue
-        if any(key in page.names for page in pages):
-            continue
-        told += 1
+    flats = [f" {flattened(page.document.title)} " for page in pages]
+    flats += [sentence.flat for page in pages for sentence in page.sentences]
+    own = [name for page in pages for name in page.names]
+    absent = [name for name in _named(dossier.question) if not _is_there(name_key(name), own, flats)]
+    for name in absent[:_MAX_TOLD]:
         yield f"Nothing that was found mentions “{_plain(name)}”."
     empty = [found for one in dossier.rounds for found in one.found if not found.documents]
     for found in empty[:_MAX_TOLD]:
@@ -107,3 +104,12 @@ def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
             yield f"Nothing was found for “{_plain(found.query)}”."
         else:
             yield f"The search for “{_plain(found.query)}” failed."
+
+
+def _named(question: str) -> list[str]:
+    """What the question names; of two names with an "and" between them each is one."""
+    return list(dict.fromkeys(part for name, _, _ in names(question) for part in _AND.split(name)))
+
+
+def _is_there(key: str, own: Sequence[str], flats: Sequence[str]) -> bool:
+    return not key or key in own or any(is_named_in(key, flat) for flat in flats)

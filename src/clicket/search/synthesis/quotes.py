@@ -36,9 +36,7 @@ class _Forms(dict[str, str]):
         return made
 
 
-_FORMS = _Forms(
-    {one: "'" for one in _QUOTES} | {one: "-" for one in _DASHES} | {one: "" for one in _UNSEEN} | {"…": "…"}
-)
+_FORMS = _Forms(dict.fromkeys(_QUOTES, "'") | dict.fromkeys(_DASHES, "-") | dict.fromkeys(_UNSEEN, "") | {"…": "…"})
 
 
 def find_span(document: Document, quote: str) -> Span | None:
@@ -69,6 +67,8 @@ def _inside_word(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
+    if unicodedata.combining(after):
+        return True
     return before.isalnum() and after.isalnum() and not (is_unspaced(before) or is_unspaced(after))
 
 
@@ -89,7 +89,7 @@ def _pattern(quote: str) -> re.Pattern[str] | None:
         parts.append(re.escape(word))
     first, last = tokens[0][0], tokens[-1][0]
     before = "" if is_unspaced(first[0]) or not first[0].isalnum() else r"(?<!\w)"
-    after = "" if is_unspaced(last[-1]) or not last[-1].isalnum() else r"(?!\w)"
+    after = "" if is_unspaced(last[-1]) or not last[-1].isalnum() else r"(?![\w\u0300-\u036f])"
     return re.compile(before + "".join(parts) + after)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clicket.model.document import Document, Span
-from clicket.search.text.names import flattened, is_cjk, own_names
+from clicket.search.text.names import flattened, is_cjk, name_key, own_names
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
 
@@ -15,6 +15,7 @@ __all__ = ["Page", "Sentence", "is_named_in", "read"]
 
 _MAX_READ = 6_000
 """Characters of one document that are read: the parts that were found, the first ones first."""
+_FALL = 0.1
 _LEAST = 3
 """Letters and digits that a sentence has: less is a rule, a number of a list, a stray mark."""
 
@@ -29,21 +30,21 @@ class Sentence(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A document as it is read: its place among all, its score (1 is the best's), its sentences, and what it is called."""
+    """A document as it is read. `score` is 1 for the best, and goes by the place: every ranker has a scale of its own. `key` is the same for documents of the same name."""
 
     document: Document
     rank: int
     score: float
     sentences: tuple[Sentence, ...]
+    key: str
     names: tuple[str, ...]
     title: frozenset[str]
     terms: frozenset[str]
 
 
 def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document]) -> list[Page]:
-    best = max([score for _, score in ranked] or [0.0])
     pages: list[Page] = []
-    for rank, (key, score) in enumerate(ranked):
+    for rank, (key, _) in enumerate(ranked):
         document = documents.get(key)
         if document is None or not document.text:
             continue
@@ -58,8 +59,9 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
             Page(
                 document=document,
                 rank=rank,
-                score=round(score / best, 6) if best > 0 else 0.0,
+                score=round(1 / (1 + _FALL * rank), 6),
                 sentences=tuple(found),
+                key=name_key(document.title) if document.title else f"\0{key}",
                 names=own_names(document.title, document.text[:_MAX_READ])[:3],
                 title=title,
                 terms=title.union(*(one.terms for one in found)),
@@ -72,10 +74,11 @@ def _parts(document: Document) -> list[Span]:
     """What of a text is read: the parts that were found, or its beginning."""
     parts: list[Span] = []
     left, behind = _MAX_READ, 0
-    for start, end in sorted(document.spans or ((0, len(document.text)),)):
-        start, end = max(start, behind, 0), min(end, len(document.text))
-        if start < end and left > 0:
-            parts.append((start, min(end, start + left)))
+    for first, last in sorted(document.spans or ((0, len(document.text)),)):
+        start = max(first, behind)
+        end = min(last, len(document.text), start + left)
+        if start < end:
+            parts.append((start, end))
             left -= end - start
             behind = end
     return parts

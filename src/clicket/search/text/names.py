@@ -123,7 +123,7 @@ def names(text: str) -> list[tuple[str, int, int]]:
     hidden = [(start, end) for _, start, end in found]
     for run in _runs(text):
         first = 0
-        while first < len(run) and text[run[first][0] : run[first][1]].casefold() in _OPENERS:
+        while first < len(run) and _skipped(text, run, first):
             first += 1
         if first == len(run):
             continue
@@ -137,6 +137,12 @@ def names(text: str) -> list[tuple[str, int, int]]:
             continue
         found.append((name, start, end))
     return sorted(found, key=lambda one: (one[1], -one[2]))
+
+
+def _skipped(text: str, run: list[tuple[int, int, bool]], at: int) -> bool:
+    """Does a run begin with something that is no part of the name: a small word, or the year of "1930 in Turku"?"""
+    word = text[run[at][0] : run[at][1]]
+    return word.casefold() in _OPENERS or (word.isdigit() and at + 1 < len(run) and not run[at + 1][2])
 
 
 def leading_name(text: str) -> str:

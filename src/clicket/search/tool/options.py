@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
+from clicket.ports.services import Embedder
 from clicket.search.run.budget import Budget
+from clicket.search.run.checkpoints import Checkpoints
 
-__all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "setup_of"]
+__all__ = ["INDEX", "MAX_LOOP", "Makers", "SearchOptions", "Setup", "setup_of"]
 
 INDEX = ".clicket/search.db"
 MAX_LOOP = 10
@@ -24,6 +26,25 @@ _DESCRIPTION = (
     "queries, and the answer cites the sentences it is made of. Ask one whole question in plain language, with its names."
 )
 _PARTS = ("planner", "analyzer", "synthesizer", "ranker")
+
+
+class SearchOptions(TypedDict, total=False):
+    """What one search may be told; see `prepare`."""
+
+    engine: Any
+    engines: Sequence[Any] | None
+    model: Any
+    planner: Any
+    analyzer: Any
+    synthesizer: Any
+    ranker: Any
+    embedder: Embedder | None
+    max_loop: int
+    budget: Budget | None
+    checkpoints: Checkpoints | None
+    request_id: str | None
+    k: int | None
+    max_page_size: int | None
 
 
 class Makers(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +88,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     description: str = _DESCRIPTION
     options: dict[str, Any] = {}
     """Everything else that `@tool` takes."""
-    made: tuple[Any, ...] = ()
-    """Engines that were made from declarations: the tool closes them."""
 
     def tool_options(self) -> dict[str, Any]:
         """A search changes nothing, so after a crash it goes on. What failed is not tried again: engines have tried themselves."""
@@ -101,7 +120,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.engine is None and (not self.engines or "index" in self.engines)
 
 
-_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup) if field.name != "made"}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
 
 
 def setup_of(
@@ -147,6 +166,8 @@ def _checked(setup: Setup, where: str) -> Setup:
             raise UsageError(f"{where}: {name} must be at least 1, not {value}.")
     if setup.engine is not None and setup.engines:
         raise UsageError(f"{where}: give one engine, or several engines, not both.")
+    if setup.options.get("isolation", "auto") not in ("auto", "inline"):
+        raise UsageError(f"{where}: a search waits for its engines on the event loop; leave isolation out.")
     if not setup.index:
         raise UsageError(f"{where}: index is the path of a file; leave it out for {INDEX}.")
     return setup
@@ -154,18 +175,16 @@ def _checked(setup: Setup, where: str) -> Setup:
 
 def _made(setup: Setup, where: str, makers: Makers) -> Setup:
     """Declarations become what they declare."""
-    made: list[Any] = []
 
     def engine(given: Any) -> Any:
-        if given == "index" or not isinstance(given, str | Mapping):
+        if not isinstance(given, str | Mapping) or given == "index":
             return given
         if makers.engine is None:
             raise UsageError(
                 f"{where}: an engine is an object with `search`, or 'index'. Declarations like {_kind(given)} are for the "
                 "settings file; in Python make the engine itself: from clicket.web import engine_of."
             )
-        made.append(_told(where, "engines", makers.engine, given))
-        return made[-1]
+        return _told(where, "engines", makers.engine, given)
 
     model = setup.model
     if isinstance(model, str | Mapping):
@@ -182,12 +201,10 @@ def _made(setup: Setup, where: str, makers: Makers) -> Setup:
         from clicket.search.embedding.minilm import MiniLM
 
         embedder = MiniLM()
-    one, several = setup.engine, setup.engines
-    one = None if one == "index" else None if one is None else engine(one)
-    several = tuple(engine(each) for each in several)
-    return msgspec.structs.replace(
-        setup, engine=one, engines=several, model=model, embedder=embedder, made=(*setup.made, *made)
-    )
+    one = None if isinstance(setup.engine, str) and setup.engine == "index" else setup.engine
+    one = None if one is None else engine(one)
+    several = tuple(engine(each) for each in setup.engines)
+    return msgspec.structs.replace(setup, engine=one, engines=several, model=model, embedder=embedder)
 
 
 def _told(where: str, name: str, make: Callable[[Any], Any], given: Any) -> Any:

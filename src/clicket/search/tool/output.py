@@ -18,7 +18,7 @@ def output_of(final: Message, result: SearchResult, max_documents: int) -> dict[
     """The output of a call. Texts of documents are cut as they are in messages; citations are whole."""
     plain = result.to_json()
     documents = [
-        {name: one[name] for name in ("id", "title", "url", "source", "content")} | {"score": one["relevance_score"]}
+        {"id": one["id"], "title": one["title"], "score": one["relevance_score"], **one}
         for one in final["documents"][:max_documents]
     ]
     return {
@@ -31,6 +31,7 @@ def output_of(final: Message, result: SearchResult, max_documents: int) -> dict[
         "notes": plain["notes"],
         "unsupported": plain["unsupported"],
         "usage": plain["usage"],
+        "question": plain["question"],
     }
 
 

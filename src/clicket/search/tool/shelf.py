@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 from typing import Any
 
@@ -12,7 +11,7 @@ from clicket.search.engines.adapting import off_loop
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
 
-__all__ = ["NoIndex", "Shelf", "close_engine"]
+__all__ = ["NoIndex", "Shelf"]
 
 
 class NoIndex(UsageError):
@@ -70,12 +69,3 @@ class Shelf:
                 f"There is nothing to search in: the index {path} is empty. Fill it with: clicket index FOLDER."
             )
         return index
-
-
-async def close_engine(engine: Any) -> None:
-    """Of engines that were made from declarations."""
-    close = getattr(engine, "close", None)
-    if callable(close):
-        closing = close()
-        if inspect.isawaitable(closing):
-            await closing

@@ -6,21 +6,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from clicket.errors import InvalidInput
+from clicket.errors import InvalidInput, StoreUnavailable, UsageError
 from clicket.model.codec import encode
 from clicket.search.dossier import SearchResult
 from clicket.search.run.budget import Budget
 from clicket.search.run.machine import Machine
 from clicket.search.run.messages import Message
 from clicket.search.run.preparing import prepare
-from clicket.search.tool.options import MAX_LOOP, Setup, setup_of
+from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
 from clicket.search.tool.output import output_of, shown
-from clicket.search.tool.shelf import Shelf, close_engine
+from clicket.search.tool.shelf import Shelf
 from clicket.tools import Options, ToolContext, make_options
 from clicket.tools.schema import DIALECT
 
@@ -62,12 +62,12 @@ class DeepSearch:
         """
         return type(self)(setup_of(options, self.setup))
 
-    async def __call__(self, question: str, **options: Any) -> SearchResult:
+    async def __call__(self, question: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """The result. The options are those of `prepare`; what is not given is as this tool has it."""
         async with self._begun(question, options) as machine:
             return await machine.finish()
 
-    async def stream(self, question: str, **options: Any) -> AsyncGenerator[Message, None]:
+    async def stream(self, question: str, **options: Unpack[SearchOptions]) -> AsyncGenerator[Message, None]:
         """The messages of the search as they come; the last one is `final_result` or `error`."""
         async with self._begun(question, options) as machine, aclosing(machine.stream()) as messages:
             async for message in messages:
@@ -112,8 +112,6 @@ class DeepSearch:
         shelf = self._shelves.pop(asyncio.get_running_loop(), None)
         if shelf is not None:
             await shelf.close()
-        for engine in self.setup.made:
-            await close_engine(engine)
 
     async def _search(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
         kept = await ctx.checkpoints()
@@ -142,7 +140,7 @@ class DeepSearch:
     # What is searched.
 
     @asynccontextmanager
-    async def _begun(self, question: str, given: Mapping[str, Any]) -> AsyncIterator[Machine]:
+    async def _begun(self, question: str, given: SearchOptions) -> AsyncIterator[Machine]:
         """For callers: an index that is opened for the search is closed after it."""
         shelf = Shelf(self.setup)
         try:
@@ -170,7 +168,10 @@ class _Journaled:
         return self._kept
 
     async def save(self, key: str, data: bytes) -> None:
-        await self._ctx.checkpoint(key, data)
+        try:
+            await self._ctx.checkpoint(key, data)
+        except (UsageError, StoreUnavailable) as error:  # too much, or nowhere to put it: worth no search's end
+            self._ctx.note(f"{key} is not kept: after a crash it is done again. {error.message}", level="warning")
 
 
 async def _beat(ctx: ToolContext, idle: float | None) -> None:
@@ -187,8 +188,8 @@ def _fitted(budget: Budget, left: float | None) -> Budget:
         return budget
     return msgspec.structs.replace(
         budget,
-        max_seconds=min(budget.max_seconds, max(_ROUNDS * left, 0.001)),
-        synthesizing=min(budget.synthesizing, max(_ANSWER * left, 0.001)),
+        max_seconds=min(budget.max_seconds, max(round(_ROUNDS * left, 2), 0.01)),
+        synthesizing=min(budget.synthesizing, max(round(_ANSWER * left, 2), 0.01)),
     )
 
 

@@ -159,9 +159,11 @@ async def coroutine(prompt: str) -> Message:
     return Message(prompt)
 
 
-@pytest.mark.parametrize(
-    "thing", [plain, coroutine, lambda prompt: coroutine(prompt), Chain(), Seeds(), Calls(), Theirs(), Ours()]
-)
+def later(prompt: str) -> Any:
+    return coroutine(prompt)
+
+
+@pytest.mark.parametrize("thing", [plain, coroutine, later, Chain(), Seeds(), Calls(), Theirs(), Ours()])
 async def test_anything_that_answers_is_a_model(thing: Any) -> None:
     model = as_model(thing)
     request = ChatRequest(messages=(ChatMessage(role="user", content="hello"),))

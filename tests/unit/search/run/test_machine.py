@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+from threading import Event
 from typing import Any
 
 import pytest
+from tests.unit.search.fakes import Cites, Engine, Plans, Scores, document, kinds, leaping
 
 from clicket.errors import UsageError
 from clicket.kernel import SEARCH, SearchState
+from clicket.model.chat import Usage
 from clicket.search import Analysis, Budget, SearchFailed, Synthesis, deep_search, deep_search_stream
-from tests.unit.search.fakes import Cites, Engine, Plans, Scores, document, kinds, leaping
+from clicket.search.ledger import current, spend
 
-OPEN = (0.2, ["something"])
-DONE = (0.9, [])
+OPEN: tuple[float, list[str]] = (0.2, ["something"])
+DONE: tuple[float, list[str]] = (0.9, [])
 
 
 async def told(question: str = "What is it?", **options: Any) -> list[dict[str, Any]]:
@@ -39,7 +43,9 @@ async def test_the_way_through_the_states() -> None:
 
 
 async def test_two_rounds_at_least_though_the_first_was_enough() -> None:
-    found = await deep_search("Why?", engine=Engine(), planner=Plans(["one"], ["two"], ["three"]), analyzer=Scores(DONE))
+    found = await deep_search(
+        "Why?", engine=Engine(), planner=Plans(["one"], ["two"], ["three"]), analyzer=Scores(DONE)
+    )
     assert (len(found.rounds), found.stopped) == (2, "complete")
 
 
@@ -94,7 +100,12 @@ async def test_five_queries_a_round_at_most_and_fewer_by_budget() -> None:
     for limit in (5, 2):
         engine = Engine()
         await deep_search(
-            "Why?", engine=engine, planner=Plans(many), max_loop=1, budget=Budget(max_queries=limit), analyzer=Scores(OPEN)
+            "Why?",
+            engine=engine,
+            planner=Plans(many),
+            max_loop=1,
+            budget=Budget(max_queries=limit),
+            analyzer=Scores(OPEN),
         )
         assert engine.asked == many[:limit]
 
@@ -133,6 +144,23 @@ def test_a_search_that_fails_or_hangs_harms_no_other() -> None:
     assert len(final["notes"]) == 2
 
 
+async def test_a_search_that_blocks_its_thread_is_left() -> None:
+    free = Event()
+
+    def search(query: str) -> list[Any]:
+        if query == "slow":
+            free.wait(30)
+        return [document(query)]
+
+    budget = Budget(query=0.2)
+    try:
+        found = await deep_search("Why?", engine=search, planner=Plans(["slow", "quick"]), budget=budget, max_loop=1)
+    finally:
+        free.set()
+    assert [one.error is None for one in found.rounds[0].found] == [False, True]
+    assert [one.id for one in found.documents] == ["quick"]
+
+
 async def test_all_searches_failing_is_an_error_with_what_they_said() -> None:
     engine = Engine(default=ConnectionError("refused"))
     with pytest.raises(SearchFailed, match="refused") as caught:
@@ -156,7 +184,8 @@ async def test_a_later_round_that_fails_leaves_what_was_found() -> None:
 
 async def test_nothing_found_is_an_answer() -> None:
     found = await deep_search("Why?", engine=Engine(default=[]), planner=Plans(["one"], ["two"]), analyzer=Scores(DONE))
-    assert found.documents == found.citations == ()
+    assert found.documents == ()
+    assert found.citations == ()
     assert found.answer
 
 
@@ -197,7 +226,9 @@ def test_a_planner_that_fails_is_replaced(planned: Any) -> None:
     assert any(note.startswith("The planner failed (") for note in found.notes)
 
 
-@pytest.mark.parametrize("score", [RuntimeError("boom"), "hang", None, Analysis(completeness_score=float("nan")), {"a": 1}])
+@pytest.mark.parametrize(
+    "score", [RuntimeError("boom"), "hang", None, Analysis(completeness_score=float("nan")), {"a": 1}]
+)
 def test_an_analyzer_that_fails_is_replaced(score: Any) -> None:
     found = leaping(lambda: deep_search("Who is Ada?", engine=Engine(), analyzer=Scores(score), max_loop=1))
     assert found.rounds[0].analysis is not None
@@ -248,8 +279,6 @@ async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_part_that_blocks_its_thread_is_left() -> None:
-    from threading import Event
-
     free = Event()
 
     def plan(dossier: Any) -> list[str]:
@@ -274,7 +303,9 @@ async def test_a_part_may_be_a_plain_function() -> None:
 
 async def test_a_budget_of_rounds_is_named() -> None:
     plans = Plans(["one"], ["two"], ["three"])
-    found = await deep_search("Why?", engine=Engine(), planner=plans, analyzer=Scores(OPEN), budget=Budget(max_rounds=2))
+    found = await deep_search(
+        "Why?", engine=Engine(), planner=plans, analyzer=Scores(OPEN), budget=Budget(max_rounds=2)
+    )
     assert (len(found.rounds), found.stopped) == (2, "budget")
     assert "2 rounds" in found.notes[-1]
 
@@ -285,6 +316,33 @@ async def test_a_budget_of_documents_is_kept() -> None:
     assert [one["id"] for one in sorted(messages[-1]["documents"], key=lambda one: one["id"])] == ["0", "1", "2", "3"]
     assert messages[-1]["stopped"] == "budget"
     assert kinds(messages)[-3:] == ["search", "synthesizing", "final_result"]
+
+
+async def test_tokens_that_are_spent_end_the_rounds_and_leave_some_for_the_answer() -> None:
+    left: list[int | None] = []
+
+    async def plan(dossier: Any) -> list[str]:
+        left.append(current().left)
+        spend(Usage(input_tokens=300, output_tokens=100))
+        return [f"query {len(dossier.rounds)}"]
+
+    async def synthesize(dossier: Any) -> Synthesis:
+        left.append(current().left)
+        return Synthesis(answer="")
+
+    found = await deep_search(
+        "Why?",
+        engine=Engine(),
+        planner=plan,
+        analyzer=Scores(OPEN),
+        synthesizer=synthesize,
+        budget=Budget(max_tokens=1000),
+        max_loop=9,
+    )
+    assert (len(found.rounds), found.stopped) == (2, "budget")
+    assert found.usage == Usage(input_tokens=600, output_tokens=200)
+    assert left == [800, 400, 200]
+    assert "1000 tokens" in found.notes[-1]
 
 
 def test_time_that_is_spent_while_searching_leaves_what_was_found() -> None:
@@ -336,11 +394,18 @@ async def test_nothing_goes_on_after_a_cancel() -> None:
 async def test_messages_have_the_fields_of_the_contract() -> None:
     long = document("long", "x" * 999, url="https://example.org/long", score=0.25)
     messages = await told(
-        "Why?", engine=Engine({"one": [long]}), planner=Plans(["one"]), max_loop=1, request_id="r-1", analyzer=Scores(OPEN)
+        "Why?",
+        engine=Engine({"one": [long]}),
+        planner=Plans(["one"]),
+        max_loop=1,
+        request_id="r-1",
+        analyzer=Scores(OPEN),
     )
     assert [one["seq"] for one in messages] == list(range(1, len(messages) + 1))
     for one in messages:
-        assert {"requestId", "seq", "messageType", "state", "message", "loop", "timestamp", "query", "isFinal"} <= set(one)
+        assert {"requestId", "seq", "messageType", "state", "message", "loop", "timestamp", "query", "isFinal"} <= set(
+            one
+        )
         assert (one["requestId"], one["query"]) == ("r-1", "Why?")
         assert one["isFinal"] == (one["messageType"] == "final_result")
     search = next(one for one in messages if one["messageType"] == "search")
@@ -366,6 +431,12 @@ async def test_messages_have_the_fields_of_the_contract() -> None:
     assert len(final["documents"][0]["content"]) == 200
 
 
+async def test_a_long_document_is_shown_where_it_was_found() -> None:
+    engine = Engine({"one": [document("long", "x" * 500 + "y" * 500, spans=((500, 900),))]})
+    messages = await told(engine=engine, planner=Plans(["one"]), max_loop=1)
+    assert messages[-1]["documents"][0]["content"] == "y" * 200
+
+
 async def test_the_size_of_a_page_is_an_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async def size(**options: Any) -> int:
         engine = Engine({"one": [document("long", "x" * 999)]})
@@ -382,7 +453,7 @@ async def test_the_size_of_a_page_is_an_option_or_the_environment(monkeypatch: p
 async def test_states_change_by_the_table_only() -> None:
     messages = await told(engine=Engine(), planner=Plans(["one"], ["two"]), analyzer=Scores(OPEN))
     states = [SearchState(one["state"]) for one in messages]
-    for was, now in zip(states, states[1:], strict=False):
+    for was, now in pairwise(states):
         assert was is now or now in SEARCH.edges[was]
 
 
@@ -391,7 +462,14 @@ async def test_states_change_by_the_table_only() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_queries": 6}, {"max_rounds": 0}, {"max_seconds": 0}, {"query": float("nan")}, {"max_tokens": -1}, {"max_documents": True}],
+    [
+        {"max_queries": 6},
+        {"max_rounds": 0},
+        {"max_seconds": 0},
+        {"query": float("nan")},
+        {"max_tokens": -1},
+        {"max_documents": True},
+    ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(options))):

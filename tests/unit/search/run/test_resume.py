@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leaping
 
 from clicket.errors import UsageError
-from clicket.model.document import Document
 from clicket.search import Budget, FileCheckpoints, MemoryCheckpoints, SearchResult, deep_search, deep_search_stream
-from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leaping
 
 QUESTION = "Where was the director of Alpha born?"
 TABLE: dict[str, Any] = {
@@ -66,7 +65,7 @@ def test_killed_after_any_save_it_ends_with_the_same_bytes_and_repeats_nothing()
         "plan:3 search:3:0 analysis:3 synthesis".split()
     )
     for saves in range(1, len(kept.kept) + 1):
-        fragile, first, second = Fragile(saves), Engine(TABLE), Engine({}, default=AssertionError("asked again"))
+        fragile, first, second = Fragile(saves), Engine(TABLE), Engine(TABLE)
         with pytest.raises(Killed):
             leaping(lambda: deep_search(QUESTION, checkpoints=fragile, **options(first)))  # noqa: B023
         finished = {
@@ -75,7 +74,6 @@ def test_killed_after_any_save_it_ends_with_the_same_bytes_and_repeats_nothing()
             for number, query in enumerate(queries)
             if f"search:{at}:{number}" in fragile.kept
         }
-        second = Engine(TABLE)
         result = leaping(lambda: deep_search(QUESTION, checkpoints=fragile, **options(second)))  # noqa: B023
         assert encoded(result) == wanted, saves
         assert not finished & set(second.asked), saves
@@ -130,7 +128,7 @@ def test_a_damaged_record_is_told_of_and_done_again(damage: bytes) -> None:
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
     assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
     assert "The checkpoint 'search:2:0' was not used: it is damaged" in result.notes
-    assert result.documents == msgspec.json.decode(wanted)["documents"] or len(result.documents) == 4
+    assert [one.id for one in result.documents] == [one["id"] for one in msgspec.json.decode(wanted)["documents"]]
 
 
 @pytest.mark.parametrize("other", [{"max_loop": 2}, {"k": 3}, {"budget": Budget(max_queries=3)}])
@@ -184,10 +182,13 @@ asyncio.run(main())
 def test_the_same_bytes_under_other_hash_seeds() -> None:
     def run(seed: str) -> bytes:
         done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
         )
         return done.stdout
 
     first = run("1")
     assert first == run("2")
-    assert Document(id="x") and msgspec.json.decode(first)["documents"]
+    assert msgspec.json.decode(first)["documents"]

@@ -1,0 +1,65 @@
+"""What to ask next: first the question and the names in it, then the names that lead on, with what is still unanswered.
+
+No query is asked twice, and when there is nothing new to ask the plan is empty, which ends the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clicket.search.dossier import Dossier
+from clicket.search.parts import Collection
+from clicket.search.planning.bridges import bridges, question_names
+from clicket.search.ranking.statistics import Statistics
+from clicket.search.text.names import name_key
+from clicket.search.text.terms import terms
+
+__all__ = ["BridgePlanner"]
+
+_MAX_QUERIES = 5
+_MAX_LEFT = 8
+"""Words of the question that go with a name."""
+
+
+class BridgePlanner:
+    """The default `Planner`. With a collection it knows which names are names of documents."""
+
+    def __init__(self, collection: Collection | None = None) -> None:
+        self._collection = collection
+        self._statistics = Statistics(collection)
+
+    async def plan(self, dossier: Dossier) -> Sequence[str]:
+        planned = self._first(dossier) if not dossier.rounds else self._next(dossier)
+        seen = {frozenset(terms(one)) for one in dossier.searched}
+        new: list[str] = []
+        for query in planned:
+            key = frozenset(terms(query))
+            if key and key not in seen:
+                seen.add(key)
+                new.append(query)
+            if len(new) == _MAX_QUERIES:
+                break
+        return new
+
+    def _first(self, dossier: Dossier) -> list[str]:
+        return [dossier.question, *question_names(dossier.question, self._collection)]
+
+    def _next(self, dossier: Dossier) -> list[str]:
+        ways = bridges(dossier, self._collection, self._statistics)
+        known = {one.key: one for one in ways}
+        asked = [_query(dossier.question, one.name, one.left) for one in ways]
+        told = [
+            _query(dossier.question, known[key].name, known[key].left) if (key := name_key(gap)) in known else gap
+            for gap in dossier.gaps
+        ]
+        return [*told, *asked]
+
+
+def _query(question: str, name: str, left: Sequence[str]) -> str:
+    """The name, and the words of the question that are still open, as they are written there."""
+    own, wanted = frozenset(terms(name)), frozenset(left)
+    words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
+    open_words = [
+        word for word in words if (found := terms(word)) and wanted.issuperset(found) and not own & set(found)
+    ]
+    return " ".join([name, *dict.fromkeys(open_words[:_MAX_LEFT])])

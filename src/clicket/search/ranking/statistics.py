@@ -1,0 +1,51 @@
+"""How rare a word is: in the collection when there is one, else among the documents that were found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import log
+
+from clicket.search.parts import Collection
+
+__all__ = ["Statistics"]
+
+_MAX_KNOWN = 100_000
+
+
+class Statistics:
+    """Weights of words (inverse document frequency). Kept until the collection has another size."""
+
+    def __init__(self, collection: Collection | None = None) -> None:
+        self._collection = collection
+        self._size = -1
+        self._known: dict[str, float] = {}
+        self.most = 1.0
+        """The weight of a word that occurs once."""
+
+    def learn(self, terms: Iterable[str], found: Sequence[frozenset[str]] = ()) -> None:
+        """Make the weights of these terms known. `found` are the terms of what was found, for want of a collection."""
+        if self._collection is None:
+            self._begin(max(len(found), 1))
+            self._known.clear()
+            for term in dict.fromkeys(terms):
+                self._known[term] = self._weight(sum(term in one for one in found))
+            return
+        size = self._collection.size()
+        if size != self._size or len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+            self._begin(size)
+        known = self._known
+        new = [term for term in dict.fromkeys(terms) if term not in known]
+        if new:
+            for term, count in zip(new, self._collection.frequencies(new), strict=True):
+                known[term] = self._weight(count)
+
+    def _begin(self, size: int) -> None:
+        self._size = size
+        self.most = max(self._weight(1), 1e-6)
+
+    def _weight(self, count: int) -> float:
+        return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))
+
+    def __getitem__(self, term: str) -> float:
+        return self._known.get(term, self.most)

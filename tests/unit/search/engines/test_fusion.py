@@ -1,0 +1,73 @@
+"""Several engines as one: orders fused, failures kept apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.search.fakes import Engine, Plans, Scores, document, leaping
+
+from clicket.errors import UsageError
+from clicket.search import Mixed, deep_search
+from clicket.search.engines.adapting import Answer, EngineFailed
+
+
+def engine(name: str, *ids: str) -> Engine:
+    return Engine(default=[document(one, f"The text of {one}.") for one in ids], name=name)
+
+
+async def test_what_two_engines_find_comes_first() -> None:
+    found = await Mixed([engine("one", "a", "b", "c"), engine("two", "d", "b", "e")]).search("query", k=4)
+    assert [one.id for one in found] == ["b", "a", "d", "c"]
+    assert found[0].score == round(2 / 62, 6)
+
+
+async def test_weights_count() -> None:
+    found = await Mixed([engine("one", "a", "b"), engine("two", "c", "d")], weights=[1, 3]).search("query")
+    assert [one.id for one in found] == ["c", "d", "a", "b"]
+
+
+async def test_one_that_fails_is_told_of_and_harms_no_other() -> None:
+    mixed = Mixed([engine("one", "a"), Engine(default=ValueError("no key"), name="two")])
+    answer = await mixed.ask("query", k=10, deadline=None)
+    assert [one.id for one in answer.documents] == ["a"]
+    assert answer.notes == ("failed: two: ValueError: no key",)
+
+
+def test_one_that_hangs_does_not_take_the_others_with_it() -> None:
+    mixed = Mixed([Engine(default="hang", name="slow"), engine("quick", "a")])
+
+    async def ask() -> Answer:
+        return await mixed.ask("query", k=10, deadline=20.0)
+
+    answer = leaping(ask)
+    assert [one.id for one in answer.documents] == ["a"]
+    assert answer.notes == ("failed: slow: no answer within 16 s",)
+
+
+async def test_when_all_fail_the_whole_has_failed() -> None:
+    mixed = Mixed([Engine(default=ValueError("no key"), name="one"), Engine(default=[7], name="two")])
+    with pytest.raises(EngineFailed, match="one: ValueError: no key; two: answered with 1 entry"):
+        await mixed.search("query")
+
+
+async def test_same_ids_of_two_engines_of_one_kind_stay_two_documents() -> None:
+    one = Engine(default=[document("1", "About rivers.", title="Rivers")], name="index")
+    two = Engine(default=[document("1", "About lakes.", title="Lakes")], name="index")
+    found = await Mixed([one, two]).search("query")
+    assert sorted((each.id, each.title) for each in found) == [("1", "Rivers"), ("index-2:1", "Lakes")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"engines": []}, {"engines": [Engine()], "weights": [1, 2]}, {"engines": [Engine()], "weights": [-1]}]
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Mixed(**wrong)
+
+
+async def test_a_search_over_several_engines() -> None:
+    engines = [engine("one", "a"), Engine(default=ValueError("no key"), name="two")]
+    found = await deep_search("Why?", engines=engines, planner=Plans(["x1"]), analyzer=Scores((0.9, [])), max_loop=1)
+    assert [one.id for one in found.documents] == ["a"]
+    assert "Round 1, 'x1': failed: two: ValueError: no key" in found.notes

@@ -1,0 +1,101 @@
+"""When two finds are one document, and when they are not."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.search.fakes import document
+
+from clicket.search.engines.merging import Pool, canonical_url
+
+PAGE = " ".join(f"word{at} of a long page about rivers" for at in range(60))
+CHINESE = (
+    "长江是亚洲第一长河和世界第三长河，也是世界上完全在一国境内的最长河流，全长六千三百公里，"
+    "干流发源于青藏高原东部各拉丹冬峰，穿越中国西南、中部、东部，在上海市汇入东海。"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://example.org/a", "http://www.example.org/a/"),
+        ("https://example.org:443/a?b=1&a=2", "https://EXAMPLE.org/a?a=2&b=1#top"),
+        ("https://example.org/a?utm_source=x&id=7", "https://example.org/a?id=7"),
+    ],
+)
+def test_addresses_of_one_page(one: str, other: str) -> None:
+    assert canonical_url(one) == canonical_url(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://example.org/a", "https://example.org/b"),
+        ("https://example.org/a?id=1", "https://example.org/a?id=2"),
+        ("https://example.org:8443/a", "https://example.org/a"),
+        ("file:///a", "https:///a"),
+    ],
+)
+def test_addresses_of_two_pages(one: str, other: str) -> None:
+    assert canonical_url(one) != canonical_url(other)
+
+
+@pytest.mark.parametrize("url", ["", "http://[", "http://x:99999/", "no address", "http://\ud800/"])
+def test_what_is_no_address_stays(url: str) -> None:
+    assert isinstance(canonical_url(url), str)
+
+
+def test_the_same_address_or_the_same_words_are_one_document() -> None:
+    pool = Pool()
+    assert pool.add(document("a", "A short one.", url="https://example.org/a")) == "a"
+    assert pool.add(document("b", "A short one, and more of it.", url="http://example.org/a/")) == "a"
+    assert pool.documents["a"].text == "A short one, and more of it.", "the longer text stays"
+    assert pool.add(document("c", PAGE)) == "c"
+    assert pool.add(document("d", PAGE.replace(" ", "\n"))) == "c"
+    assert list(pool.documents) == ["a", "c"]
+
+
+def test_short_texts_need_the_same_title_as_well() -> None:
+    pool = Pool()
+    assert pool.add(document("a", "See also.", title="Alps")) == "a"
+    assert pool.add(document("b", "See also.", title="Andes")) == "b"
+    assert pool.add(document("c", "See  also.", title="ALPS")) == "a"
+
+
+@pytest.mark.parametrize(("text", "more"), [(PAGE, " Read more."), (CHINESE, "更多。")])
+def test_texts_that_are_nearly_the_same(text: str, more: str) -> None:
+    pool = Pool()
+    assert pool.add(document("a", text)) == "a"
+    assert pool.add(document("b", text + more)) == "a"
+    assert pool.add(document("c", text[: len(text) // 2])) == "c"
+    assert pool.add(document("d", text[::-1])) == "d"
+
+
+def test_files_of_ones_own_that_are_only_alike_stay_apart() -> None:
+    pool = Pool(near=False)
+    assert pool.add(document("a", PAGE)) == "a"
+    assert pool.add(document("b", PAGE + " Read more.")) == "b"
+
+
+def test_one_id_of_two_engines_is_two_documents() -> None:
+    pool = Pool()
+    assert pool.add(document("1", "About rivers.", source="one")) == "1"
+    assert pool.add(document("1", "About lakes.", source="two")) == "two:1"
+    assert pool.add(document("1", "About lakes.", source="two")) == "two:1"
+    assert pool.documents["two:1"].id == "two:1"
+
+
+def test_spans_are_joined_and_none_means_all() -> None:
+    pool = Pool()
+    pool.add(document("a", PAGE, spans=((50, 90),)))
+    pool.add(document("a", PAGE, spans=((0, 40),)))
+    assert pool.documents["a"].spans == ((0, 40), (50, 90))
+    pool.add(document("a", PAGE))
+    assert pool.documents["a"].spans == ()
+
+
+def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
+    pool = Pool(limit=1)
+    assert pool.add(document("a")) == "a"
+    assert pool.add(document("b")) is None
+    assert pool.add(document("a")) == "a"
+    assert pool.refused == 1

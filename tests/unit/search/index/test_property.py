@@ -1,0 +1,107 @@
+"""An index against a plain dictionary: whatever is added, replaced and removed, both know the same."""
+
+from __future__ import annotations
+
+from math import log
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from clicket.search.index.index import Index
+from clicket.search.index.postings import _B, _K1, Postings
+from clicket.search.text.terms import terms
+
+WORDS = ["zebra", "okapi", "lemur", "绍兴", "common", "usual", "word", "café", "Straße"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+IDS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+
+
+class Twin(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = Index.open()
+        self.texts: dict[str, str] = {}
+        self.turn = 0
+
+    def teardown(self) -> None:
+        self.index.close()
+
+    @rule(rows=st.lists(st.tuples(IDS, TEXTS), max_size=5))
+    def add(self, rows: list[tuple[str, str]]) -> None:
+        self.turn += 1
+        given = [{"id": key, "text": f"{text} rare{key}x{self.turn}"} for key, text in rows]
+        self.index.add(given)
+        self.texts.update({row["id"]: row["text"] for row in given})
+
+    @rule(rows=st.lists(st.tuples(IDS, TEXTS), min_size=1, max_size=3))
+    def fail(self, rows: list[tuple[str, str]]) -> None:
+        try:
+            self.index.add([*({"id": key, "text": text} for key, text in rows), {}])
+        except ValueError:
+            return
+        raise AssertionError("a row without an id was taken")
+
+    @rule(ids=st.lists(IDS, max_size=3))
+    def remove(self, ids: list[str]) -> None:
+        assert self.index.remove(ids) == len({key for key in ids if key in self.texts})
+        for key in ids:
+            self.texts.pop(key, None)
+
+    @rule(query=TEXTS, k=st.integers(1, 4))
+    def search(self, query: str, k: int) -> None:
+        held = {key: set(terms(text)) for key, text in self.texts.items()}
+        wanted = set(terms(query))
+        found = self.index.find(query, k=k)
+        assert len(found) == min(k, sum(bool(wanted & own) for own in held.values()))
+        assert all(wanted & held[one.id] and one.text == self.texts[one.id] for one in found)
+        assert [(-one.score, one.id) for one in found] == sorted((-one.score, one.id) for one in found)
+
+    @invariant()
+    def knows_the_same(self) -> None:
+        assert self.index.count == len(self.texts)
+        held = [set(terms(text)) for text in self.texts.values()]
+        every = terms(" ".join(WORDS))
+        assert list(self.index.frequencies(every)) == [sum(term in own for own in held) for term in every]
+        for key, text in self.texts.items():
+            assert [one.id for one in self.index.find(text.split()[-1])] == [key]
+
+
+TestTwin = Twin.TestCase
+TestTwin.settings = settings(max_examples=max(settings().max_examples // 4, 1))
+
+
+def test_the_best_are_the_same_as_by_scoring_everything() -> None:
+    """What is left out on the way could not have been among the best."""
+    count = 4_000
+    rows = [
+        {
+            "id": f"{one:04}",
+            "text": " ".join(f"w{one * one * step % (2**step)}" for step in range(2, 14)) + " all" * (one % 5),
+        }
+        for one in range(count)
+    ]
+    with Index.open() as index:
+        index.add(rows)
+        held = {row["id"]: terms(row["text"]) for row in rows}
+        average = sum(map(len, held.values())) / count
+        holders: dict[str, int] = {}
+        for own in held.values():
+            for term in sorted(set(own)):
+                holders[term] = holders.get(term, 0) + 1
+        for query in ("w1 w4 w9 w100", "all w0 w16 w1024 w2048", "w3 all", "w36 w36 w49 all w0 w1 w4"):
+            expected = []
+            for key, own in held.items():
+                score = 0.0
+                for term in terms(query):
+                    if term in own:
+                        n, tf = holders[term], own.count(term)
+                        idf = log(1 + (count - n + 0.5) / (n + 0.5))
+                        score += idf * tf * (_K1 + 1) / (tf + _K1 * (1 - _B + _B * len(own) / average))
+                if score:
+                    expected.append((-score, key))
+            for k in (1, 10, 40):
+                found = index.find(query, k=k)
+                best = sorted(expected)[:k]
+                assert [round(one.score, 3) for one in found] == [round(-score, 3) for score, _ in best]
+        assert isinstance(index._view._postings, Postings)

@@ -1,0 +1,34 @@
+"""Whatever a model claims of whatever text: what is kept is a verbatim span of the document that it names."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clicket.model.document import Document
+from clicket.search.modelled.fitting import Shown
+from clicket.search.modelled.forms import CLAIMS
+from clicket.search.modelled.proving import prove
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["Byron died in 1824. ", "İstanbul ", "ﬁne", "李白在当涂去世。", "😀", "\ud800", "\u0301", "\x00", "…", "[1]", "“No”", "\n", "ß"]
+    ),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.lists(st.tuples(TEXTS, st.integers(-1, 4), TEXTS), max_size=5))
+def test_every_citation_holds(texts: list[str], said: list[tuple[str, int, str]]) -> None:
+    found = [Shown(number=at, document=Document(id=f"d{at}", text=text), text=text) for at, text in enumerate(texts, 1)]
+    # Each document is quoted truly, too, so that some claims are kept.
+    said = [*said, *((one.document.text, one.number, one.document.text) for one in found)]
+    claims = CLAIMS.read([{"statement": a, "quotes": [{"doc": number, "quote": b}]} for a, number, b in said]) or ()
+    proven = prove(claims, found, "Who died?")
+    documents = {one.document.id: one.document for one in found}
+    for statement, cited in proven.claims:
+        statement.encode()
+        assert cited
+        assert all(one.holds(documents[one.doc]) for one in cited)
+    for statement in proven.unsupported:
+        statement.encode()

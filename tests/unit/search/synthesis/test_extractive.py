@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clicket.errors import UsageError
+from clicket.model.document import Document
+from clicket.search.dossier import Dossier, Found, Round
+from clicket.search.synthesis import ExtractiveSynthesizer, check
+from clicket.search.text.sentences import MAX_SENTENCE
+
+FILM = Document(
+    id="film",
+    title="The Golden Calf",
+    text="The Golden Calf is a 1930 film. It was directed by Millard Webb and released by Fox. It is lost.",
+)
+WEBB = Document(
+    id="webb",
+    title="Millard Webb",
+    text="Millard Webb was an American director. He liked boats. In 1929 he married the actress Mary Eaton. He owned a dog.",
+)
+OTHER = Document(id="other", title="Calf", text="A calf is a young cow. Cows eat grass.")
+
+
+def dossier(question: str, *documents: Document, rounds: tuple[Round, ...] = ()) -> Dossier:
+    ranked = tuple((one.id, 1.0 - number / 10) for number, one in enumerate(documents))
+    return Dossier(question=question, documents={one.id: one for one in documents}, ranked=ranked, rounds=rounds)
+
+
+def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
+    asked = dossier("Who is the spouse of the director of The Golden Calf?", FILM, WEBB, OTHER)
+    synthesis = ExtractiveSynthesizer(max_sentences=3).extract(asked)
+    said = [one.text for one in synthesis.citations]
+    assert "In 1929 he married the actress Mary Eaton." in said
+    assert "It was directed by Millard Webb and released by Fox." in said
+    assert len(said) == 3
+    assert "Millard Webb: " in synthesis.answer
+    assert "In 1929 he married the actress Mary Eaton. [" in synthesis.answer
+    assert check(synthesis, asked.documents) == synthesis
+
+
+def test_a_chinese_question_is_answered_from_chinese_texts() -> None:
+    film = Document(id="1", title="红高粱", text="《红高粱》是一部1987年的电影。导演是张艺谋。它很有名。")
+    person = Document(id="2", title="张艺谋", text="张艺谋是中国导演。他出生于陕西西安。他喜欢摄影。")
+    synthesis = ExtractiveSynthesizer(max_sentences=3).extract(dossier("《红高粱》的导演出生在哪里？", film, person))
+    said = [one.text for one in synthesis.citations]
+    assert "导演是张艺谋。" in said
+    assert "他出生于陕西西安。" in said
+
+
+def test_only_the_parts_that_were_found_are_read() -> None:
+    text = "The tower is old. " * 1_000 + "The tower is in Pisa. " + "The tower is old. " * 1_000
+    start = text.index("The tower is in Pisa.")
+    long = Document(id="1", title="Tower", text=text, spans=((start, start + 22),))
+    synthesis = ExtractiveSynthesizer().extract(dossier("Where is the tower?", long))
+    assert [one.text for one in synthesis.citations] == ["The tower is in Pisa."]
+
+
+def test_what_was_not_found_is_said() -> None:
+    searched = Round(
+        number=1,
+        found=(Found(query="Zorbland"), Found(query="calf", error="timed out"), Found(query="x", documents=("film",))),
+    )
+    answer = (
+        ExtractiveSynthesizer()
+        .extract(dossier("Is Zorbland larger than The Golden Calf?", FILM, rounds=(searched,)))
+        .answer
+    )
+    assert "Nothing that was found mentions “Zorbland”." in answer
+    assert "Nothing was found for “Zorbland”." in answer
+    assert "The search for “calf” failed." in answer
+    assert "“x”" not in answer
+    assert "mentions “The Golden Calf”" not in answer
+    empty = ExtractiveSynthesizer().extract(dossier("Who?"))
+    assert empty.citations == ()
+    assert "Nothing was found" in empty.answer
+
+
+def test_footnote_marks_of_a_document_are_not_ours() -> None:
+    noted = Document(id="1", title="Tower [9]", text="The tower is in Pisa [7] and leans.[8] It is old.")
+    asked = dossier("Where is the tower?", noted)
+    synthesis = ExtractiveSynthesizer().extract(asked)
+    assert "[7]" in synthesis.citations[0].text
+    assert all(mark not in synthesis.answer for mark in ("[7]", "[8]", "[9]"))
+    assert check(synthesis, asked.documents) == synthesis
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        ExtractiveSynthesizer(max_sentences=0)
+
+
+_TEXTS = st.text(alphabet=st.characters(), max_size=300) | st.text(
+    alphabet="aB. \n[1]。王\ud83d\x00\u202e😀\"'", max_size=300
+)
+
+
+@given(
+    question=_TEXTS,
+    texts=st.lists(
+        st.tuples(_TEXTS, _TEXTS, st.lists(st.tuples(st.integers(-9, 400), st.integers(-9, 400)), max_size=3)),
+        max_size=5,
+    ),
+)
+def test_every_citation_holds_whatever_the_texts_are(
+    question: str, texts: list[tuple[str, str, list[tuple[int, int]]]]
+) -> None:
+    documents = [
+        Document(id=str(number), title=title, text=text, spans=tuple(spans))
+        for number, (title, text, spans) in enumerate(texts)
+    ]
+    asked = dossier(question, *documents)
+    synthesis = ExtractiveSynthesizer().extract(asked)
+    assert len(synthesis.citations) <= 8
+    for one in synthesis.citations:
+        assert one.holds(asked.documents[one.doc])
+        assert one.end - one.start <= MAX_SENTENCE
+    assert check(synthesis, asked.documents).citations == synthesis.citations
+
+
+def test_the_same_bytes_under_any_hash_seed() -> None:
+    program = (
+        "import msgspec, sys; sys.path.insert(0, sys.argv[1]); import test_extractive as t;"
+        "from clicket.search.report import to_page;"
+        "s = t.ExtractiveSynthesizer().extract(t.dossier('Who married the director of The Golden Calf?', t.FILM, t.WEBB, t.OTHER));"
+        "print(msgspec.json.encode(s).hex())"
+    )
+    here = os.path.dirname(__file__)
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program, here],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "42")
+    }
+    assert len(outputs) == 1

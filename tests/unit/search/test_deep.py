@@ -1,0 +1,103 @@
+"""`deep_search` as it is called: its arguments, and what it gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.search.fakes import Engine, Plans
+
+import clicket.search
+from clicket.errors import UsageError
+from clicket.search import Budget, Index, deep_search, deep_search_stream
+
+FILMS = [
+    {
+        "id": "film",
+        "title": "Alpine Light",
+        "text": "Alpine Light is a 1931 film directed by Ada Blum. It was shot in Davos.",
+    },
+    {"id": "ada", "title": "Ada Blum", "text": "Ada Blum was a Swiss director. She was born in the town of Murten."},
+    {
+        "id": "murten",
+        "title": "Murten",
+        "text": "Murten is a town on a lake of the same name in the canton of Fribourg.",
+    },
+    {"id": "davos", "title": "Davos", "text": "Davos is a town in the Alps, known for skiing."},
+    {"id": "other", "title": "Green Water", "text": "Green Water is a 1950 film directed by Paul Kern."},
+]
+
+
+async def test_an_answer_from_an_index_cites_what_is_there() -> None:
+    with Index.open(":memory:") as index:
+        index.add(FILMS)
+        found = await deep_search("Where was the director of the film Alpine Light born?", engine=index, max_loop=3)
+    texts = {one["id"]: one["text"] for one in FILMS}
+    assert {"film", "ada"} <= {one.id for one in found.documents[:3]}
+    assert "Murten" in found.answer
+    assert found.citations
+    for one in found.citations:
+        assert texts[one.doc][one.start : one.end] == one.text
+    scores = [one.score for one in found.documents]
+    assert scores == sorted(scores, reverse=True)
+    for done in found.rounds:
+        assert done.queries
+        assert 0 <= done.completeness_score <= 1
+        assert isinstance(done.unexplored_areas, tuple)
+
+
+async def test_messages_of_an_index_end_with_the_same_result() -> None:
+    with Index.open(":memory:") as index:
+        index.add(FILMS)
+        question = "Where was the director of Alpine Light born?"
+        result = (await deep_search(question, engine=index)).to_json()
+        messages = [one async for one in deep_search_stream(question, engine=index)]
+    final = messages[-1]
+    assert final["result"] == result["answer"]
+    for name in ("citations", "rounds", "stopped", "notes"):
+        assert final[name] == result[name]
+    assert msgspec.json.encode(messages)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "nothing to search in"),
+        ({"engine": 7}, "cannot search"),
+        ({"engine": Engine(), "engines": [Engine()]}, "not both"),
+        ({"engines": []}, "at least one"),
+        ({"engines": "bing"}, "list of engines"),
+        ({"engine": Engine(), "max_loop": 0}, "max_loop"),
+        ({"engine": Engine(), "max_loop": True}, "max_loop"),
+        ({"engine": Engine(), "max_loop": "3"}, "max_loop"),
+        ({"engine": Engine(), "k": 1000}, "k is a whole number"),
+        ({"engine": Engine(), "budget": {"max_rounds": 1}}, "Budget"),
+        ({"engine": Engine(), "planner": "plan"}, "planner="),
+        ({"engine": Engine(), "planner": Plans}, "planner="),
+        ({"engine": Engine(), "max_page_size": -1}, "max_page_size"),
+    ],
+)
+async def test_wrong_options_are_told_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        await deep_search("Why?", **options)
+    with pytest.raises(UsageError, match=said):
+        await anext(deep_search_stream("Why?", **options))
+
+
+@pytest.mark.parametrize("question", ["", " \n", None, 7])
+async def test_a_question_is_needed(question: Any) -> None:
+    with pytest.raises(UsageError, match="question"):
+        await deep_search(question, engine=Engine())
+
+
+async def test_questions_of_any_kind_come_to_an_end() -> None:
+    for question in ("???", "the of and", "\ud800 half", "长江在哪里？", "x" * 100_000, "<b>\0"):
+        found = await deep_search(question, engine=Engine(), budget=Budget(max_rounds=2))
+        assert found.rounds[0].queries
+        assert msgspec.json.encode(found.to_json())
+
+
+def test_every_public_name_is_there() -> None:
+    for name in clicket.search.__all__:
+        assert getattr(clicket.search, name) is not None

@@ -1,0 +1,70 @@
+"""What reads the same is the same term, in every script."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clicket.search.text.terms import singles, stem, terms
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("films directed", "film directs"),
+        ("Café MÜLLER", "cafe muller"),
+        ("ﬁne Ｗide", "fine wide"),
+        ("Straße", "STRASSE"),
+        ("Łódź, Ørsted", "lodz orsted"),
+        ("e\u0301clair", "éclair"),
+        ("Ёлка", "елка"),
+        ("شَمْس", "شمس"),
+    ],
+)
+def test_what_reads_the_same_is_the_same(one: str, other: str) -> None:
+    assert terms(one) == terms(other) != []
+
+
+def test_small_words_are_dropped_and_others_stay_in_order() -> None:
+    assert terms("Who is the director of the film The Thing, and who is Ed Wood?") == [
+        "director",
+        "film",
+        "thing",
+        "ed",
+        "wood",
+    ]
+
+
+def test_text_without_spaces_becomes_pairs() -> None:
+    assert terms("北京大学 Python编程") == ["北京", "京大", "大学", "python", "编程"]
+    assert terms("京") == ["京"]
+    assert terms("서울특별시") == ["서울", "울특", "특별", "별시"]
+    assert terms("東京タワー") == terms("東京ﾀﾜｰ")
+    assert singles("北京 abc 京") == ["北", "京"]
+
+
+def test_question_words_of_chinese_are_dropped() -> None:
+    assert not {"什么", "哪里", "多少"} & set(terms("这部电影的导演出生在什么地方？在哪里？有多少人？"))
+
+
+def test_vowel_signs_stay_in_their_words() -> None:
+    assert terms("हिन्दी भाषा") == ["हिन्दी", "भाषा"]
+
+
+def test_very_long_words_are_cut() -> None:
+    assert max(map(len, terms("x" * 5_000 + " 北" + "é" * 5_000))) <= 100
+
+
+@given(st.text(alphabet=st.characters(codec=None)))
+def test_any_text_has_terms_that_can_be_kept(text: str) -> None:
+    found = terms(text)
+    assert found == terms(text)
+    for term in found:
+        term.encode()  # no lone surrogate is a term
+        assert term.split() == [term]
+
+
+def test_stem_is_that_of_the_terms() -> None:
+    assert [stem("running"), stem("北京")] == ["run", "北京"]
+    assert terms("running") == ["run"]

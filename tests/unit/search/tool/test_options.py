@@ -1,0 +1,118 @@
+"""Options of the search tool: what is wrong is told by its name, before anything is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clicket.errors import UsageError
+from clicket.search import Budget, deep_search
+from clicket.search.tool.options import INDEX, Makers, Setup, setup_of
+
+
+class Engine:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def search(self, query: str) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_loops": 1}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
+        ({"max_loop": 0}, "max_loop is a number of rounds from 1 to 10, not 0"),
+        ({"max_loop": 11}, "from 1 to 10, not 11"),
+        ({"max_loop": "three"}, "max_loop = 'three' does not fit"),
+        ({"k": 0}, "k must be at least 1"),
+        ({"max_documents": 0}, "max_documents must be at least 1"),
+        ({"index": ""}, "index is the path of a file"),
+        ({"budget": {"querry": 1}}, "budget has no 'querry'. Did you mean 'query'"),
+        ({"budget": {"query": -1}}, "number of seconds above 0"),
+        ({"budget": 5}, "budget = 5 does not fit"),
+        ({"engine": Engine("a"), "engines": [Engine("b")]}, "one engine, or several engines, not both"),
+        ({"engines": [{"kind": "brave", "key": "s3cret"}]}, "in Python make the engine itself"),
+        ({"engine": "brave"}, "Declarations like 'brave' are for the settings file"),
+        ({"engines": "brave"}, "engines does not fit"),
+        ({"model": "openai:gpt"}, "clicket.models.model_of"),
+        ({"options": {"isolation": "process"}}, "leave isolation out"),
+        ({"embedder": "word2vec"}, "embedder is 'minilm' or an object"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_name(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        setup_of(given, where="[search] of clicket.toml")
+    assert refused.value.message.startswith("[search] of clicket.toml: ")
+    assert said in refused.value.message
+    assert "s3cret" not in refused.value.message
+
+
+def test_options_of_every_tool_are_checked_too() -> None:
+    with pytest.raises(UsageError, match="unknown option 'retries'"):
+        deep_search.tool(options={"retries": 3})
+    with pytest.raises(UsageError, match="timeout must be a number of seconds above 0"):
+        deep_search.tool(timeout=-1)
+
+
+def test_as_it_is() -> None:
+    options = deep_search.options
+    assert (options.timeout, options.idle_timeout, options.cache, options.read_only) == (600, 30, True, True)
+    assert deep_search.setup.index == INDEX
+    schema = deep_search.input_schema
+    assert schema["required"] == ["query"]
+    assert schema["properties"]["max_loop"] == schema["properties"]["max_loop"] | {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 10,
+        "default": 3,
+    }
+
+
+def test_a_tool_with_other_options_leaves_the_first_as_it_was(tmp_path: Path) -> None:
+    other = deep_search.tool(name="ask", max_loop=2, index=tmp_path / "x.db", timeout=10, options={"tags": ["x"]})
+    assert (other.name, other.options.timeout, other.options.tags) == ("ask", 10, {"x"})
+    assert other.input_schema["properties"]["max_loop"]["default"] == 2
+    assert (deep_search.name, deep_search.options.timeout) == ("deep_search", 600)
+    assert other.tool(k=5).setup.max_loop == 2
+    assert other.bind({"query": " q "}) == {"query": "q", "max_loop": 2}
+
+
+def test_declarations_become_what_they_declare() -> None:
+    made: list[Any] = []
+
+    def engine_of(declared: Any) -> Engine:
+        if declared.get("kind") != "brave":
+            raise UsageError(f"there is no search engine of the kind {declared['kind']!r}.")
+        made.append(Engine(declared["kind"]))
+        return made[-1]
+
+    makers = Makers(engine=engine_of, model=lambda named: f"<{named}>".lower)
+    setup = setup_of(
+        {"engines": ["index", {"kind": "brave"}], "model": "OPENAI:x", "budget": {"query": 3}}, makers=makers
+    )
+    assert setup.engines == ("index", *made)
+    assert setup.model() == "<openai:x>"
+    assert setup.budget == Budget(query=3)
+    assert setup.needs_index
+    assert not setup_of({"engine": {"kind": "brave"}}, makers=makers).needs_index
+    assert setup_of({"engine": "index"}).needs_index
+    with pytest.raises(UsageError, match=r"engines: there is no search engine of the kind 'brav'"):
+        setup_of({"engines": [{"kind": "brav"}]}, makers=makers)
+
+
+def test_results_of_one_set_up_are_not_those_of_another(tmp_path: Path) -> None:
+    setups = [
+        Setup(),
+        Setup(index=str(tmp_path / "a.db")),
+        Setup(engine=Engine("a")),
+        Setup(engine=Engine("b")),
+        Setup(engines=("index", Engine("a"))),
+        Setup(max_loop=2),
+        Setup(model=Engine("m")),
+        Setup(max_documents=5),
+    ]
+    assert len({setup.version() for setup in setups}) == len(setups)
+    assert Setup(engine=Engine("a")).version() == Setup(engine=Engine("a")).version()

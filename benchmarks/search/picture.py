@@ -21,14 +21,15 @@ _LINES = (
     ("untitled", "titles removed, no model", ("text", None, None, "untitled")),
 )
 _PAPERS = ("BM25", "IRCoT + HippoRAG", "KAG", "HippoRAG 2")
-_WIDTH, _PANEL, _LEFT, _TOP, _HIGH, _GAP = 1000, 268, 48, 92, 300, 52
+_WIDTH, _PANEL, _LEFT, _TOP, _HIGH, _GAP = 1000, 168, 42, 122, 340, 154
+"""In pixels: the page, a panel without its labels on the right, where the first begins, how high they are, and between them."""
 _LOW, _FULL = 35.0, 100.0
 _STYLE = """
   .page{fill:#ffffff} text{fill:#3b4252;font:12px system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif}
   .title{font-size:17px;font-weight:600;fill:#1b2130} .name{font-size:14px;font-weight:600;fill:#1b2130}
   .small{font-size:11px;fill:#6b7385} .value{font-size:12px;font-weight:600}
   .grid{stroke:#e4e7ee} .paper{stroke:#a7afbf;stroke-dasharray:4 4}
-  .line{fill:none;stroke-width:2.5;stroke-linejoin:round;stroke-linecap:round} .band{opacity:.35;stroke-width:2}
+  .line{fill:none;stroke-width:2.5;stroke-linejoin:round;stroke-linecap:round} .band{opacity:.4;stroke-width:5}
   .plain{stroke:#c8384f} .minilm{stroke:#2f6fdb} .untitled{stroke:#b07d12}
   .dot{stroke:#ffffff;stroke-width:1.5} .dot.plain,.value.plain{fill:#c8384f} .dot.minilm,.value.minilm{fill:#2f6fdb}
   .dot.untitled,.value.untitled{fill:#b07d12} .value{stroke:none}
@@ -39,6 +40,10 @@ _STYLE = """
     .value{stroke:none}
   }
 """
+
+
+_Label = tuple[float, str, str]
+"""Where it stands, its style, and what it says."""
 
 
 def draw(kept: Mapping[str, Any]) -> str:
@@ -74,46 +79,52 @@ def _legend() -> str:
 
 
 def _panel(left: float, name: str, one: Mapping[str, Any]) -> list[str]:
-    right, steps = left + _PANEL - 32, ("one search", "1 round", "2", "3")
-    places = [left + 26 + at * (right - left - 52) / 3 for at in range(4)]
-    head = f"{one['title']} · {one['questions']} questions · {one['passages']:,} passages"
-    out = [f'<text class="name" x="{left}" y="{_TOP - 12}">{escape(head)}</text>']
+    right = left + _PANEL
+    places = [left + 24 + at * (_PANEL - 40) / 3 for at in range(4)]
+    under = f"{one['questions']} questions, {one['passages']:,} passages"
+    out = [f'<text class="name" x="{left}" y="{_TOP - 28}">{escape(one["title"])}</text>']
+    out.append(f'<text class="small" x="{left}" y="{_TOP - 12}">{escape(under)}</text>')
     for level in range(40, 101, 10):
         out.append(f'<line class="grid" x1="{left}" y1="{_y(level)}" x2="{right}" y2="{_y(level)}"/>')
         out.append(f'<text class="small" x="{left - 6}" y="{_y(level) + 4:g}" text-anchor="end">{level}</text>')
-    for place, step in zip(places, steps, strict=True):
+    for place, step in zip(places, ("one search", "1", "2", "3 rounds"), strict=True):
         out.append(f'<text class="small" x="{place:g}" y="{_TOP + _HIGH + 20}" text-anchor="middle">{step}</text>')
-    papers = {title: pairs[name][1] for title, _, pairs in PUBLISHED if title in _PAPERS and name in pairs}
-    for title, value, label in _apart([(title, value, _y(value)) for title, value in papers.items()], 12):
-        out.append(f'<line class="paper" x1="{left}" y1="{_y(value)}" x2="{right}" y2="{_y(value)}"/>')
-        out.append(f'<text class="small" x="{left + 2}" y="{label - 3:g}">{escape(title)} {value:g}</text>')
-    ends = []
+    labels: list[_Label] = []
+    for title, _, pairs in PUBLISHED:
+        if title in _PAPERS and name in pairs:
+            y = _y(pairs[name][1])
+            out.append(f'<line class="paper" x1="{left}" y1="{y}" x2="{right}" y2="{y}"/>')
+            labels.append((y, "small", f"{pairs[name][1]:.1f}  {title}".replace(" + ", "+")))
     for kind, _, methods in _LINES:
+        found = zip(places, methods, strict=True)
         drawn = [
-            (place, one["rows"][method])
-            for place, method in zip(places, methods, strict=True)
-            if method is not None and method in one["rows"]
+            (place, one["rows"][method]) for place, method in found if method is not None and method in one["rows"]
         ]
-        if not drawn:
-            continue
-        points = [(place, _y(100 * row["recall@5"])) for place, row in drawn]
-        low, high = drawn[-1][1]["recall@5_interval"]
-        out.append(
-            f'<line class="line band {kind}" x1="{points[-1][0]:g}" y1="{_y(100 * low)}" x2="{points[-1][0]:g}" y2="{_y(100 * high)}"/>'
-        )
-        out.append(f'<polyline class="line {kind}" points="{" ".join(f"{x:g},{y:g}" for x, y in points)}"/>')
-        out += [f'<circle class="dot {kind}" cx="{x:g}" cy="{y:g}" r="4"/>' for x, y in points]
-        ends.append((kind, 100 * drawn[-1][1]["recall@5"], points[-1][1]))
-    for kind, value, label in _apart(ends, 14):
-        out.append(f'<text class="value {kind}" x="{places[-1] + 10:g}" y="{label + 4:g}">{value:.1f}</text>')
+        if drawn:
+            out += _line(kind, drawn)
+            last = 100 * drawn[-1][1]["recall@5"]
+            labels.append((_y(last), f"value {kind}", f"{last:.1f}"))
+    for y, style, text in _apart(labels, 14):
+        out.append(f'<text class="{style}" x="{right + 6:g}" y="{y + 4:g}">{escape(text)}</text>')
     return out
 
 
-def _apart(labels: Sequence[tuple[str, float, float]], distance: float) -> list[tuple[str, float, float]]:
-    """The labels from the top down, each moved down as far as it must to stand clear of the one above."""
-    out: list[tuple[str, float, float]] = []
-    for name, value, y in sorted(labels, key=lambda one: (one[2], one[0])):
-        out.append((name, value, max(y, out[-1][2] + distance) if out else y))
+def _line(kind: str, drawn: Sequence[tuple[float, Mapping[str, Any]]]) -> list[str]:
+    """The interval at its end, the line, and a dot for each figure."""
+    points = [(place, _y(100 * row["recall@5"])) for place, row in drawn]
+    end, (low, high) = points[-1][0], drawn[-1][1]["recall@5_interval"]
+    return [
+        f'<line class="line band {kind}" x1="{end:g}" y1="{_y(100 * low)}" x2="{end:g}" y2="{_y(100 * high)}"/>',
+        f'<polyline class="line {kind}" points="{" ".join(f"{x:g},{y:g}" for x, y in points)}"/>',
+        *(f'<circle class="dot {kind}" cx="{x:g}" cy="{y:g}" r="4"/>' for x, y in points),
+    ]
+
+
+def _apart(labels: Sequence[_Label], distance: float) -> list[_Label]:
+    """From the top down, each moved down as far as it must to stand clear of the one above."""
+    out: list[_Label] = []
+    for y, style, text in sorted(labels):
+        out.append((max(y, out[-1][0] + distance) if out else y, style, text))
     return out
 
 

@@ -221,6 +221,32 @@ async def test_a_secret_is_nowhere_in_the_clear(tmp_path: Path, where: str, seal
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
+@pytest.mark.parametrize("sealing", [None, SEALING])
+async def test_another_runtime_goes_on_from_them(sqlite: str, sealing: str | None) -> None:
+    pieces = {**PIECES, "secret": SECRET.encode(), "large secret": LARGE + SECRET.encode()}
+    kept = asyncio.Event()
+
+    @tool(read_only=True)
+    async def worker(ctx: ToolContext) -> dict[str, str]:
+        found = await ctx.checkpoints()
+        if ctx.attempt == 1:
+            for key, data in pieces.items():
+                await ctx.checkpoint(key, data)
+            kept.set()
+            await asyncio.Event().wait()
+        return {key: data.hex() for key, data in found.items()}
+
+    async with make([worker], sqlite, secret_key=sealing, close_timeout=0.01) as rt:
+        handle = await rt.submit("worker")
+        await kept.wait()
+    async with make([worker], sqlite, secret_key=sealing) as rt:
+        result = await asyncio.wait_for((await rt.handle(handle.id)).result(), 10)
+        assert_sound(await rt.get(handle.id))
+    assert result.success, result.error
+    here = pieces if sealing else PIECES  # what was only in memory is gone with it
+    assert {key: bytes.fromhex(data) for key, data in result.output.items()} == here
+
+
 async def test_what_somebody_else_wrote_is_left_out(store: str) -> None:
     forged: list[dict[str, Any]] = [
         {"key": "a", "size": "many", "content": "x"},

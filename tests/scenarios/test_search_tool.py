@@ -224,6 +224,18 @@ async def test_equal_questions_are_searched_once_for_two_hours(store: str, index
         assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another set-up has other results"
 
 
+async def test_what_an_index_said_before_it_changed_is_not_served(tmp_path: Path) -> None:
+    path = index_at(tmp_path / "docs.db")
+    async with make([deep_search.tool(index=path)]) as rt:
+        first = await rt.call(NAME, {"query": QUESTION})
+        assert (await rt.call(NAME, {"query": QUESTION})).cached
+        index_at(path, [{"id": "walworth", "title": "Walworth", "text": "Walworth is in the Borough of Lambeth."}])
+        second = await rt.call(NAME, {"query": QUESTION})
+        assert not second.cached
+        assert "Lambeth" in second.output["answer"]
+        assert "Lambeth" not in first.output["answer"]
+
+
 async def test_threads_share_nothing(index: Index) -> None:
     gate = Gate(index)
     async with make([deep_search.tool(engine=gate)]) as rt:

@@ -67,12 +67,12 @@ def _set_up_search(found: dict[str, Tool], settings: Settings) -> None:
         _add(found, [DeepSearch(search_setup(settings))], _search_of(settings))
 
 
-def search_setup(settings: Settings) -> Setup:
-    """What `[search]` says, checked; engines and models that it declares are made."""
+def search_setup(settings: Settings, **given: Any) -> Setup:
+    """What `[search]` says, and what is given in its place, checked; engines and models that are declared are made."""
     from clicket.search.tool.options import Makers, setup_of
 
     makers = Makers(engine=_engine_of, model=_model_of)
-    return setup_of(settings.search, where=_search_of(settings), makers=makers)
+    return setup_of({**settings.search, **given}, where=_search_of(settings), makers=makers)
 
 
 def _search_of(settings: Settings) -> str:

@@ -112,7 +112,9 @@ class Caching:
         options = tool.options
         by_thread = (options.cache_scope or self.options.scope) == "thread"
         window = None if options.time_window is None else self._clock.now() // options.time_window
-        parts = [tool.name, options.version, call.arguments, call.caller, call.thread if by_thread else None, window]
+        edition: Callable[[], str] | None = getattr(tool, "edition", None)  # of the data that its answers are made of
+        version = options.version if edition is None else f"{options.version} {edition()}"
+        parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
         return sha256(canonical(parts)).hexdigest()
 
     # A call comes in.

@@ -42,9 +42,9 @@ class CoverageAnalyzer:
     def _components(self, dossier: Dossier) -> dict[str, float]:
         best = [page_of(dossier.documents[one]) for one, _ in dossier.ranked[:_BEST]]
         wanted = list(dict.fromkeys(terms(dossier.question)))
-        self._statistics.learn(wanted, [frozenset(page.counts) for page in best])
+        self._statistics.learn(wanted, best)
         total = sum(self._statistics[term] for term in wanted) or 1.0
-        covered = sum(self._statistics[term] for term in wanted if any(term in page.counts for page in best))
+        covered = sum(self._statistics[term] for term in wanted if any(term in page.known for page in best))
         named = [name_key(one) for one in question_names(dossier.question, self._collection)]
         resolved = sum(any(name in page.names or f" {name} " in page.flat for page in best) for name in named)
         before = {one for each in dossier.rounds[:-1] for one in each.documents}

@@ -126,6 +126,9 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
                 "queries": list(one.queries),
                 "documents": list(one.documents),
                 "failed": {found.query: found.error for found in one.found if found.error is not None},
+                "searches": [
+                    {"query": found.query, "documents": list(found.documents), "error": found.error} for found in one.found
+                ],
                 "completeness_score": one.completeness_score,
                 "unexplored_areas": list(one.unexplored_areas),
                 "components": {} if one.analysis is None else dict(one.analysis.components),
@@ -156,3 +159,44 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
             "usage": msgspec.structs.asdict(self.usage),
         }
         return dict(plain)
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> SearchResult:
+        """What `to_json` gave, read again: all of it but the engines' scores and the spans where documents were found."""
+        rounds = tuple(
+            Round(
+                number=one["loop"],
+                found=tuple(
+                    Found(query=found["query"], documents=tuple(found["documents"]), error=found["error"])
+                    for found in one["searches"]
+                ),
+                analysis=Analysis(
+                    completeness_score=one["completeness_score"],
+                    unexplored_areas=tuple(one["unexplored_areas"]),
+                    components=one["components"],
+                ),
+            )
+            for one in plain["rounds"]
+        )
+        documents = tuple(
+            Document(
+                id=one["id"],
+                title=one["title"],
+                text=one["content"],
+                url=one["url"],
+                source=one["source"],
+                score=one["score"],
+            )
+            for one in plain["documents"]
+        )
+        return cls(
+            question=plain["question"],
+            answer=plain["answer"],
+            citations=tuple(Citation(**one) for one in plain["citations"]),
+            documents=documents,
+            rounds=rounds,
+            stopped=plain["stopped"],
+            notes=tuple(plain["notes"]),
+            unsupported=tuple(plain["unsupported"]),
+            usage=Usage(**plain["usage"]),
+        )

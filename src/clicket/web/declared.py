@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from clicket.errors import UsageError
+from clicket.errors import ClicketError, UsageError
 from clicket.model import ToolResult
 from clicket.model.document import Document
 from clicket.ports import Clock
@@ -137,7 +137,12 @@ class JsonEngine:
                 )
             waited = await self._rate.take()
             deadline = None if deadline is None else max(deadline - waited, 0.001)
-        result = await self._call(query, k, deadline)
+        try:
+            result = await self._call(query, k, deadline)
+        except UsageError:
+            raise
+        except ClicketError as error:  # a full queue, a store that is away
+            raise EngineFailed(f"{self.name}: {error.message}", engine=self.name, reason=error.code) from error
         if not result.success:
             raise failed(self.name, result, self._hints)
         return [msgspec.convert(entry, Document) for entry in result.output]

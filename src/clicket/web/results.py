@@ -69,9 +69,10 @@ class Fields:
             return None
         url = _url(parts.get("url"))
         id = _plain(parts.get("id"))[:_MAX_URL] if not url else canonical_url(url)
-        digest = sha256(f"{title}\0{text}".encode()).hexdigest()[:24]
+        if not id or len(id) > _MAX_URL:  # escapes make some addresses much longer
+            id = f"{source}:{sha256((id or f'{title}{text}').encode()).hexdigest()[:24]}"
         return Document(
-            id=id or f"{source}:{digest}",
+            id=id,
             title=title,
             text=text,
             url=url,

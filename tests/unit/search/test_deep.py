@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.search.fakes import Engine, Plans
+from tests.unit.search.fakes import Engine, Plans, document
 
 import clicket.search
 from clicket.errors import UsageError
@@ -58,6 +59,34 @@ async def test_messages_of_an_index_end_with_the_same_result() -> None:
     for name in ("citations", "rounds", "stopped", "notes"):
         assert final[name] == result[name]
     assert msgspec.json.encode(messages)
+
+
+class Meaning:
+    """A space of two dimensions: what is about water, and the rest."""
+
+    name, dimensions = "meaning", 2
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.embedded.extend(texts)
+        return _Rows([1.0, 0.0] if "pond" in text or "river" in text else [0.0, 1.0] for text in texts)
+
+
+class _Rows(list[list[float]]):
+    def tolist(self) -> list[list[float]]:
+        return list(self)
+
+
+async def test_an_embedder_ranks_what_an_engine_without_vectors_has_found() -> None:
+    pages = [document(one, f"This is a page with a {one} in it.", title="") for one in ("desk", "door", "pond", "wall")]
+    options: dict[str, Any] = {"engine": Engine(default=pages), "planner": Plans(["one"], ["two"])}
+    meaning = Meaning()
+    found = await deep_search("Which page is of a river?", embedder=meaning, **options)
+    assert found.documents[0].id == "pond"
+    assert len(meaning.embedded) == len(set(meaning.embedded)) == 5
+    assert (await deep_search("Which page is of a river?", **options)).documents[0].id != "pond"
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,43 @@ async def test_searches_side_by_side_share_connections_and_leave_none() -> None:
     assert len(asyncio.all_tasks()) <= 2
 
 
+async def test_a_search_that_is_given_up_leaves_nothing_behind() -> None:
+    arrived = asyncio.Event()
+
+    async def never(_: Request) -> Any:
+        arrived.set()
+        await asyncio.Event().wait()
+        yield b""
+
+    async with serving(never) as web:
+        engine = SearXNG(web.url)
+        search = asyncio.ensure_future(engine.search("x"))
+        await arrived.wait()
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        web.handle = searxng
+        assert await engine.search("x")
+
+
+def test_an_engine_outlives_its_loop() -> None:
+    engines: list[SearXNG] = []
+
+    async def once(port: int) -> int:
+        async with serving(searxng) as web:
+            engines.append(SearXNG(web.url, **QUICK))
+            return sum([len(await engine.search("x")) for engine in engines[port:]])
+
+    assert asyncio.run(once(0)) == 10
+    assert asyncio.run(once(1)) == 10
+
+    async def again() -> None:
+        with pytest.raises(EngineFailed, match="could not be reached"):
+            await engines[0].search("x", deadline=5)
+
+    asyncio.run(again())
+
+
 async def test_mixed_engines_are_fused_and_one_that_fails_harms_none() -> None:
     async with serving(searxng) as first, serving(SERVICES["serper"]) as second, serving(lambda _: page("no")) as third:
         mixed = Mixed([MAKE["searxng"](first), MAKE["serper"](second), MAKE["tavily"](third)])

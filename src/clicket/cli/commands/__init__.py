@@ -20,6 +20,7 @@ from clicket.cli.commands.mcp import mcp
 from clicket.cli.commands.ps import ps
 from clicket.cli.commands.recover import recover
 from clicket.cli.commands.report import report
+from clicket.cli.commands.search import search
 from clicket.cli.commands.serve import serve
 from clicket.cli.commands.show import show
 from clicket.cli.commands.states import reset, states
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "serve": serve,
     "call": call,
     "code": code,
+    "search": search,
     "ps": ps,
     "show": show,
     "tail": tail,

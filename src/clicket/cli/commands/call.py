@@ -21,7 +21,7 @@ from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
 from clicket.runtime import Runtime
 
-__all__ = ["call", "read_arguments"]
+__all__ = ["call", "interrupted", "read_arguments"]
 
 _READ = 1024 * 1024
 
@@ -62,7 +62,7 @@ async def call(
                 result = await handle.result()
         except asyncio.CancelledError:
             made_here = id is None or runtime.engine.find_live(handle.id, handle.thread, None) is not None
-            await _interrupted(runtime, terminal, handle, made_here=made_here)
+            await interrupted(runtime, terminal, handle, made_here=made_here)
             raise
         await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
     if not result.success:
@@ -100,7 +100,7 @@ class _Watch:
         self.terminal.say("the attempt failed; the output starts anew", style="yellow")
 
 
-async def _interrupted(runtime: Runtime, terminal: Terminal, handle: CallHandle, *, made_here: bool) -> None:
+async def interrupted(runtime: Runtime, terminal: Terminal, handle: CallHandle, *, made_here: bool) -> None:
     """Our own call ends with us, whoever runs it. One that another process made is left alone: we only watched it."""
     id, thread = handle.id, handle.thread
     if not made_here:

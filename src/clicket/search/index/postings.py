@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping
 from heapq import nlargest
 from math import inf, log
@@ -18,7 +17,7 @@ from math import inf, log
 import apsw
 import msgspec
 
-__all__ = ["Postings"]
+__all__ = ["MOST", "Postings", "often"]
 
 _K1, _B = 1.2, 0.75
 _MAX_KEPT = 4_000_000
@@ -30,6 +29,16 @@ _STEP = 6
 """Looking one passage up in a list costs about as much as walking over this many."""
 _GROWTH = 1.3
 _SLACK = 1e-4
+
+
+_OFTEN = 0xE000  # a character for private use, which no term has
+MOST = 15
+_SEVERAL = "SELECT term, json_group_array(doc) FROM instances WHERE term >= ? AND term <= ? GROUP BY term"
+
+
+def often(term: str, count: int) -> str:
+    """The token that says, beside the term's own, how often the term occurs when that is more than once."""
+    return term + chr(_OFTEN + min(count, MOST))
 
 
 class _List(msgspec.Struct, frozen=True, gc=False):
@@ -112,17 +121,17 @@ class Postings:
         return known
 
     def _read(self, term: str) -> _List:
-        try:
-            found = self._connection.execute("SELECT json_group_array(doc) FROM instances WHERE term = ?", (term,)).get
-        except UnicodeEncodeError:
+        execute, norms = self._connection.execute, self._norms
+        keys = json.loads(execute("SELECT json_group_array(doc) FROM instances WHERE term = ?", (term,)).get)
+        if not keys:
             return _NONE
-        counts = Counter(json.loads(found))
-        if not counts:
-            return _NONE
-        rarity = log(1 + (self.size - len(counts) + 0.5) / (len(counts) + 0.5)) * (_K1 + 1)
-        norms = self._norms
-        weights = array("f", [rarity * count / (count + norms[key]) for key, count in counts.items()])
-        return _List(array("I", counts), weights, max(weights))
+        rarity = log(1 + (self.size - len(keys) + 0.5) / (len(keys) + 0.5)) * (_K1 + 1)
+        weights = {key: rarity / (1 + norms[key]) for key in keys}
+        for token, several in execute(_SEVERAL, (often(term, 2), often(term, MOST))):
+            count = ord(token[-1]) - _OFTEN
+            for key in json.loads(several):
+                weights[key] = rarity * count / (count + norms[key])
+        return _List(array("I", keys), array("f", weights.values()), max(weights.values()))
 
 
 def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:

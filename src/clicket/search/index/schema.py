@@ -31,7 +31,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             length INTEGER NOT NULL, headings BLOB NOT NULL) STRICT""",
         "CREATE INDEX passages_document ON passages (document)",
         "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
-        "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, tokenize='ascii')",
+        # Without positions: half the size, and read twice as fast. How often a term occurs is a token of its own.
+        "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
         "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
         # FTS5 would count by walking over all of them.
         "CREATE TABLE frequencies (term TEXT NOT NULL PRIMARY KEY, passages INTEGER NOT NULL) STRICT, WITHOUT ROWID",

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from clicket.search.index.passages import passages
+from clicket.search.index.postings import often
 from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.text.names import own_names
 from clicket.search.text.terms import all_terms, singles, terms
@@ -18,6 +19,7 @@ from clicket.search.text.terms import all_terms, singles, terms
 __all__ = ["Added", "Writing"]
 
 _TITLE_WEIGHT = 2
+_TIDY = 500
 _FIND = "SELECT key, hash FROM documents WHERE id = ?"
 _DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings) VALUES (?, ?, ?, ?, ?, ?)"
@@ -46,7 +48,7 @@ class Writing:
         self._next: int = 1 + (connection.execute("SELECT max(key) FROM passages").get or 0)
         if self._free:
             self._next = max(self._next, self._free[0] + 1)
-        self._documents = self._passages = self._length = 0
+        self._documents = self._passages = self._length = self._touched = 0
         self._counts: Counter[str] = Counter()
 
     def add(self, given: Iterable[object]) -> Added:
@@ -76,11 +78,15 @@ class Writing:
         return removed
 
     def close(self) -> None:
-        self.connection.executemany(_COUNT, ((term, self._counts[term]) for term in sorted(self._counts)))
-        self.connection.execute(
-            "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ?",
+        self.connection.executemany(_COUNT, ((term, count) for term, count in sorted(self._counts.items()) if count))
+        gone = ((term,) for term, count in sorted(self._counts.items()) if count < 0)
+        self.connection.executemany("DELETE FROM frequencies WHERE term = ? AND passages <= 0", gone)
+        total = self.connection.execute(
+            "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ? RETURNING passages",
             (self._documents, self._passages, self._length),
-        )
+        ).get
+        if self._touched > max(_TIDY, total // 8):  # postings that lie in one piece are read several times faster
+            self.connection.execute("INSERT INTO postings (postings) VALUES ('optimize')")
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
         execute, one = self.connection.execute, row.document
@@ -91,9 +97,12 @@ class Writing:
             headings, passage = _headings(row, start), self._key()
             title, found, more = _terms(one.title, headings, one.text[start:stop])
             execute(_PASSAGE, (passage, document, start, stop, len(found), encoded(headings)))
-            execute(_POSTINGS, (passage, " ".join((title * (_TITLE_WEIGHT - 1) + found + more))))
-            self._counts.update({*found, *more})
+            counts = Counter(title * (_TITLE_WEIGHT - 1) + found + more)
+            several = [often(term, count) for term, count in counts.items() if count > 1]
+            execute(_POSTINGS, (passage, " ".join([*counts, *several])))
+            self._counts.update(counts.keys())
             self._passages += 1
+            self._touched += 1
             self._length += len(found)
         for rank, name in enumerate(own_names(one.title, one.text)):
             execute(_NAME, (name.encode(errors="replace").decode(), rank, document))
@@ -121,6 +130,7 @@ class Writing:
             self._free.append(key)
             self._length -= length
         self._passages -= len(rows)
+        self._touched += len(rows)
         execute("DELETE FROM passages WHERE document = ?", (document,))
         ranks: list[Any] = execute("SELECT name, rank FROM names WHERE document = ?", (document,)).fetchall()
         for name, rank in ranks:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import exp
+from typing import Any
 
 import msgspec
 
+from clicket.model.document import Document
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
-from clicket.search.ranking.measuring import Question
 from clicket.search.ranking.pages import Page, page_of, reduced
+from clicket.search.ranking.sighting import Question, around, sight
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.ranking.weights import SOFTNESS
 from clicket.search.text.names import flattened, is_cjk, name_key, names
@@ -25,6 +27,10 @@ _COMMON = 0.3
 _LONGEST = 10
 _MAX_UNSPACED = 12
 _RUN = 400
+
+
+_last: tuple[Any, Any, dict[str, Document], list[Bridge]] | None = None
+"""Analyzer and planner ask the same, one after the other."""
 
 
 class Bridge(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,16 +135,27 @@ def bridges(dossier: Dossier, collection: Collection | None, statistics: Statist
     """Every name that could lead on, the best first. Those that were asked for, or are in the question, are not among them."""
     if not dossier.ranked:
         return []
+    global _last
+    key = (dossier.question, dossier.ranked, dossier.searched)
+    if _last is not None and _last[0] == key and _last[1] is collection and _last[2] == dossier.documents:
+        return _last[3]
+    found = _bridges(dossier, collection, statistics)
+    _last = (key, collection, dossier.documents, found)
+    return found
+
+
+def _bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
     question = Question.of(dossier.question)
     asked = [reduced(f" {flattened(one)} ") for one in dossier.searched]
     best = dossier.ranked[0][1]
     found: dict[str, Bridge] = {}
+    pages = [] if collection is not None else [page_of(one) for one in dossier.documents.values()]
     for one, score in dossier.ranked[:_SOURCES]:
         page = page_of(dossier.documents[one])
         strength = exp(SOFTNESS * (score - best))
         if any(question.has(name) for name in page.names[:1]):
             strength = max(strength, 0.8)
-        for bridge in _from(page, strength, question, asked, dossier, collection, statistics):
+        for bridge in _from(page, strength, question, asked, dossier, pages, collection, statistics):
             before = found.get(bridge.key)
             if before is None or bridge.worth > before.worth:
                 found[bridge.key] = bridge
@@ -151,6 +168,7 @@ def _from(
     question: Question,
     asked: Sequence[str],
     dossier: Dossier,
+    pages: Sequence[Page],
     collection: Collection | None,
     statistics: Statistics,
 ) -> list[Bridge]:
@@ -170,25 +188,22 @@ def _from(
                 mentioned.append((key, name, start))
     if not mentioned:
         return []
-    parts = {key: terms(key) for key, _, _ in mentioned}
-    statistics.learn([*question.terms, *(term for each in parts.values() for term in each)], [frozenset(page.counts)])
+    parts = {key: tuple(dict.fromkeys(terms(key))) for key, _, _ in mentioned}
+    statistics.learn([*question.terms, *(term for each in parts.values() for term in each)], pages)
     borne: Sequence[Sequence[str]] = [()] * len(mentioned)
     if collection is not None:
         borne = collection.named([key for key, _, _ in mentioned])
-    left = tuple(term for term in question.terms if term not in page.counts)
-    total = sum(statistics[term] for term in question.terms) or 1.0
+    weights = {term: statistics[term] for term in question.terms}
+    total = sum(weights.values()) or 1.0
+    seen = sight(page, weights, total)
+    left = tuple(term for term in question.terms if term not in page.known)
     found = []
     for (key, name, _), ids in zip(mentioned, borne, strict=True):
         rarest = max((statistics[term] for term in parts[key]), default=0.0) / statistics.most
         if rarest < _COMMON:
             continue
-        early, around = 0.1, 0.0
-        words = frozenset(parts[key])
-        for number, sentence in enumerate(page.sentences):
-            if words <= sentence:
-                early = max(early, 1 / (1 + number))
-                around = max(around, sum(statistics[term] for term in question.terms if term in sentence))
-        worth = strength * (0.5 + 0.5 * rarest) * (1 + around / total + 0.3 * early) / 2
+        early, near = around(seen, parts[key], weights)
+        worth = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
         if ids:
             worth /= len(ids) ** 0.25
             if all(one in dossier.documents for one in ids):

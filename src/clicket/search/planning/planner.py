@@ -5,7 +5,7 @@ No query is asked twice, and when there is nothing new to ask the plan is empty,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
@@ -29,7 +29,7 @@ class BridgePlanner:
         self._statistics = Statistics(collection)
 
     async def plan(self, dossier: Dossier) -> Sequence[str]:
-        planned = self._first(dossier) if not dossier.rounds else self._next(dossier)
+        planned: Iterable[str] = self._first(dossier) if not dossier.rounds else self._next(dossier)
         seen = {frozenset(terms(one)) for one in dossier.searched}
         new: list[str] = []
         for query in planned:
@@ -44,15 +44,15 @@ class BridgePlanner:
     def _first(self, dossier: Dossier) -> list[str]:
         return [dossier.question, *question_names(dossier.question, self._collection)]
 
-    def _next(self, dossier: Dossier) -> list[str]:
+    def _next(self, dossier: Dossier) -> Iterator[str]:
         ways = bridges(dossier, self._collection, self._statistics)
         known = {one.key: one for one in ways}
-        asked = [_query(dossier.question, one.name, one.left) for one in ways]
-        told = [
-            _query(dossier.question, known[key].name, known[key].left) if (key := name_key(gap)) in known else gap
-            for gap in dossier.gaps
-        ]
-        return [*told, *asked]
+        for gap in dossier.gaps:
+            if name_key(gap) not in known:
+                yield gap
+        first = dict.fromkeys(key for gap in dossier.gaps if (key := name_key(gap)) in known)
+        for key in [*first, *(one.key for one in ways)]:
+            yield _query(dossier.question, known[key].name, known[key].left)
 
 
 def _query(question: str, name: str, left: Sequence[str]) -> str:

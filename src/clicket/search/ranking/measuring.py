@@ -11,18 +11,18 @@ from math import log
 
 import msgspec
 
-from clicket.search.ranking.pages import Page, reduced
+from clicket.search.ranking.pages import Page
+from clicket.search.ranking.sighting import Question, Sight, around, sight
 from clicket.search.ranking.statistics import Statistics
-from clicket.search.text.names import flattened
 from clicket.search.text.terms import terms
 
-__all__ = ["DIRECT", "LINKED", "Link", "Measured", "Question", "link_figures", "measure"]
+__all__ = ["DIRECT", "LINKED", "Link", "Measured", "Measurer", "link_figures"]
 
 DIRECT = (
     "words",  # BM25 of the question
     "whole",  # the same, but names of the question count as a whole
     "rest",  # the same, without any names of the question
-    "sentence",  # how much of the question its best sentence has
+    "close",  # how much of the question stands close together in it
     "title",  # how much of its name is in the question
     "length",
     "thin",  # there is hardly a text
@@ -44,26 +44,13 @@ LINKED = (
     "name",  # how many words the name has by which it is mentioned
 )
 
-_K1, _B = 1.2, 0.3
 _NAMES = 4
 """Names of a document that are looked for in the question."""
 _COMMON = 0.4
 """A name whose rarest word is more common than this is none."""
 _PARENTS = 30
 """Documents from which links are followed."""
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    text: str
-    terms: tuple[str, ...]
-    flat: str
-
-    @classmethod
-    def of(cls, text: str) -> Question:
-        return cls(text=text, terms=tuple(dict.fromkeys(terms(text))), flat=reduced(f" {flattened(text)} "))
-
-    def has(self, name: str) -> bool:
-        return f" {name} " in self.flat or (not name.isascii() and len(name) > 1 and name in self.flat)
+_FACTOR = 1.2
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,87 +72,147 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     links: list[Link]
     anchors: list[tuple[str, list[int]]]
     """Names of the question, and the pages that bear them."""
-    covered: list[frozenset[str]]
-    total: float
-    order: list[int]
 
 
-def measure(
-    question: Question, pages: Sequence[Page], statistics: Statistics, meaning: Sequence[float] | None = None
-) -> Measured:
-    anchors = _anchors(question, pages)
-    firsts = [terms(page.names[0]) if page.names else [] for page in pages]
-    wanted = [*question.terms, *(term for first in firsts for term in first)]
-    statistics.learn(
-        wanted + [term for name, _ in anchors for term in terms(name)], [frozenset(page.counts) for page in pages]
-    )
-    anchors = _longest(question, anchors, statistics)
-    weights = {term: statistics[term] for term in question.terms}
-    total = sum(weights.values()) or 1.0
-    average = sum(page.length for page in pages) / max(len(pages), 1) or 1.0
-    named = [(f" {name} ", name, frozenset(terms(name)), frozenset(bearers)) for name, bearers in anchors]
-    tied = {term for _, _, words, _ in named for term in words}
-    covered: list[frozenset[str]] = []
-    figures: list[list[float]] = []
-    bearing: dict[str, int] = {}
-    for page in pages:
-        if page.names:
-            bearing[page.names[0]] = bearing.get(page.names[0], 0) + 1
-    for at, page in enumerate(pages):
-        norm = _K1 * (1 - _B + _B * page.length / average)
-        counts = page.counts
-        has, words, rest = [], 0.0, 0.0
-        for term, weight in weights.items():
-            count = counts.get(term)
-            if count:
-                has.append(term)
-                worth = weight * count * (_K1 + 1) / (count + norm)
+class Measurer:
+    """Measures pages for one question. What it knows of a page it keeps, so that a later round measures new ones only."""
+
+    def __init__(self, question: Question, statistics: Statistics) -> None:
+        self.question = question
+        self.statistics = statistics
+        self._sights: dict[str, Sight] = {}
+        self.weights: dict[str, float] = {}
+        self.total = 1.0
+
+    def see(self, pages: Sequence[Page]) -> list[Sight]:
+        """The pages, with the question in mind."""
+        statistics = self.statistics
+        statistics.learn(self.question.terms, pages)
+        weights = {term: statistics[term] for term in self.question.terms}
+        if weights != self.weights:
+            self.weights, self.total = weights, sum(weights.values()) or 1.0
+            self._sights.clear()
+        for page in pages:
+            known = self._sights.get(page.id)
+            if known is None or known.page is not page:
+                self._sights[page.id] = sight(page, self.weights, self.total)
+        return [self._sights[page.id] for page in pages]
+
+    def measure(self, pages: Sequence[Page], meaning: Sequence[float] | None = None) -> Measured:
+        sights = self.see(pages)
+        borne = _anchors(self.question, pages)
+        wanted = [term for page in pages for term in page.name_terms]
+        self.statistics.learn(wanted + [term for name, _ in borne for term in terms(name)], pages)
+        anchors = _longest(self.question, borne, self.statistics)
+        figures = self._figures(sights, anchors, meaning)
+        rough = [row[0] + row[1] + row[3] + 0.5 * row[8] for row in figures]
+        order = sorted(range(len(pages)), key=lambda one: (-round(rough[one], 6), pages[one].id))
+        union: set[str] = set()
+        for one in order:
+            new = [term for term in sights[one].worths if term not in union]
+            if new:
+                figures[one][10] = sum(self.weights[term] for term in new) / self.total
+                union.update(new)
+        return Measured(figures=figures, links=self._links(sights, order[:_PARENTS]), anchors=anchors)
+
+    def _figures(
+        self, sights: Sequence[Sight], anchors: list[tuple[str, list[int]]], meaning: Sequence[float] | None
+    ) -> list[list[float]]:
+        weights, statistics = self.weights, self.statistics
+        named = []
+        for name, bearers in anchors:
+            parts = frozenset(terms(name))
+            worth = sum(weights.get(term, 0.0) for term in sorted(parts))
+            named.append((parts, name, worth, frozenset(bearers)))
+        tied = frozenset(term for name, _ in anchors for term in terms(name))
+        bearing: dict[str, int] = {}
+        for one in sights:
+            for name in one.page.names[:1]:
+                bearing[name] = bearing.get(name, 0) + 1
+        figures = []
+        for at, one in enumerate(sights):
+            page = one.page
+            words = rest = 0.0
+            for term, worth in one.worths.items():
                 words += worth
                 if term not in tied:
                     rest += worth
-        whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
-        for padded, name, parts, bearers in named:
-            worth = sum(weights.get(term, 0.0) for term in parts)
-            if at in bearers:
-                anchor = max(anchor, 1.0 if name == page.names[0] else 0.5)
-                rarity = max(rarity, worth / statistics.most)
-                whole += _K1 * worth
-            elif padded in page.flat or (page.unspaced and name in page.flat):
-                mentions += worth / total
-                whole += _K1 * worth
-        own = sum(statistics[term] for term in firsts[at])
-        figures.append(
-            [
-                words,
-                whole,
-                rest,
-                max((sum(weights[term] for term in has if term in one) for one in page.sentences), default=0.0) / total
-                if has
-                else 0.0,
-                sum(statistics[term] for term in firsts[at] if term in weights) / own if own else 0.0,
-                log(page.length + 1),
-                12 / (12 + page.length),
-                log(bearing[page.names[0]]) if page.names else 0.0,
-                anchor,
-                rarity,
-                0.0,
-                mentions,
-                meaning[at] if meaning is not None else 0.0,
-            ]
-        )
-        covered.append(frozenset(has))
-    for column in range(3):
-        most = max((row[column] for row in figures), default=0.0) or 1.0
-        for row in figures:
-            row[column] /= most
-    rough = [row[0] + row[1] + row[3] + 0.5 * row[8] for row in figures]
-    order = sorted(range(len(pages)), key=lambda one: (-round(rough[one], 6), pages[one].id))
-    union: set[str] = set()
-    for one in order:
-        figures[one][10] = sum(weights[term] for term in covered[one] - union) / total
-        union |= covered[one]
-    links = _links(question, pages, order[:_PARENTS], covered, weights, statistics)
-    return Measured(figures=figures, links=links, anchors=anchors, covered=covered, total=total, order=order)
+            whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
+            for parts, name, worth, holders in named:
+                if at in holders:
+                    anchor = max(anchor, 1.0 if name == page.names[0] else 0.5)
+                    rarity = max(rarity, worth / statistics.most)
+                    whole += _FACTOR * worth
+                elif parts <= page.known and _says(page, name):
+                    mentions += worth / self.total
+                    whole += _FACTOR * worth
+            own = said = 0.0
+            for term in page.name_terms:
+                own += statistics[term]
+                if term in weights:
+                    said += statistics[term]
+            figures.append(
+                [
+                    words,
+                    whole,
+                    rest,
+                    one.close,
+                    said / own if own else 0.0,
+                    log(one.length + 1),
+                    12 / (12 + one.length),
+                    log(bearing[page.names[0]]) if page.names else 0.0,
+                    anchor,
+                    rarity,
+                    0.0,
+                    mentions,
+                    0.0 if meaning is None else meaning[at],
+                ]
+            )
+        for column in range(3):
+            most = max((row[column] for row in figures), default=0.0) or 1.0
+            for row in figures:
+                row[column] /= most
+        return figures
+
+    def _links(self, sights: Sequence[Sight], sources: Sequence[int]) -> list[Link]:
+        pages = [one.page for one in sights]
+        hits = _mentions(self.question, pages, sources)
+        words = {name: tuple(dict.fromkeys(terms(name))) for name in dict.fromkeys(name for _, _, name, _ in hits)}
+        statistics, weights = self.statistics, self.weights
+        statistics.learn([*weights, *(term for each in words.values() for term in each)], pages)
+        bearers: dict[str, int] = {}
+        for page in pages:
+            for name in page.names:
+                bearers[name] = bearers.get(name, 0) + 1
+        rows: dict[int, list[tuple[float, str, Link]]] = {}
+        for source, target, name, rank in hits:
+            parts = words[name]
+            if not parts:
+                continue
+            rarest = max(statistics[term] for term in parts) / statistics.most
+            strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
+            early, near = around(sights[source], parts, weights)
+            here, there = sights[source].worths, sights[target].worths
+            has = sum(weights[term] for term in here)
+            more = sum(weights[term] for term in there if term not in here)
+            residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
+            link = Link(
+                source=source,
+                target=target,
+                strength=strength,
+                early=early,
+                residue=residue,
+                joint=(has + more) / self.total,
+                place=0,
+                size=len(parts),
+            )
+            worth = strength * (1 + near / self.total + residue + 0.3 * early)
+            rows.setdefault(source, []).append((-round(worth, 6), pages[target].id, link))
+        links: list[Link] = []
+        for siblings in rows.values():
+            siblings.sort(key=lambda one: one[:2])
+            links += [msgspec.structs.replace(link, place=place) for place, (_, _, link) in enumerate(siblings)]
+        return links
 
 
 def _anchors(question: Question, pages: Sequence[Page]) -> list[tuple[str, list[int]]]:
@@ -198,55 +245,8 @@ def _longest(
     return chosen
 
 
-def _links(
-    question: Question,
-    pages: Sequence[Page],
-    sources: Sequence[int],
-    covered: Sequence[frozenset[str]],
-    weights: dict[str, float],
-    statistics: Statistics,
-) -> list[Link]:
-    hits = _mentions(question, pages, sources)
-    words = {name: terms(name) for _, _, name, _ in hits}
-    statistics.learn(
-        [term for each in words.values() for term in each] + list(weights),
-        [frozenset(page.counts) for page in pages],
-    )
-    bearers: dict[str, int] = {}
-    for page in pages:
-        for name in page.names:
-            bearers[name] = bearers.get(name, 0) + 1
-    total = sum(weights.values()) or 1.0
-    links: list[Link] = []
-    rows: dict[int, list[tuple[float, Link]]] = {}
-    for source, target, name, rank in hits:
-        parts = words[name]
-        if not parts:
-            continue
-        rarest = max(statistics[term] for term in parts) / statistics.most
-        strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
-        early, around = _place(pages[source], frozenset(parts), weights, question)
-        left = [term for term in weights if term not in covered[source]]
-        residue = sum(weights[term] for term in left if term in covered[target]) / (
-            sum(weights[term] for term in left) or 1.0
-        )
-        joint = sum(weights[term] for term in covered[source] | covered[target]) / total
-        link = Link(
-            source=source,
-            target=target,
-            strength=strength,
-            early=early,
-            residue=residue,
-            joint=joint,
-            place=0,
-            size=len(parts),
-        )
-        worth = strength * (1 + around / total + residue + 0.3 * early)
-        rows.setdefault(source, []).append((round(worth, 6), link))
-    for siblings in rows.values():
-        siblings.sort(key=lambda one: (-one[0], pages[one[1].target].id))
-        links += [msgspec.structs.replace(link, place=place) for place, (_, link) in enumerate(siblings)]
-    return links
+def _says(page: Page, name: str) -> bool:
+    return f" {name} " in page.flat or (page.unspaced and name in page.flat)
 
 
 def _mentions(question: Question, pages: Sequence[Page], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
@@ -264,30 +264,20 @@ def _mentions(question: Question, pages: Sequence[Page], sources: Sequence[int])
     hits = []
     for source in sources:
         page = pages[source]
-        own = page.names[:3]
+        own, flat = page.names[:3], page.flat
         seen: dict[int, tuple[int, str]] = {}
         for word in known & page.words:
             for name, at, rank in by_word[word]:
-                if at != source and f" {name} " in page.flat and name not in own:
+                if at != source and f" {name} " in flat and name not in own:
                     before = seen.get(at)
                     if before is None or rank < before[0]:
                         seen[at] = (rank, name)
         if page.unspaced:
             for name, at, rank in unspaced:
-                if at != source and at not in seen and name in page.flat and name not in own:
+                if at != source and at not in seen and name in flat and name not in own:
                     seen[at] = (rank, name)
         hits += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
     return hits
-
-
-def _place(page: Page, parts: frozenset[str], weights: dict[str, float], question: Question) -> tuple[float, float]:
-    """How early the name stands in it, and how much of the question is in a sentence with it."""
-    early, around = 0.1, 0.0
-    for number, sentence in enumerate(page.sentences):
-        if parts <= sentence:
-            early = max(early, 1 / (1 + number))
-            around = max(around, sum(weight for term, weight in weights.items() if term in sentence))
-    return early, around
 
 
 def link_figures(measured: Measured, strengths: Sequence[float]) -> list[list[float]]:

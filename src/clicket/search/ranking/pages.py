@@ -1,4 +1,4 @@
-"""A document as ranker and planner see it: its words, its sentences, and the names that it bears. Worked out once for each."""
+"""A document as ranker and planner see it: its words and the names that it bears. Worked out once for each."""
 
 from __future__ import annotations
 
@@ -17,26 +17,39 @@ _MAX_TEXT = 8_000
 """Characters of a document that are read: the passages that were found, or its beginning."""
 _MAX_KEPT = 1_024
 _MAX_NAMES = 8
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(“])|(?<=[。！？])|\n+")
 _SINGLE = re.compile(r"(?<= )(?:[a-z] |jr |sr )")
-_TITLE_WEIGHT = 2
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     text: str
     """What was read of it."""
     names: tuple[str, ...]
     """Keys, the surest first."""
-    flat: str
-    """The text as names are compared, a blank at both ends."""
-    words: frozenset[str]
-    """The words of `flat`."""
-    counts: dict[str, int]
-    """How often each term occurs; those of the title count more."""
-    length: int
-    sentences: tuple[frozenset[str], ...]
+    name_terms: tuple[str, ...]
+    """Terms of the first of them."""
+    terms: tuple[str, ...]
+    """Of the text, in order."""
+    title_terms: tuple[str, ...]
+    known: frozenset[str]
+    """All terms, those of the title too."""
     unspaced: bool
+
+    @property
+    def flat(self) -> str:
+        """The text as names are compared, a blank at both ends."""
+        return _flat(self.text)[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of `flat`."""
+        return _flat(self.text)[1]
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _flat(text: str) -> tuple[str, frozenset[str]]:
+    flat = reduced(f" {flattened(text)} ")
+    return flat, frozenset(flat.split(" "))
 
 
 def reduced(flat: str) -> str:
@@ -44,40 +57,25 @@ def reduced(flat: str) -> str:
     return _SINGLE.sub("", flat)
 
 
-@lru_cache(maxsize=_MAX_KEPT)
-def _read(one: str, title: str, whole: str, spans: tuple[Span, ...]) -> Page:
-    text = whole
-    if spans and len(text) > _MAX_TEXT:
-        text = "\n".join(text[start:end] for start, end in spans)
-    text = text[:_MAX_TEXT]
-    sentences: list[frozenset[str]] = []
-    counts: dict[str, int] = {}
-    length = 0
-    for part in _SENTENCE.split(text):
-        found = terms(part)
-        if found:
-            sentences.append(frozenset(found))
-            length += len(found)
-            for term in found:
-                counts[term] = counts.get(term, 0) + 1
-    for term in terms(title):
-        counts[term] = counts.get(term, 0) + _TITLE_WEIGHT
-        length += _TITLE_WEIGHT
-    flat = reduced(f" {flattened(text)} ")
-    names = tuple(dict.fromkeys(reduced(f" {name} ").strip() for name in own_names(title, whole[:600])))
-    return Page(
-        id=one,
-        text=text,
-        names=names[:_MAX_NAMES],
-        flat=flat,
-        words=frozenset(flat.split()),
-        counts=counts,
-        length=length,
-        sentences=tuple(sentences),
-        unspaced=is_cjk(text),
-    )
-
-
 def page_of(document: Document) -> Page:
     """The page of a document; the last thousand or so are remembered."""
     return _read(document.id, document.title, document.text, document.spans)
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _read(one: str, title: str, whole: str, spans: tuple[Span, ...]) -> Page:
+    text = whole
+    if len(text) > _MAX_TEXT:
+        text = "\n".join(text[start:end] for start, end in spans)[:_MAX_TEXT] if spans else text[:_MAX_TEXT]
+    found, titled = tuple(terms(text)), tuple(terms(title))
+    names = tuple(dict.fromkeys(reduced(f" {name} ").strip() for name in own_names(title, whole[:400])))[:_MAX_NAMES]
+    return Page(
+        id=one,
+        text=text,
+        names=names,
+        name_terms=tuple(dict.fromkeys(terms(names[0]))) if names else (),
+        terms=found,
+        title_terms=titled,
+        known=frozenset(found).union(titled),
+        unspaced=is_cjk(text),
+    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp
+from operator import mul
 
+from clicket.model.document import Document
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
-from clicket.search.ranking.measuring import Measured, Question, link_figures, measure
+from clicket.search.ranking.measuring import Measured, Measurer, link_figures
 from clicket.search.ranking.pages import Page, page_of
+from clicket.search.ranking.sighting import Question
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.ranking.weights import FINAL, FIRST, SOFTNESS
 
@@ -16,27 +19,41 @@ __all__ = ["LinkRanker", "scored", "strengths"]
 
 
 class LinkRanker:
-    """The default `Ranker`. With a collection, words are weighed by it; without one, by what was found."""
+    """The default `Ranker`. With a collection, words are weighed by it; without one, by what was found. `near` tells how near
+    documents are to the question by meaning, where the collection does not."""
 
-    def __init__(self, collection: Collection | None = None) -> None:
+    def __init__(
+        self,
+        collection: Collection | None = None,
+        near: Callable[[str, Sequence[Document]], Sequence[float]] | None = None,
+    ) -> None:
         self._collection = collection
+        self._near = near
         self._statistics = Statistics(collection)
+        self._measurer: Measurer | None = None
 
     def rank(self, dossier: Dossier) -> Sequence[tuple[str, float]]:
         if not dossier.documents:
             return []
-        pages = [page_of(one) for one in dossier.documents.values()]
-        _, scores = self.judged(dossier.question, pages)
+        documents = list(dossier.documents.values())
+        pages = [page_of(one) for one in documents]
+        near = None if self._near is None else self._near(dossier.question, documents)
+        _, scores = self.judged(dossier.question, pages, near)
         return sorted(zip((page.id for page in pages), scores, strict=True), key=lambda one: (-one[1], one[0]))
 
-    def judged(self, question: str, pages: Sequence[Page]) -> tuple[Measured, list[float]]:
-        near = None if self._collection is None else self._collection.similarities(question, [one.id for one in pages])
-        measured = measure(Question.of(question), pages, self._statistics, near)
+    def judged(
+        self, question: str, pages: Sequence[Page], near: Sequence[float] | None = None
+    ) -> tuple[Measured, list[float]]:
+        if near is None and self._collection is not None:
+            near = self._collection.similarities(question, [one.id for one in pages])
+        if self._measurer is None or self._measurer.question.text != question:
+            self._measurer = Measurer(Question.of(question), self._statistics)
+        measured = self._measurer.measure(pages, near)
         return measured, scored(measured)
 
 
 def _sum(weights: Sequence[float], row: Sequence[float]) -> float:
-    return sum(weight * figure for weight, figure in zip(weights, row, strict=True))
+    return sum(map(mul, weights, row))
 
 
 def strengths(measured: Measured, first: Sequence[float]) -> list[float]:

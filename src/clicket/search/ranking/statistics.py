@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import log
 
 from clicket.search.parts import Collection
+from clicket.search.ranking.pages import Page
 
 __all__ = ["Statistics"]
 
@@ -22,13 +23,14 @@ class Statistics:
         self.most = 1.0
         """The weight of a word that occurs once."""
 
-    def learn(self, terms: Iterable[str], found: Sequence[frozenset[str]] = ()) -> None:
-        """Make the weights of these terms known. `found` are the terms of what was found, for want of a collection."""
+    def learn(self, terms: Iterable[str], found: Sequence[Page] = ()) -> None:
+        """Make the weights of these terms known. `found` is what there is for want of a collection."""
         if self._collection is None:
-            self._begin(max(len(found), 1))
-            self._known.clear()
+            if len(found) != self._size:
+                self._known.clear()
+                self._begin(len(found))
             for term in dict.fromkeys(terms):
-                self._known[term] = self._weight(sum(term in one for one in found))
+                self._known[term] = self._weight(sum(term in one.known for one in found))
             return
         size = self._collection.size()
         if size != self._size or len(self._known) > _MAX_KNOWN:

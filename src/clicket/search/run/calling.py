@@ -34,7 +34,8 @@ class Outcome(Generic[T]):
 
 
 class Part(Generic[T]):
-    """One part of a search: `given` by the user, or else `default`; `accept` makes sure of what either returns."""
+    """One part of a search: `given` by the user, or else `default`; `accept` makes sure of what either returns. A default that is
+    `slow` keeps nobody else waiting."""
 
     def __init__(
         self,
@@ -44,11 +45,13 @@ class Part(Generic[T]):
         given: Any | None,
         default: Any,
         accept: Callable[[Any, Dossier], T],
+        slow: bool = False,
     ) -> None:
         self.role = role
         self._given = None if given is None else _callable(role, method, given)
         self._default: Callable[[Dossier], Any] = getattr(default, method)
         self._accept = accept
+        self._slow = slow
         self.name = _name_of(default if given is None else given)
 
     async def run(self, dossier: Dossier, seconds: float, max_tokens: int | None) -> Outcome[T]:
@@ -61,7 +64,7 @@ class Part(Generic[T]):
                 except Exception as error:
                     failed = f"The {self.role} failed ({said(error)}); the deterministic one took over"
             try:
-                answer = self._default(dossier)
+                answer = await off_loop(lambda: self._default(dossier)) if self._slow else self._default(dossier)
                 value = self._accept(await answer if inspect.isawaitable(answer) else answer, dossier)
             except Exception as error:
                 raise SearchFailed(f"The {self.role} failed: {said(error)}", role=self.role) from error

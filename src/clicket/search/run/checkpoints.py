@@ -1,5 +1,5 @@
 """What a search keeps so that it can go on after a crash. A record names the search it belongs to; one that does not fit, or
-that cannot be read, is as if it were not there. JSON, nothing else.
+that cannot be read, is as if it were not there. JSON, pressed when it is long, nothing else.
 
 Keys: `plan:1`, `search:1:0`, `analysis:1`, `synthesis`: the stage, the round, the number of the query from 0.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -33,6 +34,10 @@ __all__ = [
     "unpack",
 ]
 
+_LONG = 32 * 1024
+_PRESSED = b"zlib:"
+_MAX_PRESSED = 1 << 30
+"""Bytes that a pressed record may become."""
 Ranked = tuple[tuple[str, float], ...]
 
 
@@ -136,13 +141,17 @@ K = TypeVar("K", bound=Kept)
 
 
 def pack(record: Kept) -> bytes:
-    return msgspec.json.encode(record)
+    """JSON; what is long, pressed."""
+    data = msgspec.json.encode(record)
+    return data if len(data) < _LONG else _PRESSED + zlib.compress(data, 1)
 
 
 def unpack(data: bytes, type: type[K], fingerprint: str) -> K | str:
     """The record, or why it cannot be used."""
     try:
+        if data.startswith(_PRESSED):
+            data = zlib.decompressobj().decompress(data[len(_PRESSED) :], _MAX_PRESSED)
         record = msgspec.json.decode(data, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+    except (msgspec.DecodeError, zlib.error, UnicodeDecodeError, RecursionError, TypeError):
         return "it is damaged"
     return record if record.fingerprint == fingerprint else "it belongs to another search"

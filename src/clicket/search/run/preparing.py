@@ -12,30 +12,21 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.ports.services import Embedder
+from clicket.search.analyzing import CoverageAnalyzer
 from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine, clean
 from clicket.search.engines.fusion import Mixed
 from clicket.search.parts import Collection, is_collection
+from clicket.search.planning import BridgePlanner
+from clicket.search.ranking import LinkRanker
 from clicket.search.run import accepting
 from clicket.search.run.budget import Budget
 from clicket.search.run.calling import Part
 from clicket.search.run.checkpoints import Checkpoints
 from clicket.search.run.machine import Machine
+from clicket.search.run.nearness import Nearness
 from clicket.search.run.order import Crew, Order
 from clicket.search.run.recall import Recall
 from clicket.search.synthesis import ExtractiveSynthesizer
-
-try:
-    from clicket.search.analyzing import CoverageAnalyzer
-except ImportError:
-    from clicket.search.run.plain import PlainAnalyzer as CoverageAnalyzer
-try:
-    from clicket.search.planning import BridgePlanner
-except ImportError:
-    from clicket.search.run.plain import PlainPlanner as BridgePlanner
-try:
-    from clicket.search.ranking import LinkRanker
-except ImportError:
-    from clicket.search.run.plain import PlainRanker as LinkRanker
 
 __all__ = ["prepare"]
 
@@ -84,10 +75,18 @@ def prepare(
     if model is not None:
         modelled, asks = _modelled(model, defaults)
         given = {role: modelled[role] if part is None else part for role, part in given.items()}
+    near = Nearness(embedder) if embedder is not None and _has_no_vectors(collection) else None
     crew = Crew(
         engine=asked,
         planner=Part("planner", "plan", given=given["planner"], default=defaults["planner"], accept=accepting.queries),
-        ranker=Part("ranker", "rank", given=ranker, default=LinkRanker(collection), accept=accepting.ranking),
+        ranker=Part(
+            "ranker",
+            "rank",
+            given=ranker,
+            default=LinkRanker(collection, near),
+            accept=accepting.ranking,
+            slow=near is not None,
+        ),
         analyzer=Part(
             "analyzer", "analyze", given=given["analyzer"], default=defaults["analyzer"], accept=accepting.analysis
         ),
@@ -157,6 +156,10 @@ def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
             "or a function that takes a query and returns documents."
         )
     return as_engine(engine), engine if is_collection(engine) else None
+
+
+def _has_no_vectors(collection: Collection | None) -> bool:
+    return collection is None or collection.similarities("", ()) is None
 
 
 def _modelled(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str]:

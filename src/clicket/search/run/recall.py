@@ -8,9 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
-from clicket.search.run.checkpoints import Checkpoints, Kept, pack, unpack
+from clicket.search.run.checkpoints import Checkpoints, Kept, SearchKept, pack, unpack
 
 __all__ = ["Recall"]
+
+_MAX_RECORD = 8 * 1024 * 1024
+_MAX_SIZE = 128 * 1024 * 1024
+"""Bytes of one search, and of all searches, that are kept: documents may be whole books."""
 
 K = TypeVar("K", bound=Kept)
 
@@ -21,6 +25,7 @@ class Recall:
     def __init__(self, checkpoints: Checkpoints | None, fingerprint: str) -> None:
         self.live = False
         self.taken = 0
+        self._size = 0
         self._checkpoints = checkpoints
         self._fingerprint = fingerprint
         self._kept: Mapping[str, bytes] = {}
@@ -57,5 +62,10 @@ class Recall:
     async def keep(self, key: str, record: K, seq: int) -> K:
         if self._checkpoints is not None:
             record = msgspec.structs.replace(record, fingerprint=self._fingerprint, seq=seq)
-            await self._checkpoints.save(key, pack(record))
+            data = pack(record)
+            if isinstance(record, SearchKept):
+                if len(data) > _MAX_RECORD or self._size + len(data) > _MAX_SIZE:
+                    return record  # it will be searched again, should it come to that
+                self._size += len(data)
+            await self._checkpoints.save(key, data)
         return record

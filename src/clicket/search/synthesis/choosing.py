@@ -21,15 +21,15 @@ __all__ = ["Choice", "choose"]
 
 _COVERS = 6.0
 """Has words of the question, by rarity, in itself or in the title of its document."""
-_ANSWERS = 3.0
+_ANSWERS = 2.5
 """Has those words that the document which led here lacks."""
 _TELLS = 1.7
 """Holds a thing of the kind that was asked for."""
 _LED = 1.5
 """Is of a document that another one names, in a sentence about the question."""
-_LEADS = 0.7
+_LEADS = 0.5
 """Names another document that was found."""
-_OPENS = 0.3
+_OPENS = 0.5
 """Is the first of its document."""
 _RANK = 0.7
 """Less, for each step down the logarithm of the document's place."""
@@ -37,7 +37,7 @@ _ALIKE = 0.5
 """What a word counts that says the same as one of the question."""
 _COVERED = 0.6
 """The share of its weight that a word of the question loses each time it is covered."""
-_AGAIN = 0.5
+_AGAIN = 0.3
 """Less, for each sentence that is there of the same document, or of one with the same name."""
 _CHAIN = 0.4
 """More, for a document that a sentence names which is there."""

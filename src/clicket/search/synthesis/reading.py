@@ -54,15 +54,17 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
                 Sentence(start + one.start, start + one.end, one.terms, one.flat)
                 for one in _sentences(document.text[start:end])
             ]
-        title = frozenset(terms(document.title))
+        names = own_names(document.title, document.text[:_MAX_READ])[:3]
+        name = document.title or (names[0] if names else "")
+        title = frozenset(terms(name))
         pages.append(
             Page(
                 document=document,
                 rank=rank,
                 score=round(1 / (1 + _FALL * rank), 6),
                 sentences=tuple(found),
-                key=name_key(document.title) if document.title else f"\0{key}",
-                names=own_names(document.title, document.text[:_MAX_READ])[:3],
+                key=name_key(name) or key,
+                names=names,
                 title=title,
                 terms=title.union(*(one.terms for one in found)),
             )

@@ -46,7 +46,8 @@ _LOOSE = frozenset(
     + [" their ", " of their ", " his ", " is ", " from the ", " by the "]
 )
 """What may stand between two words of a name: close, or close enough for a title."""
-_CAPITAL = re.compile(r"(?:[A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я]|(?<![^\W_])\d)[^\W_]*")
+_UPPER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я"
+_CAPITAL = re.compile(rf"(?:[{_UPPER}]|(?<![^\W_])\d)[^\W_]*")
 _QUOTED = re.compile(
     r"《([^《》\n]{1,60})》|「([^「」\n]{1,60})」|『([^『』\n]{1,60})』|“([^“”\n]{1,90})”"
     r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
@@ -56,10 +57,13 @@ _BREAK = re.compile(r",\s(?=[a-z])|[;:]\s|[\"“”]|``|''|\s[–—]\s")
 _NICKNAME = re.compile(r"\s(?:\"[^\"]+\"|“[^”]+”|``[^']+'')")
 _OR = re.compile(r"\s(?:or|also known as)\s")
 _SENTENCE = re.compile(r"[.!?](?=\s+[^\Wa-z_])|[。！？]|\n")
+_ACRONYM = re.compile(r"\(([A-Z][A-Z.&]{1,7})\)")
 _ALIAS = re.compile(
-    r"\b(?:known(?: simply| professionally| locally| mononymously)? as|née|born|nicknamed|called|abbreviated(?: as)?|or|aka"
-    r"|a\.k\.a\.|formerly|titled|stylized as|simply as)\s+(?:the\s+)?[\"“]?$"
+    r"\b(?:known(?: \w+)? as|née|nicknamed|called|abbreviated(?: as)?|or|aka|a\.k\.a\.|formerly|titled|stylized as|simply as)"
+    r"\s(?:the\s)?[\"“`]*"
 )
+_CAP = rf"[{_UPPER}][^\W_]*"
+_ALIAS_NAME = re.compile(rf"{_CAP}(?:(?:[ \-']|\. | of | de | the | of the ){_CAP})*")
 
 
 def flattened(text: str) -> str:
@@ -188,16 +192,12 @@ def _shorter(words: list[str]) -> list[str]:
 def _aliases(text: str) -> list[str]:
     """ "…, also known as X", "… (X)" for initials: in the first sentence only."""
     stop = _SENTENCE.search(text, 40)
-    sentence = text[: min(stop.start() if stop else 300, 300)]
-    if "(" not in sentence and not re.search(
-        r"\b(?:known|called|or|formerly|titled|as|née|born|nicknamed)\b", sentence
-    ):
-        return []
-    found = []
-    for name, start, _ in names(sentence):
-        acronym = name.isupper() and 2 <= len(name) <= 8 and sentence[start - 1 : start] == "("
-        if acronym or (_ALIAS.search(sentence[max(0, start - 40) : start]) and not any(one.isdigit() for one in name)):
-            found.append(name)
+    head = text[: min(stop.start() if stop else 300, 300)]
+    found = [match.group(1) for match in _ACRONYM.finditer(head)]
+    for match in _ALIAS.finditer(head):
+        name = _ALIAS_NAME.match(head, match.end())
+        if name is not None:
+            found.append(name.group())
     return found
 
 

@@ -11,7 +11,7 @@ from clicket.search.engines.adapting import off_loop
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
 
-__all__ = ["NoIndex", "Shelf"]
+__all__ = ["NoIndex", "Shelf", "edition_of"]
 
 
 class NoIndex(UsageError):
@@ -28,6 +28,7 @@ class Shelf:
         self._setup = setup
         self._index: tuple[tuple[int, int], Index] | None = None
         self._replaced: list[Index] = []
+        self._filled = False
         self._opening = asyncio.Lock()
 
     async def engines(self) -> dict[str, Any]:
@@ -63,9 +64,29 @@ class Shelf:
                 index = await off_loop(lambda: Index.open(path, embedder=self._setup.embedder))
                 if self._index is not None:  # searches that are under way go on in it
                     self._replaced.append(self._index[1])
-                self._index = which, index
-        if index.count == 0:
+                self._index, self._filled = (which, index), False
+        self._filled = self._filled or index.count > 0  # once: whoever counts may have to wait for a search
+        if not self._filled:
             raise NoIndex(
                 f"There is nothing to search in: the index {path} is empty. Fill it with: clicket index FOLDER."
             )
         return index
+
+
+def edition_of(engine: Any) -> str:
+    """What an engine says about the state of its documents (`revision`), or when its file was changed; empty: nothing is known."""
+    told = getattr(engine, "revision", None)
+    if isinstance(told, str | int):
+        return str(told)
+    path = engine if isinstance(engine, str) else getattr(engine, "path", None)
+    return ".".join(map(_changed, (path, f"{path}-wal"))) if isinstance(path, str) else ""
+
+
+def _changed(path: str) -> str:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    return (
+        f"{found.st_mtime_ns:x}-{found.st_size:x}" if found.st_size else ""
+    )  # a log is there, and empty, while it is open

@@ -20,7 +20,7 @@ from clicket.search.run.messages import Message
 from clicket.search.run.preparing import prepare
 from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
 from clicket.search.tool.output import output_of, shown
-from clicket.search.tool.shelf import Shelf
+from clicket.search.tool.shelf import Shelf, edition_of
 from clicket.tools import Options, ToolContext, make_options
 from clicket.tools.schema import DIALECT
 
@@ -100,6 +100,12 @@ class DeepSearch:
         finally:
             beating.cancel()
             await asyncio.wait((beating,))
+
+    def edition(self) -> str:
+        """Changes with what is searched, as far as engines can tell: an answer of an index that has changed is not served again."""
+        setup = self.setup
+        told = [edition_of(one) for one in (setup.engine, *setup.engines) if one is not None]
+        return " ".join([*told, *([edition_of(setup.index)] if setup.needs_index else [])])
 
     def serves_again(self, output: Mapping[str, Any]) -> bool:
         """May it be cached? Not what a failure or a budget has made smaller: next time there may be more."""

@@ -1,0 +1,118 @@
+"""Plain text, Markdown and source code: the text stays as it is, so that what is cited stands in the file. Headings are noticed."""
+
+from __future__ import annotations
+
+import re
+
+from clicket.search.extract.extracted import Extracted, Heading
+from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.guessing import decode_text, is_binary
+
+__all__ = ["extract_code", "extract_markdown", "extract_text", "markdown"]
+
+_MAX_HEADING = 200
+_MAX_HEADINGS = 20_000
+_LINE = re.compile(r"[^\n]*\n?")
+_ATX = re.compile(r" {0,3}(#{1,6})[ \t]+")
+_CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,}|\^{3,}|\*{3,})[ \t]*$")
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.{1,300}?)[ \t]*$", re.MULTILINE)
+_FRONT = re.compile(r"(---|\+\+\+)[ \t]*\n")
+_FRONT_MAX = 20_000
+
+
+def extract_text(data: bytes) -> Extracted:
+    """Headings that are underlined, as in reStructuredText, are noticed."""
+    text = _decoded(data)
+    headings = _underlined(text)
+    return Extracted(title=_title(headings, text), text=text, headings=headings)
+
+
+def extract_code(data: bytes) -> Extracted:
+    return Extracted(text=_decoded(data))
+
+
+def extract_markdown(data: bytes) -> Extracted:
+    return markdown(_decoded(data))
+
+
+def markdown(text: str) -> Extracted:
+    """The title is that of the front matter, or the first heading."""
+    front, end = _front_matter(text)
+    headings = _headings(text, end)
+    return Extracted(title=front or (headings[0].text if headings else ""), text=text, headings=headings)
+
+
+def _decoded(data: bytes) -> str:
+    if is_binary(data):
+        raise Unreadable("not text, whatever its name says")
+    return decode_text(data)
+
+
+def _title(headings: tuple[Heading, ...], text: str) -> str:
+    """A heading is the title when nothing stands above it."""
+    return headings[0].text if headings and not text[: headings[0].start].strip("=-~^* \t\n") else ""
+
+
+def _front_matter(text: str) -> tuple[str, int]:
+    """The title it tells, and where it ends."""
+    opened = _FRONT.match(text)
+    if opened is None:
+        return "", 0
+    end = text.find(f"\n{opened[1]}", opened.end() - 1, _FRONT_MAX)
+    if end < 0:
+        return "", 0
+    found = _FRONT_TITLE.search(text, opened.end(), end)
+    return (found[1].strip("\"'") if found else ""), end + 1 + len(opened[1])
+
+
+def _headings(text: str, at: int) -> tuple[Heading, ...]:
+    found: list[Heading] = []
+    fence, above = "", ""  # the line above may become a heading by what stands under it
+    start_above = at
+    for match in _LINE.finditer(text, at):
+        line, start = match[0].rstrip("\n"), match.start()
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+            above = ""
+            continue
+        if opened:
+            fence, above = opened[1], ""
+            continue
+        marked = _ATX.match(line)
+        if marked:
+            _keep(found, _CLOSING.sub("", line[marked.end() :]), start + marked.end(), len(marked[1]))
+        elif above and line[:1] in "=-" and _UNDERLINE.match(line):
+            _keep(found, above, start_above, 1 if line[0] == "=" else 2)
+        above = line if _may_be_heading(line) and not marked else ""
+        start_above = start
+        if len(found) >= _MAX_HEADINGS:
+            break
+    return tuple(found)
+
+
+def _underlined(text: str) -> tuple[Heading, ...]:
+    found: list[Heading] = []
+    levels: dict[str, int] = {}
+    above, start_above = "", 0
+    for match in _LINE.finditer(text):
+        line = match[0].rstrip("\n")
+        if above and line[:1] in "=-~^*" and _UNDERLINE.match(line) and len(line.rstrip()) >= len(above.rstrip()):
+            _keep(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
+        above, start_above = (line if _may_be_heading(line) else ""), match.start()
+        if len(found) >= _MAX_HEADINGS:
+            break
+    return tuple(found)
+
+
+def _may_be_heading(line: str) -> bool:
+    return bool(line) and len(line) <= _MAX_HEADING and line[0] not in " \t|>-=~^*+`" and not line.isspace()
+
+
+def _keep(found: list[Heading], line: str, start: int, level: int) -> None:
+    text = line.strip()
+    if text:
+        found.append(Heading(text=text[:_MAX_HEADING], start=start + line.index(text), level=level))

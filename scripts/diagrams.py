@@ -1,4 +1,5 @@
-"""Redraws the state diagrams in ARCHITECTURE.md from the tables, which are the only truth. `--check` changes nothing.
+"""Redraws the state diagrams in ARCHITECTURE.md, and in guides that show one, from the tables, which are the only truth.
+`--check` changes nothing.
 
 A diagram is a mermaid block right below a marker that names its table: `<!-- table:call -->`.
 """
@@ -11,12 +12,13 @@ from pathlib import Path
 
 from clicket.kernel import TABLES, to_mermaid
 
-PAGE = Path(__file__).resolve().parents[1] / "ARCHITECTURE.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "ARCHITECTURE.md"
 DRAWN = re.compile(r"<!-- table:(?P<name>[a-z_ -]+?) -->\n+(?:```mermaid\n.*?```\n)?", re.DOTALL)
 
 
-def redraw(text: str) -> str:
-    """The text with every marked diagram as its table says; raises ValueError if a table is unknown or not drawn."""
+def redraw(text: str, *, every: bool = True) -> str:
+    """The text with every marked diagram as its table says; raises ValueError if a table is unknown or, of `every`, not drawn."""
     tables = {table.name.replace(" ", "-"): table for table in TABLES}
     drawn: set[str] = set()
 
@@ -28,21 +30,24 @@ def redraw(text: str) -> str:
         return f"<!-- table:{match['name']} -->\n```mermaid\n{to_mermaid(tables[name])}\n```\n"
 
     result = DRAWN.sub(diagram, text)
-    if missing := tables.keys() - drawn:
+    if every and (missing := tables.keys() - drawn):
         raise ValueError(f"no marker for {', '.join(f'<!-- table:{name} -->' for name in sorted(missing))}")
     return result
 
 
 def main() -> int:
-    now = PAGE.read_text()
-    wanted = redraw(now)
-    if now == wanted:
-        return 0
-    if "--check" in sys.argv:
-        print(f"{PAGE.name}: the diagrams differ from the tables; run make docs", file=sys.stderr)
-        return 1
-    PAGE.write_text(wanted)
-    return 0
+    wrong = False
+    for page in (PAGE, *sorted((ROOT / "docs").rglob("*.md"))):
+        now = page.read_text("utf-8")
+        wanted = redraw(now, every=page == PAGE)
+        if now == wanted:
+            continue
+        if "--check" in sys.argv:
+            print(f"{page.relative_to(ROOT)}: the diagrams differ from the tables; run make docs", file=sys.stderr)
+            wrong = True
+        else:
+            page.write_text(wanted, "utf-8")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
 
@@ -54,7 +55,7 @@ class Engine:
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """At the n-th checkpoint of a life: before it is kept, when its bytes are kept and the event is not, or after it."""
+    """At the n-th checkpoint of a life (0: at none): before it is kept, when its bytes are kept and the event is not, or after."""
 
     at: int
     when: str
@@ -86,6 +87,7 @@ def live(given: dict[str, Any]) -> None:
 
 async def _ask(place: Place) -> None:
     async with Runtime([tool_at(Path(place.folder))], settings=place.settings()) as rt:
+        say_ready()
         handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it is there
         await handle.result()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.crash.stores import Fresh, Row
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, Settings, State
+from clicket.errors import NotFound
 
 
 async def undisturbed(folder: Path) -> tuple[bytes, list[str], dict[str, bool]]:
@@ -40,7 +42,10 @@ def notes(record: Record) -> list[dict[str, Any]]:
 async def finished(place: Place) -> list[str]:
     """The queries of the searches that are kept, read by somebody who does not have the tool."""
     async with Runtime([], settings=place.settings()) as rt:
-        record = await rt.get(CALL)
+        try:
+            record = await rt.get(CALL)
+        except NotFound:
+            return []
         kept = [note for note in notes(record) if note["key"].startswith("search:")]
         texts = [note.get("content") or await rt.artifact(note["artifact"]) for note in kept]
     return [msgspec.json.decode(text)["query"] for text in texts]
@@ -62,7 +67,7 @@ async def resumed(place: Place) -> tuple[bytes, Record]:
     done, before = await finished(place), len(searches(folder))
     async with Runtime([tool_at(folder)], settings=place.settings()) as rt:
         await rt.recover()
-        handle = await rt.handle(CALL)
+        handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it is there
         result = await asyncio.wait_for(handle.result(), 30)
         record = await rt.get(CALL)
     assert result.state is State.COMPLETED, result.error
@@ -115,3 +120,22 @@ async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp
     assert same == output
     assert len(record.attempts) == 4
     assert len({note["key"] for note in notes(record)}) == len(kept)
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_killed_at_any_instant(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    _, fresh = served
+    output, asked, _ = await undisturbed(tmp_path / "undisturbed")
+    chance = random.Random(7)
+    for number in range(6):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        place = Place(store=fresh(folder), folder=str(folder))
+        life = {"place": msgspec.to_builtins(place), "death": {"at": 0, "when": "after"}}
+        instant = (chance.uniform(0.0, 0.12), int(signal.SIGKILL))
+        ending = await nest.raise_child(live, life, signals=[instant], ready=True)
+        assert not ending.hung
+        assert ending.code == 0
+        same, _ = await resumed(place)
+        assert same == output
+        assert set(searches(folder)) == set(asked)

@@ -30,6 +30,7 @@ EXPECTED = [
     ("wether", "failed", 0, "tool_not_found"),
     ("read_log", "completed", 1, None),
     ("code_interpreter", "completed", 1, None),
+    ("deep_search", "completed", 1, None),
     ("index_site", "completed", 2, None),
     ("send_payment", "failed", 1, "outcome_unknown"),
 ]
@@ -60,6 +61,7 @@ def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_e
     assert second.stderr == ""
     for words in ("A good call", "what nobody can know", "attempt 2 in", "no such process", "Did you mean 'weather'?",
                   "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "interrupted while True", "isolation full",
+                  "12 files indexed", "round 2 ", "city of Ardley",
                   "What happened", "show"):  # fmt: skip
         assert words in " ".join(second.stdout.split())
     assert "\x1b" not in second.stdout

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from clicket.cli.demo_search import searched
 from clicket.cli.demo_stage import Stage
 from clicket.cli.demo_tools import CHILD_TOOLS, TOUR_TOOLS
 from clicket.cli.errors import CallFailed
@@ -54,7 +55,7 @@ async def tour(session: Session) -> None:
         stage.line("clicket demo: what becomes of a tool call when things go well, and when they do not.")
         stage.line(f"No keys, no network. The journal is {store}")
         async with Runtime(TOUR_TOOLS, settings=Settings(store=store)) as runtime:
-            for scene in (good, streamed, retried, timed_out, cancelled, refused, misspelt, too_big, unread):
+            for scene in (good, streamed, retried, timed_out, cancelled, refused, misspelt, too_big, unread, searched):
                 await scene(stage, runtime)
             await killed(stage, runtime, store)
         stage.curtain(store, time.monotonic() - began)

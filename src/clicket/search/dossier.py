@@ -127,7 +127,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
                 "documents": list(one.documents),
                 "failed": {found.query: found.error for found in one.found if found.error is not None},
                 "searches": [
-                    {"query": found.query, "documents": list(found.documents), "error": found.error} for found in one.found
+                    {"query": found.query, "documents": list(found.documents), "error": found.error}
+                    for found in one.found
                 ],
                 "completeness_score": one.completeness_score,
                 "unexplored_areas": list(one.unexplored_areas),

@@ -12,6 +12,7 @@ from tests.unit.search.fakes import Engine, Plans, document
 import clicket.search
 from clicket.errors import UsageError
 from clicket.search import Budget, Index, deep_search, deep_search_stream
+from clicket.search.run.nearness import Nearness
 
 FILMS = [
     {
@@ -79,14 +80,13 @@ class _Rows(list[list[float]]):
         return list(self)
 
 
-async def test_an_embedder_ranks_what_an_engine_without_vectors_has_found() -> None:
+async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_each_text() -> None:
     pages = [document(one, f"This is a page with a {one} in it.", title="") for one in ("desk", "door", "pond", "wall")]
     options: dict[str, Any] = {"engine": Engine(default=pages), "planner": Plans(["one"], ["two"])}
     meaning = Meaning()
-    found = await deep_search("Which page is of a river?", embedder=meaning, **options)
-    assert found.documents[0].id == "pond"
+    await deep_search("Which page is of a river?", embedder=meaning, **options)
     assert len(meaning.embedded) == len(set(meaning.embedded)) == 5
-    assert (await deep_search("Which page is of a river?", **options)).documents[0].id != "pond"
+    assert Nearness(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from clicket.cli.commands.config import config
 from clicket.cli.commands.demo import demo
 from clicket.cli.commands.doctor import doctor
 from clicket.cli.commands.gc import gc
+from clicket.cli.commands.index import index
 from clicket.cli.commands.mcp import mcp
 from clicket.cli.commands.ps import ps
 from clicket.cli.commands.recover import recover
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "serve": serve,
     "call": call,
     "code": code,
+    "index": index,
     "search": search,
     "ps": ps,
     "show": show,

@@ -25,7 +25,7 @@ _EXTENSIONS = {
     "word": "docx docm dotx",
     "slides": "pptx pptm ppsx",
     "sheets": "xlsx xlsm",
-    "opendocument": "odt ods odp fodt",
+    "opendocument": "odt ods odp",
     "book": "epub",
     "old office": "doc xls ppt xlsb rtf pages numbers key",
     "none": (

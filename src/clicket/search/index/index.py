@@ -12,7 +12,7 @@ from functools import partial
 from os import PathLike, fspath
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import apsw
 
@@ -24,6 +24,10 @@ from clicket.search.index import vectors
 from clicket.search.index.reading import Reading
 from clicket.search.index.schema import MEMORY, connect, explained, prepare
 from clicket.search.index.writing import Added, Writing
+
+if TYPE_CHECKING:
+    from clicket.search.index.files import Contents, Folder
+    from clicket.search.index.folder import FolderProgress, FolderReport
 
 __all__ = ["Added", "Index"]
 
@@ -102,11 +106,46 @@ class Index:
             self._embed(on_progress)
         return counts
 
-    def add_folder(self, path: str | PathLike[str], **options: Any) -> Any:
-        """Add the files of a folder; see `clicket.search.index.folder`."""
-        from clicket.search.index.folder import add_folder
+    def add_folder(
+        self,
+        path: str | PathLike[str],
+        *,
+        patterns: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        on_progress: Callable[[FolderProgress], None] | None = None,
+    ) -> FolderReport:
+        """Bring the index up to date with the files of a folder: only what changed is read, what is gone is removed.
 
-        return add_folder(self, path, **options)
+        `patterns` are the files that are wanted, `exclude` those that are not, both as in `.gitignore`. Hidden ones, and
+        folders such as `node_modules`, never are. A file that cannot be read is skipped, with the reason.
+        """
+        from clicket.search.index.folder import FolderProgress, add_folder
+
+        report = add_folder(self, path, patterns=patterns, exclude=exclude, on_progress=on_progress)
+        self._embed(
+            None
+            if on_progress is None
+            else lambda done, total: on_progress(FolderProgress(stage="vectors", done=done, total=total))
+        )
+        return report
+
+    def remove_folder(self, path: str | PathLike[str]) -> int:
+        """Remove a folder with all its documents; how many there were."""
+        from clicket.search.index.folder import remove_folder
+
+        return remove_folder(self, path)
+
+    def folders(self) -> Sequence[Folder]:
+        """The folders that were added, by path."""
+        from clicket.search.index.files import folders
+
+        return self._read(lambda: folders(self._reader))
+
+    def contents(self) -> Contents:
+        """How much is in it."""
+        from clicket.search.index.files import contents
+
+        return self._read(lambda: contents(self._reader))
 
     def remove(self, ids: Iterable[str]) -> int:
         """Remove documents; how many of them were there."""

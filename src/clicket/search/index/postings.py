@@ -7,12 +7,12 @@ The best passages are the same, to the last digit.
 
 from __future__ import annotations
 
-import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
 from heapq import nlargest
 from math import inf, log
+from operator import itemgetter
 
 import apsw
 import msgspec
@@ -31,8 +31,10 @@ _GROWTH = 1.3
 _SLACK = 1e-4
 
 
+_integers = msgspec.json.Decoder(list[int]).decode
 _OFTEN = 0xE000  # a character for private use, which no term has
 MOST = 15
+_HOLDERS = "SELECT json_group_array(rowid) FROM postings WHERE postings MATCH ?"
 _SEVERAL = "SELECT term, json_group_array(doc) FROM instances WHERE term >= ? AND term <= ? GROUP BY term"
 
 
@@ -62,6 +64,8 @@ class Postings:
         self.holders = holders
         """The document of each passage, by the key of the passage."""
         self._norms = [norms[one] for one in lengths]
+        once = [1 / (1 + norm) for norm in norms]
+        self._once = [once[one] for one in lengths]
         self._lists: dict[str, _List] = {}
         self._kept = 0
         self._frequencies: dict[str, int] = {}
@@ -122,14 +126,15 @@ class Postings:
 
     def _read(self, term: str) -> _List:
         execute, norms = self._connection.execute, self._norms
-        keys = json.loads(execute("SELECT json_group_array(doc) FROM instances WHERE term = ?", (term,)).get)
+        keys = _integers(execute(_HOLDERS, (f'"{term}"',)).get)
         if not keys:
             return _NONE
         rarity = log(1 + (self.size - len(keys) + 0.5) / (len(keys) + 0.5)) * (_K1 + 1)
-        weights = {key: rarity / (1 + norms[key]) for key in keys}
+        # The first one twice: of a single key `itemgetter` would give no tuple.
+        weights = dict(zip(keys, [rarity * once for once in itemgetter(keys[0], *keys)(self._once)[1:]], strict=True))
         for token, several in execute(_SEVERAL, (often(term, 2), often(term, MOST))):
             count = ord(token[-1]) - _OFTEN
-            for key in json.loads(several):
+            for key in _integers(several):
                 weights[key] = rarity * count / (count + norms[key])
         return _List(array("I", keys), array("f", weights.values()), max(weights.values()))
 
@@ -140,10 +145,10 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
     last, documents, lengths = connection.execute(
         f"SELECT max(key), json_group_array(document), json_group_array(length) {rows}"
     ).get
-    columns = [0, *json.loads(documents)], [0, *json.loads(lengths)]
+    columns = [0, *_integers(documents)], [0, *_integers(lengths)]
     if last is None or last + 1 == len(columns[0]):
         return columns
-    keys = [0, *json.loads(connection.execute(f"SELECT json_group_array(key) {rows}").get)]
+    keys = [0, *_integers(connection.execute(f"SELECT json_group_array(key) {rows}").get)]
     spread = [0] * (last + 1), [0] * (last + 1)
     for column, whole in zip(columns, spread, strict=True):
         for key, value in zip(keys, column, strict=True):

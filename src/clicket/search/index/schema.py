@@ -45,9 +45,18 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             documents INTEGER NOT NULL, passages INTEGER NOT NULL, length INTEGER NOT NULL, space TEXT NOT NULL,
             dimensions INTEGER NOT NULL) STRICT""",
         "INSERT INTO totals VALUES (0, 0, 0, '', 0)",
+        # Folders that were indexed, their files, and which documents are made of which file. Paths are the bytes of the system.
+        """CREATE TABLE roots (
+            key INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, options TEXT NOT NULL, indexed_at REAL NOT NULL) STRICT""",
         """CREATE TABLE files (
-            root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, changed INTEGER NOT NULL, hash BLOB NOT NULL,
-            facts BLOB NOT NULL, PRIMARY KEY (root, path)) STRICT, WITHOUT ROWID""",
+            key INTEGER PRIMARY KEY, root INTEGER NOT NULL, path BLOB NOT NULL, size INTEGER NOT NULL, changed INTEGER NOT NULL,
+            touched INTEGER NOT NULL, hash BLOB NOT NULL, reader INTEGER NOT NULL, reason TEXT NOT NULL,
+            UNIQUE (root, path)) STRICT""",
+        "CREATE TABLE holdings (document INTEGER PRIMARY KEY, file INTEGER NOT NULL) STRICT",
+        "CREATE INDEX holdings_file ON holdings (file)",
+        # Keys of documents are used again, so nothing may be left that names a document which is gone.
+        """CREATE TRIGGER documents_gone AFTER DELETE ON documents BEGIN
+            DELETE FROM holdings WHERE document = OLD.key; END""",
     ),
 )
 VERSION = len(_MIGRATIONS)

@@ -53,7 +53,7 @@ class LinkRanker:
 
 
 def _sum(weights: Sequence[float], row: Sequence[float]) -> float:
-    return sum(map(mul, weights, row))
+    return float(sum(map(mul, weights, row)))
 
 
 def strengths(measured: Measured, first: Sequence[float]) -> list[float]:

@@ -8,13 +8,11 @@ document to document. The signs are shares between 0 and 1; their weights were c
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clicket.search.synthesis.expecting import expected, kin, tells
-from clicket.search.synthesis.reading import Page, Sentence
-from clicket.search.text.names import is_cjk
+from clicket.search.synthesis.reading import Page, Sentence, mentions
 from clicket.search.text.terms import terms
 
 __all__ = ["Choice", "choose"]
@@ -41,8 +39,8 @@ _AGAIN = 0.3
 """Less, for each sentence that is there of the same document, or of one with the same name."""
 _CHAIN = 0.4
 """More, for a document that a sentence names which is there."""
-_MAX_PLACES = 40
-"""Places of one name that are looked at."""
+_NEAR = 8
+"""Documents of which every sentence is judged; of others those that share something with the question, and the first."""
 
 
 class Choice(NamedTuple):
@@ -68,7 +66,7 @@ class _Candidate:
 class _Question:
     """What is asked: its terms by number, how much each weighs (in all 1), what says the same, and the kind of answer."""
 
-    __slots__ = ("alike", "kind", "numbers", "terms", "weights")
+    __slots__ = ("alike", "kind", "numbers", "terms", "wanted", "weights")
 
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
         asked = list(dict.fromkeys(terms(question)))
@@ -78,6 +76,7 @@ class _Question:
         self.terms = frozenset(asked)
         self.weights = [weight / total for weight in weights]
         self.alike = [(self.numbers[term], others) for term, others in kin(asked).items()]
+        self.wanted = self.terms.union(*(others for _, others in self.alike))
         self.kind = expected(question)
 
     def shares(self, there: frozenset[str]) -> dict[int, float]:
@@ -125,14 +124,21 @@ def choose(
             if page.rank not in named:
                 named.add(page.rank)
                 extra[page.rank] = extra.get(page.rank, 0.0) + _CHAIN
-        flat = best.sentence.flat
-        candidates = [one for one in candidates if one.sentence.flat != flat]
+        said = best.sentence.terms
+        candidates = [one for one in candidates if one is not best and one.sentence.terms != said]
     return chosen
 
 
 def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
     """Every sentence with what speaks for it before any is taken, in the order of the pages."""
-    by_page = [[_Candidate(page, sentence) for sentence in page.sentences] for page in pages]
+    by_page = [
+        [
+            _Candidate(page, sentence)
+            for number, sentence in enumerate(page.sentences)
+            if number == 0 or page.rank < _NEAR or not asked.wanted.isdisjoint(sentence.terms)
+        ]
+        for page in pages
+    ]
     candidates = [one for of_page in by_page for one in of_page]
     _link(candidates, pages)
     led = _led(candidates, asked)
@@ -149,7 +155,7 @@ def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
             has.update(dict.fromkeys(title, 1.0))
             one.has = dict(sorted(has.items()))
             score += _COVERS * sum([weights[number] * share for number, share in one.has.items()])
-            if tells(page.document.text[one.sentence.start : one.sentence.end], asked.kind):
+            if tells(one.sentence.text, asked.kind):
                 score += _TELLS
             if one.leads:
                 score += _LEADS * max([target.score for target in one.leads])
@@ -159,27 +165,22 @@ def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
 
 
 def _link(candidates: Sequence[_Candidate], pages: Sequence[Page]) -> None:
-    """Which sentence names which other document: all names are looked up in all sentences at once."""
-    begins: list[int] = []
-    length = 0
-    for one in candidates:
-        begins.append(length)
-        length += len(one.sentence.flat)
-    text = "".join([one.sentence.flat for one in candidates])
-    found: dict[int, dict[int, Page]] = {}
+    """Which sentence names which other document. Names are looked up by their first term."""
+    known: dict[str, list[tuple[Page, str, frozenset[str]]]] = {}
     for page in pages:
         for name in page.names:
-            sought = name if is_cjk(name) else f" {name} "
-            at = text.find(sought)
-            for _ in range(_MAX_PLACES):
-                if at < 0:
-                    break
-                number = bisect_right(begins, at) - 1
-                if candidates[number].page is not page:
-                    found.setdefault(number, {})[page.rank] = page
-                at = text.find(sought, at + 1)
-    for number, named in found.items():
-        candidates[number].leads = tuple(named.values())
+            words = terms(name)
+            if words:
+                known.setdefault(words[0], []).append((page, name, frozenset(words)))
+    firsts = frozenset(known)
+    for one in candidates:
+        found: dict[int, Page] = {}
+        for first in firsts & one.sentence.terms:
+            for page, name, needed in known[first]:
+                if page is not one.page and page.rank not in found and mentions(one.sentence, name, needed):
+                    found[page.rank] = page
+        if found:
+            one.leads = tuple(found[rank] for rank in sorted(found))
 
 
 def _led(candidates: Sequence[_Candidate], asked: _Question) -> dict[int, tuple[float, Page]]:

@@ -15,8 +15,9 @@ from clicket.search.dossier import Dossier, Synthesis
 from clicket.search.parts import Collection
 from clicket.search.synthesis.choosing import Choice, choose
 from clicket.search.synthesis.citations import EXTRACTIVE, MARK
-from clicket.search.synthesis.reading import Page, is_named_in, read
+from clicket.search.synthesis.reading import Page, mentions, read
 from clicket.search.text.names import flattened, leading_name, name_key, names
+from clicket.search.text.terms import terms
 
 __all__ = ["ExtractiveSynthesizer"]
 
@@ -41,7 +42,7 @@ class ExtractiveSynthesizer:
 
     def extract(self, dossier: Dossier) -> Synthesis:
         pages = read(dossier.ranked[:_DEPTH], dossier.documents)
-        chosen = choose(dossier.question, pages, lambda terms: self._rarity(terms, pages), self._most)
+        chosen = choose(dossier.question, pages, lambda asked: self._rarity(asked, pages), self._most)
         lines, citations = _told(chosen)
         missing = list(_missing(dossier, pages))
         if not lines:
@@ -52,14 +53,14 @@ class ExtractiveSynthesizer:
             lines.append("\n".join(missing))
         return Synthesis(answer="\n\n".join(lines), citations=tuple(citations), by=EXTRACTIVE)
 
-    def _rarity(self, terms: Sequence[str], pages: Sequence[Page]) -> list[float]:
+    def _rarity(self, asked: Sequence[str], pages: Sequence[Page]) -> list[float]:
         """How much each term tells: the rarer, the more."""
         if self._collection is not None:
             size = self._collection.size()
-            counts: Sequence[int] = self._collection.frequencies(terms)
+            counts: Sequence[int] = self._collection.frequencies(asked)
         else:
             size = len(pages)
-            counts = [sum(term in page.terms for page in pages) for term in terms]
+            counts = [sum(term in page.terms for page in pages) for term in asked]
         return [round(math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)), 6) for count in counts]
 
 
@@ -92,10 +93,7 @@ def _title(page: Page) -> str:
 
 def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
     """What the question names and no document does, and searches that found nothing or failed."""
-    flats = [f" {flattened(page.document.title)} " for page in pages]
-    flats += [sentence.flat for page in pages for sentence in page.sentences]
-    own = [name for page in pages for name in page.names]
-    absent = [name for name in _named(dossier.question) if not _is_there(name_key(name), own, flats)]
+    absent = [name for name in _named(dossier.question) if not _is_there(name_key(name), pages)]
     for name in absent[:_MAX_TOLD]:
         yield f"Nothing that was found mentions “{_plain(name)}”."
     empty = [found for one in dossier.rounds for found in one.found if not found.documents]
@@ -111,5 +109,11 @@ def _named(question: str) -> list[str]:
     return list(dict.fromkeys(part for name, _, _ in names(question) for part in _AND.split(name)))
 
 
-def _is_there(key: str, own: Sequence[str], flats: Sequence[str]) -> bool:
-    return not key or key in own or any(is_named_in(key, flat) for flat in flats)
+def _is_there(key: str, pages: Sequence[Page]) -> bool:
+    """Is it the name of a document, or mentioned in one? What has no words to look for is not missed."""
+    needed = frozenset(terms(key))
+    return (
+        not needed
+        or any(key in page.names or f" {key} " in f" {flattened(page.document.title)} " for page in pages)
+        or any(mentions(sentence, key, needed) for page in pages for sentence in page.sentences)
+    )

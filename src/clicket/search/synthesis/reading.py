@@ -11,26 +11,36 @@ from clicket.search.text.names import flattened, is_cjk, name_key, own_names
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
 
-__all__ = ["Page", "Sentence", "is_named_in", "read"]
+__all__ = ["Page", "Sentence", "mentions", "read"]
 
 _MAX_READ = 6_000
 """Characters of one document that are read: the parts that were found, the first ones first."""
+_LEAD = 400
+"""Characters in which a document says what it is called."""
 _FALL = 0.1
 _LEAST = 3
+_SURELY = 40
 """Letters and digits that a sentence has: less is a rule, a number of a list, a stray mark."""
 
 
 class Sentence(NamedTuple):
-    """`flat` is for looking up names, see `is_named_in`."""
-
     start: int
     end: int
     terms: frozenset[str]
-    flat: str
+    part: str
+    """What it was cut from …"""
+    offset: int
+    """… and where that begins."""
+
+    @property
+    def text(self) -> str:
+        return self.part[self.start - self.offset : self.end - self.offset]
 
 
 class Page(NamedTuple):
-    """A document as it is read. `score` is 1 for the best, and goes by the place: every ranker has a scale of its own. `key` is the same for documents of the same name."""
+    """A document as it is read. `score` is 1 for the best and goes by the place, because every ranker has its own scale;
+    `key` is the same for documents of the same name.
+    """
 
     document: Document
     rank: int
@@ -50,11 +60,11 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
             continue
         found: list[Sentence] = []
         for start, end in _parts(document):
+            part = document.text[start:end]
             found += [
-                Sentence(start + one.start, start + one.end, one.terms, one.flat)
-                for one in _sentences(document.text[start:end])
+                Sentence(start + first, start + last, held, part, start) for first, last, held in _sentences(part)
             ]
-        names = own_names(document.title, document.text[:_MAX_READ])[:3]
+        names = own_names(document.title, document.text[:_LEAD])[:3]
         name = document.title or (names[0] if names else "")
         title = frozenset(terms(name))
         pages.append(
@@ -87,16 +97,22 @@ def _parts(document: Document) -> list[Span]:
 
 
 @lru_cache(maxsize=4096)
-def _sentences(part: str) -> tuple[Sentence, ...]:
+def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     made = []
     for start, end in sentences(part):
         text = part[start:end]
-        flat = flattened(text)
-        if len(flat.replace(" ", "")) >= _LEAST:
-            made.append(Sentence(start, end, frozenset(terms(text)), f" {flat} "))
+        if end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST:
+            made.append((start, end, frozenset(terms(text))))
     return tuple(made)
 
 
-def is_named_in(name: str, flat: str) -> bool:
-    """Does a text, flattened and with a space at both ends, mention the name as a word of its own?"""
-    return (name in flat) if is_cjk(name) else (f" {name} " in flat)
+def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:
+    """Does it say the name, word for word? `needed` are the name's terms: most sentences lack one, and that is soon seen."""
+    return needed <= sentence.terms and (
+        name in _flat(sentence.text) if is_cjk(name) else f" {name} " in _flat(sentence.text)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _flat(text: str) -> str:
+    return f" {flattened(text)} "

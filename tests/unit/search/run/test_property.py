@@ -137,6 +137,7 @@ async def follow(machine: Machine) -> list[dict[str, Any]]:
     answers=st.lists(answered, min_size=1, max_size=4),
     scores=st.lists(judged, min_size=1, max_size=3),
     writing=written,
+    given_parts=st.booleans(),
     max_loop=st.integers(1, 4),
     budget=st.builds(
         Budget,
@@ -148,11 +149,18 @@ async def follow(machine: Machine) -> list[dict[str, Any]]:
     ),
 )
 def test_it_ends_by_its_rules(
-    plans: list[Any], answers: list[Any], scores: list[Any], writing: Any, max_loop: int, budget: Budget
+    plans: list[Any],
+    answers: list[Any],
+    scores: list[Any],
+    writing: Any,
+    given_parts: bool,
+    max_loop: int,
+    budget: Budget,
 ) -> None:
     def begin(kept: MemoryCheckpoints) -> Machine:
         chaos = Chaos(plans, answers, scores, writing)
-        parts: dict[str, Any] = {"engine": chaos, "planner": chaos, "analyzer": chaos, "synthesizer": chaos}
+        parts: dict[str, Any] = {"planner": chaos, "analyzer": chaos, "synthesizer": chaos} if given_parts else {}
+        parts["engine"] = chaos
         return prepare("Which river is it?", **parts, max_loop=max_loop, budget=budget, checkpoints=kept)
 
     kept = MemoryCheckpoints()

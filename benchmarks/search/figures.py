@@ -56,14 +56,13 @@ def auc(scores: Sequence[float], good: Sequence[bool]) -> float | None:
 
 
 def bins(scores: Sequence[float], good: Sequence[bool], *, count: int = 5) -> list[tuple[float, float, int, float]]:
-    """Equal steps from 0 to 1: from, to, how many questions, and the share of good ones among them."""
-    out = []
-    for at in range(count):
-        low, high = at / count, (at + 1) / count
-        inside = [
-            ok
-            for score, ok in zip(scores, good, strict=True)
-            if low <= score < high or (at == count - 1 and score >= high)
-        ]
-        out.append((low, high, len(inside), mean([float(ok) for ok in inside])))
-    return out
+    """The questions in groups of about the same size, from the lowest scores up: from, to, how many, the share of good ones.
+
+    Equal scores stay together, so that there may be fewer groups than asked for.
+    """
+    pairs = sorted(zip(scores, good, strict=True))
+    groups: dict[int, list[tuple[float, bool]]] = {}
+    first: dict[float, int] = {}
+    for at, (score, ok) in enumerate(pairs):
+        groups.setdefault(first.setdefault(score, at * count // len(pairs)), []).append((score, ok))
+    return [(group[0][0], group[-1][0], len(group), mean([float(ok) for _, ok in group])) for group in groups.values()]

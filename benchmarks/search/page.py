@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.report import table
@@ -163,18 +163,19 @@ def _calibration(sets: Mapping[str, Any]) -> str:
 
 
 def _bins(sets: Mapping[str, Any]) -> str:
-    rows: list[Sequence[str]] = []
-    steps: list[str] = []
+    rows = []
     for one in sets.values():
         for name in ("round3", "minilm3"):
             found = one["calibration"].get(name)
             if found is None:
                 continue
-            steps = [f"{low:.1f} – {high:.1f}" for low, high, _, _ in found["bins"]]
             title = next(method.title for method in METHODS if method.name == name)
-            cells = [f"{_percent(share)} of {count}" if count else "–" for _, _, count, share in found["bins"]]
-            rows.append([one["title"], title, *cells])
-    return table(["share that has all, by score", "", *steps], rows) if rows else ""
+            cells = [
+                f"{_percent(share)} of {count} ({low:.2f} – {high:.2f})" for low, high, count, share in found["bins"]
+            ]
+            rows.append([one["title"], title, *cells, *["–"] * (5 - len(cells))])
+    heads = ["% that have all, by score", "", "lowest fifth", "second", "third", "fourth", "highest fifth"]
+    return table(heads, rows) if rows else ""
 
 
 def _size(kept: Mapping[str, Any]) -> str:
@@ -209,7 +210,8 @@ def _rate(found: Mapping[str, Any]) -> str:
 def _sources(parts: Mapping[str, Any]) -> str:
     told: dict[str, list[str]] = {}
     for name, one in parts.items():
-        told.setdefault(f"`{one['command']}` at commit {one['commit']}, {one['measured_at']}", []).append(name)
+        what = f"`{one['command']}` at commit {one['commit']}, {one['measured_at']}, load before {one['load']:.1f}"
+        told.setdefault(what, []).append(name)
     return " ".join(f"{', '.join(names)}: {what}." for what, names in told.items())
 
 

@@ -88,6 +88,7 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
     where = {
         "commit": commit(),
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "load": os.getloadavg()[0],
         "command": _command(words=sys.argv[1:], data=options.data),
     }
     names = options.methods.split(",") if options.methods else [one.name for one in METHODS]

@@ -41,8 +41,11 @@ def test_figures_by_hand() -> None:
     assert figures.percentile([float(at) for at in range(1, 101)], 0.95) == 95.0
     assert figures.auc([0.9, 0.5, 0.5, 0.1], [True, True, False, False]) == 0.875
     assert figures.auc([0.9, 0.5], [True, True]) is None
-    assert figures.bins([0.0, 0.19, 1.0], [True, False, True])[0] == (0.0, 0.2, 2, 0.5)
-    assert figures.bins([0.0, 0.19, 1.0], [True, False, True])[-1] == (0.8, 1.0, 1, 1.0)
+    assert figures.bins([0.1, 0.4, 0.2, 0.3], [False, True, True, True], count=2) == [
+        (0.1, 0.2, 2, 0.5),
+        (0.3, 0.4, 2, 1.0),
+    ]
+    assert figures.bins([0.5] * 4, [True, False] * 2) == [(0.5, 0.5, 4, 0.5)]  # equals are not told apart
     low, high = figures.interval([0.0, 1.0] * 100)
     assert 0.42 < low < 0.5 < high < 0.58
     assert figures.has(["He lives in São  Paulo."], "sao paulo")

@@ -21,7 +21,7 @@ from clicket.search.text.terms import terms
 
 __all__ = ["ExtractiveSynthesizer"]
 
-_DEPTH = 20
+_DEPTH = 12
 """Documents that are read, the best ones: an answer may be in one that does not look it."""
 _AND = re.compile(r"\s+(?:and|or|&|vs\.?)\s+")
 _MAX_TITLE = 120

@@ -83,6 +83,10 @@ MODULES = (
     "clicket.telemetry",
     "clicket.interpreter",
     "clicket.sandbox",
+    "clicket.search",
+    "clicket.search.report",
+    "clicket.web",
+    "clicket.models",
     "clicket.adapters.anthropic",
     "clicket.adapters.openai",
     "clicket.adapters.langchain",
@@ -159,6 +163,8 @@ CODES = {
     "sandbox_failed": "Raised: a cage did not start although the host seemed able to make one. As a call: `tool_error`.",
     "packages_failed": "Raised: packages could not be installed from the folder of wheels. As a call: `tool_error`.",
     "session_gone": "Raised by a session of the code interpreter that has ended; `Interpreter` tells it as a status.",
+    "engine_failed": "Raised by a search engine that came to no answer. In a deep search it is a note, or, when all fail, the end of it.",
+    "page_failed": "Raised by `Pages.read`: the page could not be read. In a search its excerpt is used instead.",
     "conflict": "Raised: the id is taken by a call with other arguments. No call was made.",
     "queue_full": "Raised: the waiting line is full. No call was made.",
     "store_unavailable": "Raised: the store cannot be written or read. Nothing is half-written.",
@@ -174,6 +180,9 @@ ERRORS_ELSEWHERE = (
     "clicket.sandbox.start",
     "clicket.interpreter.starting.packages",
     "clicket.interpreter.session.fate",
+    "clicket.search.run.failure",
+    "clicket.search.engines.adapting",
+    "clicket.web.fetching",
 )
 
 EVENTS = {

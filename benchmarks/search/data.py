@@ -37,6 +37,8 @@ class Question:
 @dataclass(frozen=True, kw_only=True)
 class Set:
     name: str
+    folder: str
+    limit: int | None
     passages: tuple[dict[str, str], ...]
     questions: tuple[Question, ...]
 
@@ -45,8 +47,8 @@ class Set:
         return KNOWN.get(self.name, self.name)
 
 
-def load(folder: str | None, *, limit: int | None = None) -> list[Set]:
-    """All sets of the folder; of each the first `limit` questions, over all of its passages."""
+def load(folder: str | None, *, limit: int | None = None, only: str | None = None) -> list[Set]:
+    """All sets of the folder, or one; of each the first `limit` questions, over all of its passages."""
     if not folder:
         raise DataMissing(f"The question sets are not part of the repository. {_WHERE}")
     place = Path(folder)
@@ -62,7 +64,7 @@ def load(folder: str | None, *, limit: int | None = None) -> list[Set]:
     if lacking:
         raise DataMissing(f"{folder} is incomplete: {', '.join(lacking)} is missing. {_WHERE}")
     names = sorted(corpora, key=lambda name: (list(KNOWN).index(name) if name in KNOWN else len(KNOWN), name))
-    return [_read(place, name, limit) for name in names]
+    return [_read(place, name, limit) for name in names if only in (None, name)]
 
 
 def _read(place: Path, name: str, limit: int | None) -> Set:
@@ -83,7 +85,7 @@ def _read(place: Path, name: str, limit: int | None) -> Set:
             f"{asked.name} names {len(strays)} passages that {corpus.name} does not have ({strays[0]!r}): the files do "
             "not belong together, or one of them was cut off."
         )
-    return Set(name=name, passages=passages, questions=questions[:limit])
+    return Set(name=name, folder=str(place), limit=limit, passages=passages, questions=questions[:limit])
 
 
 def _passage(row: dict[str, Any]) -> dict[str, str]:

@@ -1,98 +1,21 @@
-"""Asks the questions of a set, as a user would: an index, `deep_search`, and nothing that a user does not have."""
+"""From questions to the figures of a set: an index for each form of its passages, every method asked over it, and what it means."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.search.data import Question, Set
-from benchmarks.search.figures import auc, bins, has, interval, mean, percentile, recall
+from benchmarks.search.asking import Asked, ask
+from benchmarks.search.data import Set
+from benchmarks.search.figures import auc, bins, interval, mean, percentile, recall
+from benchmarks.search.methods import Method
+from benchmarks.search.progress import progress
 from benchmarks.search.vectors import Kept
-from clicket.model.document import Document
-from clicket.search import Index, SearchResult, deep_search
+from clicket.search import Index
 
-__all__ = ["METHODS", "Asked", "Method", "calibration", "cost", "figures", "indexed", "measure", "progress", "summary"]
-
-SENTENCES = 8
-"""Cited sentences that an answer is looked for in; an answer that cites more is judged by the first of them."""
-
-_SILENCE = 10.0
-"""Seconds between two lines on the same work."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """A row of the table."""
-
-    name: str
-    title: str
-    rounds: int
-    """0 is one question to the index, and no deep search."""
-    titles: bool = True
-    vectors: bool = False
-
-
-METHODS = (
-    Method(name="text", title="One search, BM25, text only", rounds=0, titles=False),
-    Method(name="single", title="One search, BM25, title and text", rounds=0),
-    Method(name="round1", title="Deep search, 1 round", rounds=1),
-    Method(name="round2", title="Deep search, 2 rounds", rounds=2),
-    Method(name="round3", title="Deep search, 3 rounds", rounds=3),
-    Method(name="untitled", title="Deep search, 3 rounds, titles removed", rounds=3, titles=False),
-    Method(name="hybrid", title="One search, BM25 and MiniLM", rounds=0, vectors=True),
-    Method(name="minilm1", title="Deep search with MiniLM, 1 round", rounds=1, vectors=True),
-    Method(name="minilm2", title="Deep search with MiniLM, 2 rounds", rounds=2, vectors=True),
-    Method(name="minilm3", title="Deep search with MiniLM, 3 rounds", rounds=3, vectors=True),
-    Method(
-        name="minilm-untitled",
-        title="Deep search with MiniLM, 3 rounds, titles removed",
-        rounds=3,
-        titles=False,
-        vectors=True,
-    ),
-)
-
-
-@dataclass(kw_only=True)
-class Asked:
-    """One question, and what came of it."""
-
-    ids: tuple[str, ...]
-    cpu: float
-    rounds: int = 0
-    queries: int = 0
-    stopped: str = ""
-    score: float = 0.0
-    """`completeness_score` of the last round."""
-    cited: int = 0
-    wrong: int = 0
-    """Citations that are not in the passages of the set, word for word, at their place."""
-    answered: bool | None = None
-    """None where there is no answer to look for."""
-    notes: tuple[str, ...] = field(default=())
-
-
-def progress(what: str) -> Callable[[int, int], None]:
-    """Tells on stderr how far it is: in place on a terminal, elsewhere a line now and then, and one at the end."""
-    told = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal told
-        if sys.stderr.isatty():
-            print(
-                f"\r{what}: {done:,} of {total:,}\x1b[K", end="\n" if done >= total else "", file=sys.stderr, flush=True
-            )
-        elif done >= total or time.monotonic() - told > _SILENCE:
-            told = time.monotonic()
-            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
-
-    return tell
+__all__ = ["calibration", "cost", "figures", "indexed", "measure", "summary"]
 
 
 def indexed(path: Path, passages: Sequence[dict[str, str]], *, titles: bool, kept: Kept | None, name: str) -> Index:
@@ -109,65 +32,19 @@ def indexed(path: Path, passages: Sequence[dict[str, str]], *, titles: bool, kep
     return index
 
 
-def measure(one: Set, methods: Iterable[Method], folder: Path, kept: Kept | None) -> dict[str, list[Asked]]:
+def measure(one: Set, methods: Iterable[Method], folder: Path, vectors: Path | None) -> dict[str, list[Asked]]:
     """Every question of the set by every method. Methods over the same index follow each other, so that it is made once."""
     out: dict[str, list[Asked]] = {}
-    wanted = list(methods)
-    for titles, vectors in ((True, False), (False, False), (True, True), (False, True)):
-        group = [method for method in wanted if (method.titles, method.vectors) == (titles, vectors)]
-        if not group or (vectors and kept is None):
+    wanted, path = list(methods), folder / f"{one.name}.db"
+    for titles, near in ((True, False), (False, False), (True, True), (False, True)):
+        group = [method for method in wanted if (method.titles, method.vectors) == (titles, near)]
+        if not group or (near and vectors is None):
             continue
-        path = folder / f"{one.name}.db"
-        with indexed(path, one.passages, titles=titles, kept=kept if vectors else None, name=one.name) as index:
-            for method in group:
-                out[method.name] = asyncio.run(_ask(one, method, index))
+        place = vectors if near else None
+        indexed(path, one.passages, titles=titles, kept=Kept(place) if place else None, name=one.name).close()
+        for method in group:
+            out[method.name] = ask(one, method, path, place)
     return {method.name: out[method.name] for method in wanted if method.name in out}
-
-
-async def _ask(one: Set, method: Method, index: Index) -> list[Asked]:
-    tell, texts = progress(f"{one.name}: {method.title}"), {row["id"]: row["text"] for row in one.passages}
-    await index.search("warm up")  # what is read once is not the first question's to pay
-    if method.rounds:
-        await deep_search("Who was there first?", engine=index, max_loop=1)
-    asked = []
-    for number, question in enumerate(one.questions, start=1):
-        asked.append(await _one(question, method, index, texts))
-        tell(number, len(one.questions))
-    return asked
-
-
-async def _one(question: Question, method: Method, index: Index, texts: dict[str, str]) -> Asked:
-    begun = time.process_time()
-    if not method.rounds:
-        found = await index.search(question.text, k=10)
-        return Asked(ids=tuple(document.id for document in found), cpu=time.process_time() - begun)
-    result = await deep_search(question.text, engine=index, max_loop=method.rounds)
-    cpu = time.process_time() - begun
-    _within_limits(result, method.rounds)
-    wrong = [one for one in result.citations if not one.holds(Document(id=one.doc, text=texts.get(one.doc, "")))]
-    answered = None
-    if question.answer is not None:
-        answered = has([one.text for one in result.citations[:SENTENCES]], question.answer)
-    return Asked(
-        ids=tuple(document.id for document in result.documents),
-        cpu=cpu,
-        rounds=len(result.rounds),
-        queries=sum(len(one.queries) for one in result.rounds),
-        stopped=result.stopped,
-        score=result.rounds[-1].completeness_score if result.rounds else 0.0,
-        cited=len(result.citations),
-        wrong=len(wrong),
-        answered=answered,
-        notes=result.notes,
-    )
-
-
-def _within_limits(result: SearchResult, rounds: int) -> None:
-    queries = [query for one in result.rounds for query in one.queries]
-    if len(result.rounds) > rounds or any(len(one.queries) > 5 for one in result.rounds):
-        raise AssertionError(f"more rounds or queries than allowed: {result.question}")
-    if len(set(queries)) != len(queries):
-        raise AssertionError(f"a query was repeated: {result.question}")
 
 
 # --- from questions to figures ----------------------------------------------------------------------------------------

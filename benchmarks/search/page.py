@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.report import table
 from benchmarks.search.data import KNOWN
-from benchmarks.search.measure import METHODS
+from benchmarks.search.methods import METHODS
 from benchmarks.search.published import CAVEATS, PUBLISHED, SOURCES
 
 __all__ = ["page", "tables"]
@@ -52,7 +52,7 @@ _ANSWERS = (
     "at that place and the hash is the text's."
 )
 _CALIBRATION = (
-    "The score of the last of up to three rounds, against whether all supporting passages are among the first five. AUC is "
+    "The score of the last round that was made, against whether all supporting passages are among the first five. AUC is "
     "how often a question that has them scores higher than one that has not: 0.5 is chance. The second AUC is against "
     "whether the answer is in the cited sentences."
 )
@@ -155,7 +155,7 @@ def _calibration(sets: Mapping[str, Any]) -> str:
     for one in sets.values():
         for method in METHODS:
             found = one["calibration"].get(method.name)
-            if found is None or method.rounds < 3:
+            if found is None:
                 continue
             aucs = ["–" if found[key] is None else f"{found[key]:.2f}" for key in ("auc", "auc_answer")]
             rows.append([one["title"], method.title, *aucs, f"{found['mean_score']:.2f}", f"{found['share_good']:.2f}"])

@@ -23,7 +23,8 @@ sys.path[0] = str(ROOT)  # so that `benchmarks` is a package however this file i
 from benchmarks.report import commit, machine  # noqa: E402  # after the line above
 from benchmarks.search import page, picture, scale  # noqa: E402
 from benchmarks.search.data import DataMissing, Set, load  # noqa: E402
-from benchmarks.search.measure import METHODS, figures, measure  # noqa: E402
+from benchmarks.search.measure import figures, measure  # noqa: E402
+from benchmarks.search.methods import METHODS  # noqa: E402
 from benchmarks.search.vectors import Kept  # noqa: E402
 from clicket.errors import UsageError  # noqa: E402
 
@@ -93,12 +94,12 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
     }
     names = options.methods.split(",") if options.methods else [one.name for one in METHODS]
     methods = [one for one in METHODS if one.name in names]
-    kept = None if options.no_vectors or not any(one.vectors for one in methods) else _embedder()
+    vectors = None if options.no_vectors or not any(one.vectors for one in methods) else _vectors()
     with tempfile.TemporaryDirectory(prefix="bench-search-") as scratch:
         place = Path(scratch)
         passages = [row for one in sets for row in one.passages]
         parts: dict[str, Callable[[], dict[str, Any]]] = {
-            **{one.name: lambda one=one: figures(one, measure(one, methods, place, kept)) for one in sets},
+            **{one.name: lambda one=one: figures(one, measure(one, methods, place, vectors)) for one in sets},
             "indexing": lambda: scale.indexing(
                 [{**row, "id": f"{at}"} for at, row in enumerate(passages)], place / "all.db"
             ),
@@ -116,12 +117,14 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
         return out
 
 
-def _embedder() -> Kept | None:
+def _vectors() -> Path | None:
+    """The folder that keeps vectors; None, and why, when there can be none."""
     try:
-        return Kept(CACHE / "vectors")
+        Kept(CACHE / "vectors")
     except UsageError as error:
         print(f"without MiniLM: {error}", file=sys.stderr)
         return None
+    return CACHE / "vectors"
 
 
 def _command(words: list[str], data: str) -> str:

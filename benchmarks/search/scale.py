@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environments import ROOT
 from benchmarks.search.data import Set
 from benchmarks.search.figures import mean
-from benchmarks.search.measure import cost, progress
+from benchmarks.search.measure import cost
+from benchmarks.search.progress import progress
 from clicket.search import Index, deep_search
 
 __all__ = ["folder_again", "indexing", "many", "synthesised"]
@@ -59,8 +64,14 @@ def many(sets: Sequence[Set], count: int, questions: int, path: Path) -> dict[st
     """Index `count` passages and ask questions of every set, three rounds each, nothing but the index."""
     made = indexing(synthesised(sets, count), path)
     asked = [question.text for one in sets for question in _spread(one.questions, questions // len(sets))]
-    with Index.open(path) as index:
-        return {**made, "questions": len(asked), **asyncio.run(_cost(index, asked))}
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.search.scale", str(path)],
+        cwd=ROOT,
+        input=json.dumps(asked).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return {**made, "questions": len(asked), **json.loads(done.stdout)}
 
 
 async def _cost(index: Index, asked: Sequence[str]) -> dict[str, float]:
@@ -104,3 +115,8 @@ def folder_again(passages: Iterable[dict[str, str]], count: int, place: Path, pa
             out[f"{name}_cpu_seconds"] = time.process_time() - cpu
         out["documents"] = index.count
     return out
+
+
+if __name__ == "__main__":  # a fresh process: it has not seen the passages before
+    with Index.open(sys.argv[1]) as opened:
+        print(json.dumps(asyncio.run(_cost(opened, json.load(sys.stdin)))))

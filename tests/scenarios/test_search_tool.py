@@ -236,6 +236,20 @@ async def test_what_an_index_said_before_it_changed_is_not_served(tmp_path: Path
         assert "Lambeth" not in first.output["answer"]
 
 
+async def test_what_an_index_in_memory_said_before_it_changed_is_not_served(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    with Index.open() as first, Index.open() as second:
+        first.add(DOCUMENTS)
+        second.add([{**one, "text": one["text"].replace("Southwark", "Camden")} for one in DOCUMENTS])
+        for index, place in ((first, "Southwark"), (second, "Camden")):
+            async with make([deep_search.tool(engine=index)], url) as rt:
+                assert place in (await rt.call(NAME, {"query": QUESTION})).output["answer"]
+        async with make([deep_search.tool(engine=first)], url) as rt:
+            assert (await rt.call(NAME, {"query": QUESTION})).cached
+            first.add([{**DOCUMENTS[2], "text": "Walworth is a district in the Borough of Islington."}])
+            assert "Islington" in (await rt.call(NAME, {"query": QUESTION})).output["answer"]
+
+
 async def test_threads_share_nothing(index: Index) -> None:
     gate = Gate(index)
     async with make([deep_search.tool(engine=gate)]) as rt:
@@ -357,6 +371,21 @@ async def test_what_takes_longer_than_the_call_may_is_a_timeout(
         assert result.state is State.TIMEOUT
         gate.set()
         assert (await rt.call(NAME, {"query": QUESTION})).success
+
+
+@pytest.mark.parametrize("sealing", [None, "a key of more than sixteen characters"])
+async def test_a_secret_in_a_long_text_is_nowhere_in_the_store(tmp_path: Path, sealing: str | None) -> None:
+    secret = "sk-proj-0123456789abcdefABCDEF"
+    long = " ".join(f"Ada Lovelace worked, part {n}." for n in range(4_000))
+
+    async def engine(query: str) -> list[dict[str, str]]:
+        return [{"id": "1", "title": "Ada Lovelace", "text": f"{long} The key is {secret}. {long}"}]
+
+    async with make([deep_search.tool(engine=engine)], sqlite_url(tmp_path), secret_key=sealing) as rt:
+        assert (await rt.call(NAME, {"query": QUESTION})).success
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"Ada Lovelace worked, part 7." in data for data in files), "what is in them can be read here"
+    assert not any(secret.encode() in data for data in files)
 
 
 # The index.

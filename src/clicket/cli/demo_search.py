@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clicket.cli.demo_stage import Stage
+from clicket.cli.words import short
 from clicket.model.document import Citation
 from clicket.runtime import Runtime
 from clicket.search import Index, deep_search
@@ -28,9 +29,10 @@ async def searched(stage: Stage, runtime: Runtime) -> None:
         stage.remark(f"{report.added} files indexed: {QUESTION}", "bright_black")
         runtime.add(deep_search.tool(engine=index, max_page_size=100_000))
         handle = await runtime.submit("deep_search", {"query": QUESTION}, thread="demo")
+        known: set[str] = set()
         async for event in handle.events():
             if event.type == "output":
-                _show(stage, event.data["content"])
+                _show(stage, event.data["content"], known)
         record = await runtime.get(handle.id)
         output = record.output if isinstance(record.output, dict) else {}
         cited = [Citation(**one) for one in output.get("citations", ())]
@@ -40,7 +42,7 @@ async def searched(stage: Stage, runtime: Runtime) -> None:
         record,
         {
             "the answer is in what it quotes": any("Ardley" in one.text for one in cited),
-            "the three documents come first": _NEEDED <= set(best[:5]),
+            "the three documents come first": set(best[:5]) >= _NEEDED,
             "it took more than one round": len(output.get("rounds", ())) > 1,
             "every quotation is word for word": bool(cited) and all(one.holds(documents[one.doc]) for one in cited),
         },
@@ -50,11 +52,13 @@ async def searched(stage: Stage, runtime: Runtime) -> None:
             stage.remark(f"[{number}] {documents[one.doc].title}: {' '.join(one.text.split())}", "green")
 
 
-def _show(stage: Stage, message: dict[str, Any]) -> None:
+def _show(stage: Stage, message: dict[str, Any], known: set[str]) -> None:
     """A round: what was asked, and what of it is new."""
     if message["messageType"] != "search":
         return
     found = message["searchResult"]
     for query, documents in zip(found["query"], found["docs"], strict=True):
-        titles = ", ".join(one["title"] for one in documents[:3])
-        stage.remark(f"round {message['loop']}  {query}  →  {titles or 'nothing'}", "bright_black")
+        new = [one["title"] for one in documents if one["id"] not in known]
+        known.update(one["id"] for one in documents)
+        told = f"{len(new)} new: {', '.join(new[:3])}{', …' if len(new) > 3 else ''}" if new else "nothing new"
+        stage.remark(f"round {message['loop']}  {short(query, 60)}  → {told}", "bright_black")

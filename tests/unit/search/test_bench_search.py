@@ -86,7 +86,7 @@ def test_a_run_ends_in_a_page_and_a_picture(
     for name, path in (("CACHE", out), ("KEPT", out / "k.json"), ("PAGE", out / "S.md"), ("PLOT", out / "p.svg")):
         monkeypatch.setattr(run, name, path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    told = ["--no-vectors", "--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
+    told = ["--methods", "round3,untitled", "--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
     assert run.main([str(data), *told]) == 0
     found = json.loads((tmp_path / "f.json").read_text())
     row = found["2wiki"]["rows"]["round3"]
@@ -101,7 +101,9 @@ def test_a_run_ends_in_a_page_and_a_picture(
     assert draw(found) == (out / "p.svg").read_text()
 
     before = page
-    assert run.main([str(data), "--no-vectors", "--limit", "1", "--only", "2wiki"]) == 0  # a look, not a measurement
+    assert (
+        run.main([str(data), "--methods", "single", "--limit", "1", "--only", "2wiki"]) == 0
+    )  # a look, not a measurement
     assert (out / "S.md").read_text() == before
     assert run.main([str(data), "--only", "nothing"]) == 2
     assert run.main([]) == 2

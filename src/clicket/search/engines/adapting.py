@@ -5,13 +5,14 @@ the same as having found nothing."""
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import math
 import re
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
@@ -21,8 +22,9 @@ from clicket.model.document import Document, Span
 from clicket.search.engines.merging import canonical_url
 from clicket.search.parts import is_collection
 
-__all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "clean", "off_loop", "said", "stop"]
+__all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "beside", "clean", "off_loop", "said", "stop"]
 
+T = TypeVar("T")
 MAX_RESULTS = 100
 _MAX_ENTRIES = 1_000
 """Entries of one answer that are looked at: an engine may never stop giving junk."""
@@ -30,6 +32,8 @@ _MAX_TEXT = 1_000_000
 _MAX_TITLE = 1_000
 _MAX_NAME = 2_000
 """Characters of an id or an address."""
+_MUCH = 100_000
+"""Characters that take longer to read than the loop may stand still."""
 _LISTS = ("results", "documents", "docs", "hits", "items")
 _NAMES = {
     "id": ("id",),
@@ -67,8 +71,8 @@ class Asked(Protocol):
 def as_engine(thing: Any, *, name: str | None = None) -> Asked:
     """An engine from anything with a `search(query, …)`, or from a function: sync or async, with or without `k` and `deadline`,
     that gives documents or mappings. One that is not async is called in threads, for several queries at once."""
-    if callable(getattr(thing, "ask", None)) and not isinstance(thing, type):
-        return thing  # type: ignore[no-any-return]
+    if _is_asked(thing):
+        return thing
     search = getattr(thing, "search", None)
     if isinstance(thing, type) or not callable(search):
         search = thing
@@ -135,17 +139,22 @@ class Adapted:
 
 async def off_loop(function: Callable[[], Any]) -> Any:
     """Run what may block in a thread of its own, which ends with it: what never returns cannot keep the others waiting."""
-    workers = Workers(1, "clicket-search")
+    workers, context = Workers(1, "clicket-search"), contextvars.copy_context()
     try:
-        return await workers.run(function)
+        return await workers.run(lambda: context.run(function))
     finally:
         workers.close(0)
 
 
-async def stop(tasks: Iterable[asyncio.Future[Any]], grace: float) -> None:
+async def beside(size: int, function: Callable[[], T]) -> T:
+    """Run it here, or off the loop when it reads `size` characters and they are many."""
+    return function() if size <= _MUCH else await off_loop(function)
+
+
+async def stop(tasks: Collection[asyncio.Future[Any]], grace: float) -> None:
     """Cancel what still runs and give it a moment to end. What does not end is left, and what it raises is nobody's concern."""
     rest = [task for task in tasks if not task.done()]
-    for task in rest:
+    for task in tasks:
         task.cancel()
         task.add_done_callback(lambda one: one.cancelled() or one.exception())
     if rest:
@@ -159,6 +168,12 @@ def said(error: BaseException) -> str:
 
 
 # --- how it is called -------------------------------------------------------------------------------------------------
+
+
+def _is_asked(thing: Any) -> TypeGuard[Asked]:
+    """Others have an `ask` too, which takes a question and nothing else."""
+    own = getattr(thing, "ask", None)
+    return inspect.iscoroutinefunction(own) and _options(own) == ("k", "deadline") and not isinstance(thing, type)
 
 
 def _name_of(thing: Any) -> str:

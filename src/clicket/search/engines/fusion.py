@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.model.document import Document
-from clicket.search.engines.adapting import MAX_RESULTS, Answer, Asked, EngineFailed, as_engine, said, stop
+from clicket.search.engines.adapting import MAX_RESULTS, Answer, Asked, EngineFailed, as_engine, beside, said, stop
 from clicket.search.engines.merging import Pool
 
 __all__ = ["Mixed"]
@@ -63,7 +63,9 @@ class Mixed:
             notes.extend(answer.notes)
         if len(failed) == len(self.engines):
             raise EngineFailed("; ".join(failed), engine=self.name)
-        return Answer(documents=self._fused(answers, min(k, MAX_RESULTS)), notes=tuple(notes))
+        size = sum(len(one.text) for answer in answers for one in answer.documents)
+        fused = await beside(size, lambda: self._fused(answers, min(k, MAX_RESULTS)))
+        return Answer(documents=fused, notes=tuple(notes))
 
     def _fused(self, answers: Sequence[Answer], k: int) -> tuple[Document, ...]:
         pool = Pool()

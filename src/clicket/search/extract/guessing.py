@@ -53,8 +53,9 @@ def decode_text(data: bytes) -> str:
     head = data[:_LOOK]
     label = None
     if not head.startswith(_MARKS):
-        label = _wide(head) or _guess(data)
-    return decode(data, label).replace("\r\n", "\n").replace("\r", "\n")
+        label = _wide(head) or _guess(head)
+    text = decode(data, label)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _wide(head: bytes) -> str:
@@ -69,9 +70,10 @@ def _wide(head: bytes) -> str:
     return ""
 
 
-def _guess(data: bytes) -> str | None:
+def _guess(head: bytes) -> str | None:
     """The encoding in which the beginning reads most like a language; None for UTF-8, and when nothing does."""
-    head = data[:_LOOK]
+    if head.isascii():
+        return None
     try:
         codecs.getincrementaldecoder("utf-8")("strict").decode(head)
         return None

@@ -16,6 +16,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_ANY_UNDERLINE = re.compile(r"\n[=\-~^*]{3}")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,}|\^{3,}|\*{3,})[ \t]*$")
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.{1,300}?)[ \t]*$", re.MULTILINE)
 _FRONT = re.compile(r"(---|\+\+\+)[ \t]*\n")
@@ -95,6 +96,8 @@ def _headings(text: str, at: int) -> tuple[Heading, ...]:
 
 
 def _underlined(text: str) -> tuple[Heading, ...]:
+    if _ANY_UNDERLINE.search(text) is None:
+        return ()
     found: list[Heading] = []
     levels: dict[str, int] = {}
     above, start_above = "", 0

@@ -36,7 +36,7 @@ _FILES = "SELECT path, size, changed, touched, hash, reader, reason FROM files W
 _OWNER = "SELECT h.file FROM documents d LEFT JOIN holdings h ON h.document = d.key WHERE d.id = ?"
 _OWN = "INSERT OR REPLACE INTO holdings (document, file) SELECT key, ? FROM documents WHERE id = ?"
 _OWNED = "SELECT d.id FROM holdings h JOIN documents d ON d.key = h.document WHERE h.file = ?"
-_NEW = "INSERT OR IGNORE INTO files VALUES (NULL, ?, ?, -1, 0, 0, x'', 0, '')"
+_NEW = "INSERT INTO files VALUES (NULL, ?, ?, -1, 0, 0, x'', 0, '')"
 _DONE = "UPDATE files SET size = ?, changed = ?, touched = ?, hash = ?, reader = ?, reason = ? WHERE key = ?"
 _FOLDERS = """SELECT r.path, r.options, r.indexed_at,
     (SELECT count(*) FROM files f WHERE f.root = r.key AND f.reason = ''),
@@ -95,7 +95,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 def shown(path: str) -> str:
     """A path as text that can be printed and sent, whatever its bytes are."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def open_root(writing: Writing, path: str, options: dict[str, Any]) -> int:
@@ -166,10 +166,11 @@ class Filing:
     def __init__(self, writing: Writing, root: int) -> None:
         self._writing = writing
         self._root = root
+        self._keys: dict[str, int] = {}
 
     def put(self, path: str, drafts: Sequence[Draft]) -> list[str]:
         """Documents of a file. It is not yet read to its end: were that all, it would be read again. The ids they got."""
-        connection, ids = self._writing.connection, []
+        execute, ids = self._writing.connection.execute, []
         file = self._file(path)
 
         def rows() -> Iterator[dict[str, Any]]:
@@ -185,7 +186,8 @@ class Filing:
                 }
 
         self._writing.add(rows())
-        connection.executemany(_OWN, ((file, encoded(one)) for one in ids))
+        for one in ids:
+            execute(_OWN, (file, encoded(one)))
         return ids
 
     def finish(self, path: str, seen: Seen, hashed: bytes, *, reason: str = "", ids: set[str] | frozenset[str]) -> None:
@@ -204,15 +206,22 @@ class Filing:
         owned = [one.decode("utf-8", "surrogatepass") for (one,) in connection.execute(_OWNED, (file,))]
         self._writing.remove(owned)
         connection.execute("DELETE FROM files WHERE key = ?", (file,))
+        del self._keys[path]
 
     def close(self, at: float) -> None:
         """The folder is done."""
         self._writing.connection.execute("UPDATE roots SET indexed_at = ? WHERE key = ?", (at, self._root))
 
     def _file(self, path: str) -> int:
-        given = (self._root, os.fsencode(path))
-        self._writing.connection.execute(_NEW, given)
-        return int(self._writing.connection.execute("SELECT key FROM files WHERE root = ? AND path = ?", given).get)
+        known = self._keys.get(path)
+        if known is None:
+            execute, given = self._writing.connection.execute, (self._root, os.fsencode(path))
+            known = execute("SELECT key FROM files WHERE root = ? AND path = ?", given).get
+            if known is None:
+                execute(_NEW, given)
+                known = self._writing.connection.last_insert_rowid()
+            self._keys[path] = int(known)
+        return int(known)
 
     def _tell(self, file: int, seen: Seen, hashed: bytes, reason: str) -> None:
         values = (seen.size, seen.changed, seen.touched, hashed, READER, reason, file)

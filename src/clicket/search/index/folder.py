@@ -118,7 +118,7 @@ class _Run:
         on_progress: Progress | None,
     ) -> None:
         self._index = index
-        self._root = root
+        self._folder = root if os.path.isdir(root) else os.path.dirname(root)
         self._key = key
         self._walked = walked
         self._known = known
@@ -177,7 +177,7 @@ class _Run:
     def _read(self, seen: Seen, progress: Callable[[int], None]) -> None:
         known = self._known.get(seen.path)
         progress(0)
-        with load(self._root, seen.path, progress) as loading:
+        with load(self._folder, seen.path, progress) as loading:
             if known is not None and known.reader == READER and loading.hash == known.hash:
                 self._same(loading, known)
                 return

@@ -13,6 +13,7 @@ from os import PathLike, fspath
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import uuid4
 
 import apsw
 
@@ -46,6 +47,7 @@ class Index:
         self.path = path
         self.embedder = embedder
         self._closed = False
+        self._changes = 0
         self._writer = connect(path)
         try:
             prepare(path, self._writer)
@@ -53,6 +55,7 @@ class Index:
         except BaseException:
             self._writer.close()
             raise
+        self._own = uuid4().hex
         self._writing = RLock()
         self._reading = self._writing if path == MEMORY else RLock()
         self._view = Reading(self._reader, embedder)
@@ -167,12 +170,18 @@ class Index:
                 yield writing
                 writing.close()
                 self._writer.execute("COMMIT")
+                self._changes += 1
             except apsw.Error as error:
                 raise explained(error, self.path) from error
             finally:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 self._view.forget()
+
+    @property
+    def revision(self) -> str | None:
+        """Of an index in memory, which is in no file that tells when it was changed: another one after every change."""
+        return f"{self._own}-{self._changes}" if self.path == MEMORY else None
 
     @property
     def count(self) -> int:

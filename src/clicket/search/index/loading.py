@@ -10,8 +10,8 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from pathlib import Path
 from typing import IO
+from urllib.parse import quote_from_bytes
 
 import msgspec
 
@@ -44,13 +44,12 @@ class Loaded(msgspec.Struct, frozen=True):
 class Loading:
     """One file. `hash` is empty when it could not be read; `drafts` may be asked for once, and `outcome` after it."""
 
-    def __init__(self, root: str, path: str, progress: Callable[[int], None]) -> None:
-        single = not os.path.isdir(root)
+    def __init__(self, folder: str, path: str, progress: Callable[[int], None]) -> None:
         self.path = path
         self.seen = Seen(path, 0, 0, 0)
         self.hash = b""
-        self._whole = root if single else os.path.join(root, path)
-        self._root = os.path.dirname(root) if single else root
+        self._whole = os.path.join(folder, path)
+        self._folder = folder
         self._progress = progress
         self._kind = kind_of(path)
         self._data = b""
@@ -61,14 +60,13 @@ class Loading:
         try:
             # Not a link, and a pipe that was put in its place does not make us wait.
             opened = os.open(self._whole, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            self._file = os.fdopen(opened, "rb", buffering=_CHUNK)
+            records = self._kind == "records"
+            self._file = os.fdopen(opened, "rb", buffering=_CHUNK if records else 0)
             self._look(os.fstat(opened))
-            if self._kind == "records":
+            if records:
                 self._hash_all(self._file)
-            else:
-                self._data = self._file.read(MAX_FILE + 1)
-                if len(self._data) > MAX_FILE:
-                    raise Unreadable(_TOO_BIG)
+            else:  # what is written to it meanwhile is seen next time
+                self._data = self._file.read(self.seen.size + 1)
                 self.hash = blake2b(self._data, digest_size=16).digest()
         except OSError as error:
             self.outcome = Loaded(reason=(error.strerror or str(error)).lower(), again=True)
@@ -120,7 +118,7 @@ class Loading:
         if read.truncated:
             self.outcome = Loaded(note="it is longer than what was read of it")
         title = read.title or self._name()
-        url = Path(self._whole).as_uri()
+        url = _uri(self._whole)
         for part in parts_of(read):
             suffix = "" if part.number == 1 else f"#{part.number}"
             yield Draft(
@@ -134,7 +132,7 @@ class Loading:
 
     def _records(self, records: Iterator[Record | Wrong]) -> Iterator[Draft]:
         taken, wrong, first = 0, 0, ""
-        given, url, note = set[str](), Path(self._whole).as_uri(), ""
+        given, url, note = set[str](), _uri(self._whole), ""
         try:
             for one in records:
                 reason = one.reason if isinstance(one, Wrong) else "the id of an earlier one" if one.id in given else ""
@@ -167,15 +165,19 @@ class Loading:
 
     def _names(self, suffix: str) -> tuple[str, ...]:
         """Ids by its path: under the folder, with the folder's name before it, and the whole one."""
-        folder = os.path.basename(self._root)
+        folder = os.path.basename(self._folder)
         paths = (self.path, f"{folder}/{self.path}", self._whole)
         return tuple(f"{shown(path)}{suffix}" for path in paths)
 
 
+def _uri(path: str) -> str:
+    return f"file://{quote_from_bytes(os.fsencode(path))}"
+
+
 @contextmanager
-def load(root: str, path: str, progress: Callable[[int], None]) -> Iterator[Loading]:
+def load(folder: str, path: str, progress: Callable[[int], None]) -> Iterator[Loading]:
     """A file of a folder, opened; when that failed its outcome tells why."""
-    loading = Loading(root, path, progress)
+    loading = Loading(folder, path, progress)
     try:
         loading.open()
         yield loading

@@ -25,9 +25,9 @@ _MAX_KEPT = 4_000_000
 _MAX_COUNTED = 200_000
 _SHORT = 256
 """A list that is not worth thinking about."""
-_STEP = 6
+_STEP = 10
 """Looking one passage up in a list costs about as much as walking over this many."""
-_GROWTH = 1.3
+_GROWTH = 1.6
 _SLACK = 1e-4
 
 

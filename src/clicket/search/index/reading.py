@@ -6,7 +6,7 @@ All that is worked out is kept until the file changes, by this connection or by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,10 +26,15 @@ _DOCUMENT = "SELECT id, title, text, url, source FROM documents WHERE key = ?"
 _NAMED = (
     """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
 )
+_BORNE = """SELECT json_group_array(j.key) FROM json_each(?) j
+    WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
+_places = msgspec.json.Decoder(list[int]).decode
 _MAX_NAMED = 100
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""
+_MAX_QUERY, _MAX_TERMS = 20_000, 64
+"""Of a query: characters, and terms. Of more, the rarest say what it is about."""
 _FUSED = 100
 """How far down words and vectors are fused."""
 _RRF = 60
@@ -73,14 +78,17 @@ class Reading:
                 self._version = version
             yield self._postings
         finally:
-            self._connection.execute("COMMIT")
+            if self._connection.in_transaction:  # an error may have ended it
+                self._connection.execute("COMMIT")
 
     def find(self, query: str, k: int) -> list[Document]:
         """The best documents. Their passages are ranked one by one, and a document is as good as its best."""
-        wanted = Counter(all_terms(query))
+        wanted: Mapping[str, int] = Counter(all_terms(query[:_MAX_QUERY]))
         with self.moment() as postings:
             if k < 1 or not postings.size:
                 return []
+            if len(wanted) > _MAX_TERMS:
+                wanted = _rarest(wanted, postings)
             if self._embedder is None:
                 ranked: _Ranked = {}
                 depth, more = k, True
@@ -159,17 +167,18 @@ class Reading:
             return [postings.frequency(term) for term in wanted]
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        known = self._names
-        if all(name in known for name in names) and self._version is not None and not self._changed():
-            return [known[name] for name in names]
         with self.moment():
-            if len(known) > _MAX_NAMES:
-                known.clear()
-            for name in names:
-                if name not in known:
-                    asked = name.encode(errors="replace").decode()
-                    rows: list[Any] = self._connection.execute(_NAMED, (asked, _MAX_NAMED)).fetchall()
-                    known[name] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
+            if len(self._names) > _MAX_NAMES:
+                self._names.clear()
+            known, execute = self._names, self._connection.execute
+            new = [name for name in names if name not in known]
+            if new:
+                known.update(dict.fromkeys(new, ()))
+                # Most of what is asked for is no name of anything, and one look can say so of all of it.
+                asked = [name.encode(errors="replace").decode() for name in new]
+                for place in _places(execute(_BORNE, (msgspec.json.encode(asked).decode(),)).get):
+                    rows: list[Any] = execute(_NAMED, (asked[place], _MAX_NAMED)).fetchall()
+                    known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
 
     def names(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
@@ -192,9 +201,6 @@ class Reading:
                 found.append(max((each for each in near if each is not None), default=0.0))
             return found
 
-    def _changed(self) -> bool:
-        return bool(self._connection.execute("PRAGMA data_version").get != self._version)
-
     def _near(self) -> Vectors:
         assert self._embedder is not None
         if self._vectors is None:
@@ -208,6 +214,11 @@ class Reading:
                 self._asked.clear()
             self._asked[text] = self._embedder.embed([text])[0]
         return self._asked[text]
+
+
+def _rarest(wanted: Mapping[str, int], postings: Postings) -> dict[str, int]:
+    found = sorted((frequency, term) for term in wanted if (frequency := postings.frequency(term)))
+    return {term: wanted[term] for _, term in found[:_MAX_TERMS]}
 
 
 def _fused(words: _Ranked, near: _Ranked) -> _Ranked:

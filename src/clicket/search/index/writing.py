@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import Any
 
 import apsw
@@ -44,10 +45,10 @@ class Writing:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
-        self._free: list[Any] = [key for (key,) in connection.execute("SELECT key FROM free ORDER BY key DESC")]
+        self._free: list[Any] = [key for (key,) in connection.execute("SELECT key FROM free ORDER BY key")]
         self._next: int = 1 + (connection.execute("SELECT max(key) FROM passages").get or 0)
         if self._free:
-            self._next = max(self._next, self._free[0] + 1)
+            self._next = max(self._next, self._free[-1] + 1)
         self._documents = self._passages = self._length = self._touched = 0
         self._counts: Counter[str] = Counter()
 
@@ -109,7 +110,7 @@ class Writing:
 
     def _key(self) -> int:
         if self._free:
-            key: int = self._free.pop()
+            key: int = heappop(self._free)  # in order: of equal passages the earlier has the smaller key
             self.connection.execute("DELETE FROM free WHERE key = ?", (key,))
             return key
         self._next += 1
@@ -127,7 +128,7 @@ class Writing:
             execute("DELETE FROM postings WHERE rowid = ?", (key,))
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
-            self._free.append(key)
+            heappush(self._free, key)
             self._length -= length
         self._passages -= len(rows)
         self._touched += len(rows)

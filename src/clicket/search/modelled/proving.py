@@ -18,7 +18,7 @@ from clicket.model.document import Citation, Document
 from clicket.search.modelled.fitting import Shown
 from clicket.search.modelled.forms import Claim, Quote, clean
 from clicket.search.modelled.numbers import numbers_in
-from clicket.search.synthesis.citations import MARK, find_span
+from clicket.search.synthesis.citations import find_span, unmarked
 from clicket.search.text.terms import STOPWORDS, fold, is_unspaced, terms
 
 __all__ = ["Proven", "prove"]
@@ -56,7 +56,7 @@ def prove(claims: Iterable[Claim], found: Sequence[Shown], question: str) -> Pro
     held: dict[str, tuple[Citation, ...]] = {}
     unsupported: dict[str, None] = {}
     for claim in claims:
-        statement = clean(MARK.sub("", claim.statement), len(claim.statement))
+        statement = clean(unmarked(claim.statement), len(claim.statement))
         cited = _cited(claim.quotes, found)
         if statement and cited is not None and _stands(statement, cited, found, question):
             held.setdefault(statement, cited)

@@ -12,12 +12,11 @@ import msgspec
 from clicket.model.document import Document
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
-from clicket.search.ranking.pages import Page, page_of, reduced
+from clicket.search.ranking.pages import Page, name_terms, page_of, reduced
 from clicket.search.ranking.sighting import Question, around, sight
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.ranking.weights import SOFTNESS
 from clicket.search.text.names import flattened, is_cjk, name_key, names
-from clicket.search.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
@@ -27,6 +26,7 @@ _COMMON = 0.3
 _LONGEST = 10
 _MAX_UNSPACED = 12
 _RUN = 400
+_MAX_NAME = 80
 
 
 _last: tuple[Any, Any, dict[str, Document], list[Bridge]] | None = None
@@ -44,6 +44,18 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
     """Terms of the question that the source does not have."""
 
 
+@lru_cache(maxsize=64)
+def _stretches(question: str) -> tuple[tuple[int, int, str, int], ...]:
+    """Every run of words of a question: from, to, its key, and how many words."""
+    words = _words(question)
+    return tuple(
+        (words[low][0], words[low + size - 1][1], key, size)
+        for size in range(min(_LONGEST, len(words)), 0, -1)
+        for low in range(len(words) - size + 1)
+        if name_terms(key := name_key(question[words[low][0] : words[low + size - 1][1]]))
+    )
+
+
 def question_names(question: str, collection: Collection | None) -> list[str]:
     """Names in the question, in order: those that documents bear, longest first, and those that look like names."""
     found: list[tuple[int, int, str]] = []
@@ -57,26 +69,14 @@ def question_names(question: str, collection: Collection | None) -> list[str]:
 
 def _borne(question: str, collection: Collection) -> list[tuple[int, int, str]]:
     """Stretches of the question that are names of documents."""
-    words = _words(question)
-    stretches = [
-        (low, high)
-        for size in range(min(_LONGEST, len(words)), 0, -1)
-        for low in range(len(words) - size + 1)
-        for high in (low + size,)
-    ]
-    keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in stretches]
-    taken = [False] * len(words)
-    found = []
-    for (low, high), key, ids in zip(stretches, keys, collection.named(keys), strict=True):
-        if not ids or any(taken[low:high]):
+    found: list[tuple[int, int, str]] = []
+    stretches = _stretches(question)
+    for (start, end, _, size), ids in zip(stretches, collection.named([one[2] for one in stretches]), strict=True):
+        if not ids or any(low < end and start < high for low, high, _ in found):
             continue
-        start, end = words[low][0], words[high - 1][1]
         written = question[start:end]
-        parts = terms(key)
-        if not parts or (high - low == 1 and not is_cjk(written) and not written[:1].isupper()):
-            continue
-        taken[low:high] = [True] * (high - low)
-        found.append((start, end, written))
+        if size > 1 or written[:1].isupper():
+            found.append((start, end, written))
     for name, start, end in unspaced_names(question, collection):
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))
@@ -119,16 +119,15 @@ def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, in
 
 
 @lru_cache(maxsize=512)
-def _mentioned(text: str) -> tuple[tuple[str, str, int], ...]:
-    """Names in a text, each once: its key, as written, and where it begins."""
-    found: dict[str, tuple[str, str, int]] = {}
-    for name, start, _ in names(text):
-        if len(name) > 80:
-            continue
-        key = reduced(f" {name_key(name)} ").strip()
-        if len(key) > 2 or is_cjk(key):
-            found.setdefault(key, (key, name, start))
-    return tuple(found.values())
+def _mentioned(text: str) -> tuple[tuple[str, str], ...]:
+    """Names in a text, each once: its key, and as written."""
+    found: dict[str, str] = {}
+    for name, _, _ in names(text):
+        if len(name) <= _MAX_NAME:
+            key = reduced(f" {name_key(name)} ").strip()
+            if len(key) > 2 or is_cjk(key):
+                found.setdefault(key, name)
+    return tuple(found.items())
 
 
 def bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
@@ -146,69 +145,56 @@ def bridges(dossier: Dossier, collection: Collection | None, statistics: Statist
 
 def _bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
     question = Question.of(dossier.question)
-    asked = [reduced(f" {flattened(one)} ") for one in dossier.searched]
     best = dossier.ranked[0][1]
-    found: dict[str, Bridge] = {}
+    sources = [(page_of(dossier.documents[one]), score) for one, score in dossier.ranked[:_SOURCES]]
+    blocked = "|".join([question.flat, *(reduced(f" {flattened(one)} ") for one in dossier.searched)])
+    mentions = [_new_names(page, blocked, collection) for page, _ in sources]
+    keys = list(dict.fromkeys(key for each in mentions for key, _ in each))
     pages = [] if collection is not None else [page_of(one) for one in dossier.documents.values()]
-    for one, score in dossier.ranked[:_SOURCES]:
-        page = page_of(dossier.documents[one])
+    statistics.learn([*question.terms, *(term for key in keys for term in name_terms(key))], pages)
+    borne: dict[str, Sequence[str]] = {}
+    if collection is not None:
+        borne = dict(zip(keys, collection.named(keys), strict=True))
+    weights = {term: statistics[term] for term in question.terms}
+    found: dict[str, Bridge] = {}
+    for (page, score), each in zip(sources, mentions, strict=True):
         strength = exp(SOFTNESS * (score - best))
         if any(question.has(name) for name in page.names[:1]):
             strength = max(strength, 0.8)
-        for bridge in _from(page, strength, question, asked, dossier, pages, collection, statistics):
-            before = found.get(bridge.key)
-            if before is None or bridge.worth > before.worth:
-                found[bridge.key] = bridge
+        total = sum(weights.values()) or 1.0
+        seen = sight(page, question, weights, total)
+        left = tuple(term for term in question.terms if term not in page.known)
+        for key, name in each:
+            parts = name_terms(key)
+            rarest = max([statistics[term] for term in parts], default=0.0) / statistics.most
+            if rarest < _COMMON:
+                continue
+            early, near = around(seen, parts, weights)
+            worth = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
+            ids = borne.get(key, ())
+            if ids:
+                worth /= len(ids) ** 0.25
+                if all(one in dossier.documents for one in ids):
+                    worth *= 0.5
+            elif collection is not None:
+                worth *= 0.6
+            worth = round(worth, 6)
+            before = found.get(key)
+            if before is None or worth > before.worth:
+                found[key] = Bridge(key=key, name=name, source=page.id, worth=worth, left=left)
     return sorted(found.values(), key=lambda one: (-one.worth, one.key))
 
 
-def _from(
-    page: Page,
-    strength: float,
-    question: Question,
-    asked: Sequence[str],
-    dossier: Dossier,
-    pages: Sequence[Page],
-    collection: Collection | None,
-    statistics: Statistics,
-) -> list[Bridge]:
-    mentioned = [
-        one
-        for one in _mentioned(page.text)
-        if one[0] not in page.names
-        and not question.has(one[0])
-        and not any(f" {one[0]} " in each or (is_cjk(one[0]) and one[0] in each) for each in asked)
-    ]
+def _new_names(page: Page, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:
+    """Names that a page mentions, that are not its own, and that nobody has asked for."""
+    mentioned = dict(_mentioned(page.text))
     if page.unspaced and collection is not None:
-        known_keys = {key for key, _, _ in mentioned}
-        for name, start, _ in unspaced_names(page.text, collection):
-            key = name_key(name)
-            fresh = key not in known_keys and key not in page.names and not question.has(key)
-            if fresh and not any(key in each for each in asked):
-                mentioned.append((key, name, start))
-    if not mentioned:
-        return []
-    parts = {key: tuple(dict.fromkeys(terms(key))) for key, _, _ in mentioned}
-    statistics.learn([*question.terms, *(term for each in parts.values() for term in each)], pages)
-    borne: Sequence[Sequence[str]] = [()] * len(mentioned)
-    if collection is not None:
-        borne = collection.named([key for key, _, _ in mentioned])
-    weights = {term: statistics[term] for term in question.terms}
-    total = sum(weights.values()) or 1.0
-    seen = sight(page, weights, total)
-    left = tuple(term for term in question.terms if term not in page.known)
-    found = []
-    for (key, name, _), ids in zip(mentioned, borne, strict=True):
-        rarest = max((statistics[term] for term in parts[key]), default=0.0) / statistics.most
-        if rarest < _COMMON:
-            continue
-        early, near = around(seen, parts[key], weights)
-        worth = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
-        if ids:
-            worth /= len(ids) ** 0.25
-            if all(one in dossier.documents for one in ids):
-                worth *= 0.5
-        elif collection is not None:
-            worth *= 0.6
-        found.append(Bridge(key=key, name=name, source=page.id, worth=round(worth, 6), left=left))
-    return found
+        for name, _, _ in unspaced_names(page.text, collection):
+            mentioned.setdefault(name_key(name), name)
+    return [
+        (key, name)
+        for key, name in mentioned.items()
+        if f" {key} " not in blocked
+        and key not in page.names
+        and not (not key.isascii() and is_cjk(key) and key in blocked)
+    ]

@@ -11,10 +11,9 @@ from math import log
 
 import msgspec
 
-from clicket.search.ranking.pages import Page
+from clicket.search.ranking.pages import Page, name_terms
 from clicket.search.ranking.sighting import Question, Sight, around, sight
 from clicket.search.ranking.statistics import Statistics
-from clicket.search.text.terms import terms
 
 __all__ = ["DIRECT", "LINKED", "Link", "Measured", "Measurer", "link_figures"]
 
@@ -48,7 +47,7 @@ _NAMES = 4
 """Names of a document that are looked for in the question."""
 _COMMON = 0.4
 """A name whose rarest word is more common than this is none."""
-_PARENTS = 30
+_PARENTS = 20
 """Documents from which links are followed."""
 _FACTOR = 1.2
 
@@ -95,14 +94,14 @@ class Measurer:
         for page in pages:
             known = self._sights.get(page.id)
             if known is None or known.page is not page:
-                self._sights[page.id] = sight(page, self.weights, self.total)
+                self._sights[page.id] = sight(page, self.question, self.weights, self.total)
         return [self._sights[page.id] for page in pages]
 
     def measure(self, pages: Sequence[Page], meaning: Sequence[float] | None = None) -> Measured:
         sights = self.see(pages)
-        borne = _anchors(self.question, pages)
+        borne = _anchors(sights)
         wanted = [term for page in pages for term in page.name_terms]
-        self.statistics.learn(wanted + [term for name, _ in borne for term in terms(name)], pages)
+        self.statistics.learn(wanted + [term for name, _ in borne for term in name_terms(name)], pages)
         anchors = _longest(self.question, borne, self.statistics)
         figures = self._figures(sights, anchors, meaning)
         rough = [row[0] + row[1] + row[3] + 0.5 * row[8] for row in figures]
@@ -121,10 +120,10 @@ class Measurer:
         weights, statistics = self.weights, self.statistics
         named = []
         for name, bearers in anchors:
-            parts = frozenset(terms(name))
+            parts = frozenset(name_terms(name))
             worth = sum(weights.get(term, 0.0) for term in sorted(parts))
             named.append((parts, name, worth, frozenset(bearers)))
-        tied = frozenset(term for name, _ in anchors for term in terms(name))
+        tied = frozenset(term for name, _ in anchors for term in name_terms(name))
         bearing: dict[str, int] = {}
         for one in sights:
             for name in one.page.names[:1]:
@@ -176,8 +175,8 @@ class Measurer:
 
     def _links(self, sights: Sequence[Sight], sources: Sequence[int]) -> list[Link]:
         pages = [one.page for one in sights]
-        hits = _mentions(self.question, pages, sources)
-        words = {name: tuple(dict.fromkeys(terms(name))) for name in dict.fromkeys(name for _, _, name, _ in hits)}
+        hits = _mentions(sights, sources)
+        words = {name: name_terms(name) for _, _, name, _ in hits}
         statistics, weights = self.statistics, self.weights
         statistics.learn([*weights, *(term for each in words.values() for term in each)], pages)
         bearers: dict[str, int] = {}
@@ -192,9 +191,8 @@ class Measurer:
             rarest = max(statistics[term] for term in parts) / statistics.most
             strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
             early, near = around(sights[source], parts, weights)
-            here, there = sights[source].worths, sights[target].worths
-            has = sum(weights[term] for term in here)
-            more = sum(weights[term] for term in there if term not in here)
+            here, has = sights[source].worths, sights[source].has
+            more = sum([weights[term] for term in sights[target].worths if term not in here])
             residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
             link = Link(
                 source=source,
@@ -215,12 +213,12 @@ class Measurer:
         return links
 
 
-def _anchors(question: Question, pages: Sequence[Page]) -> list[tuple[str, list[int]]]:
+def _anchors(sights: Sequence[Sight]) -> list[tuple[str, list[int]]]:
     """All names of pages that are in the question."""
     found: dict[str, list[int]] = {}
-    for at, page in enumerate(pages):
-        for name in page.names[:_NAMES]:
-            if question.has(name):
+    for at, one in enumerate(sights):
+        for name in one.told:
+            if name in one.page.names[:_NAMES]:
                 found.setdefault(name, []).append(at)
     return list(found.items())
 
@@ -232,7 +230,7 @@ def _longest(
     left = question.flat
     chosen = []
     for name, bearers in sorted(anchors, key=lambda one: (-len(one[0]), one[0])):
-        rarest = max((statistics[term] for term in terms(name)), default=0.0)
+        rarest = max((statistics[term] for term in name_terms(name)), default=0.0)
         if rarest < _COMMON * statistics.most:
             continue
         padded = f" {name} "
@@ -249,26 +247,24 @@ def _says(page: Page, name: str) -> bool:
     return f" {name} " in page.flat or (page.unspaced and name in page.flat)
 
 
-def _mentions(question: Question, pages: Sequence[Page], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
+def _mentions(sights: Sequence[Sight], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
     """Who mentions whom, by which name, and how sure that name is."""
-    by_word: dict[str, list[tuple[str, int, int]]] = {}
+    by_word: dict[str, list[tuple[str, str, int, int]]] = {}
     unspaced: list[tuple[str, int, int]] = []
-    for at, page in enumerate(pages):
-        for rank, name in enumerate(page.names):
-            if (len(name) < 3 and name.isascii()) or question.has(name):
-                continue
-            if page.unspaced and not name.isascii():
+    for at, one in enumerate(sights):
+        for rank, name in one.own:
+            if one.page.unspaced and not name.isascii():
                 unspaced.append((name, at, rank))
-            by_word.setdefault(name.split(" ", 1)[0], []).append((name, at, rank))
-    known = frozenset(by_word)
+            by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
+    known = by_word.keys()
     hits = []
     for source in sources:
-        page = pages[source]
+        page = sights[source].page
         own, flat = page.names[:3], page.flat
         seen: dict[int, tuple[int, str]] = {}
         for word in known & page.words:
-            for name, at, rank in by_word[word]:
-                if at != source and f" {name} " in flat and name not in own:
+            for name, padded, at, rank in by_word[word]:
+                if at != source and padded in flat and name not in own:
                     before = seen.get(at)
                     if before is None or rank < before[0]:
                         seen[at] = (rank, name)

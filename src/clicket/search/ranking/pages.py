@@ -11,7 +11,7 @@ from clicket.model.document import Document, Span
 from clicket.search.text.names import flattened, is_cjk, own_names
 from clicket.search.text.terms import terms
 
-__all__ = ["Page", "page_of", "reduced"]
+__all__ = ["Page", "name_terms", "page_of", "reduced"]
 
 _MAX_TEXT = 8_000
 """Characters of a document that are read: the passages that were found, or its beginning."""
@@ -57,6 +57,12 @@ def reduced(flat: str) -> str:
     return _SINGLE.sub("", flat)
 
 
+@lru_cache(maxsize=16_384)
+def name_terms(name: str) -> tuple[str, ...]:
+    """The terms of a name, each once."""
+    return tuple(dict.fromkeys(terms(name)))
+
+
 def page_of(document: Document) -> Page:
     """The page of a document; the last thousand or so are remembered."""
     return _read(document.id, document.title, document.text, document.spans)
@@ -73,7 +79,7 @@ def _read(one: str, title: str, whole: str, spans: tuple[Span, ...]) -> Page:
         id=one,
         text=text,
         names=names,
-        name_terms=tuple(dict.fromkeys(terms(names[0]))) if names else (),
+        name_terms=name_terms(names[0]) if names else (),
         terms=found,
         title_terms=titled,
         known=frozenset(found).union(titled),

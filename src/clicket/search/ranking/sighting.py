@@ -40,17 +40,42 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     close: float
     """The most that stands close together, as a share of the question."""
     length: int
+    has: float
+    """The weight of all of them."""
+    own: list[tuple[int, str]]
+    """Names by which others may mention it, and how sure each is: those that are not in the question."""
+    told: list[str]
+    """Names of it that are in the question."""
 
 
-def sight(page: Page, weights: Mapping[str, float], total: float) -> Sight:
+def sight(page: Page, question: Question, weights: Mapping[str, float], total: float) -> Sight:
     length = len(page.terms) + _TITLE_WEIGHT * len(page.title_terms)
     norm = _K1 * (1 - _B + _B * length / _TYPICAL)
     worths: dict[str, float] = {}
-    for term in weights.keys() & page.known:
+    has = 0.0
+    for term in weights:
+        if term not in page.known:
+            continue
+        has += weights[term]
         count = page.terms.count(term) + _TITLE_WEIGHT * page.title_terms.count(term)
         worths[term] = weights[term] * count * (_K1 + 1) / (count + norm)
     spots = [(at, term) for at, term in enumerate(page.terms) if term in worths] if worths else []
-    return Sight(page=page, worths=worths, spots=spots, close=_closest(spots, weights) / total, length=length)
+    own, told = [], []
+    for rank, name in enumerate(page.names):
+        if question.has(name):
+            told.append(name)
+        elif len(name) > 2 or not name.isascii():
+            own.append((rank, name))
+    return Sight(
+        page=page,
+        worths=worths,
+        spots=spots,
+        close=_closest(spots, weights) / total,
+        length=length,
+        has=has,
+        own=own,
+        told=told,
+    )
 
 
 def _closest(spots: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
@@ -74,5 +99,5 @@ def around(one: Sight, name: tuple[str, ...], weights: Mapping[str, float]) -> t
         at = one.page.terms.index(name[0])
     except (ValueError, IndexError):
         return 0.0, 0.0
-    near = {term for spot, term in one.spots if abs(spot - at) < _WINDOW}
-    return 1 / (1 + at / 12), sum(weights[term] for term in sorted(near))
+    near = dict.fromkeys([term for spot, term in one.spots if -_WINDOW < spot - at < _WINDOW])
+    return 1 / (1 + at / 12), sum([weights[term] for term in near])

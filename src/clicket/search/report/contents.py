@@ -161,7 +161,7 @@ def answer_parts(paragraph: str, count: int) -> list[str | tuple[int, ...]]:
         )
         if not numbers:
             continue
-        parts += [paragraph[at : found.start()], numbers]
+        parts += [paragraph[at : found.start()].rstrip(" \t"), numbers]
         at = found.end()
     parts.append(paragraph[at:])
     return [one for one in parts if one]

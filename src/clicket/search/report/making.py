@@ -32,5 +32,3 @@ def making(result: SearchResult) -> Iterator[str]:
             f"A language model was asked: {counted(result.usage.input_tokens, 'token')} in, "
             f"{counted(result.usage.output_tokens, 'token')} out."
         )
-    else:
-        yield "No language model was asked: the same question over the same documents gives the same report."

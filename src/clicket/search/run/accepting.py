@@ -18,6 +18,8 @@ __all__ = ["analysis", "queries", "ranking", "synthesis"]
 
 _MAX_QUERIES = 200
 """Queries of one plan that are looked at: a planner may never stop."""
+_MAX_RANKED = 100_000
+"""Entries of one ranking that are looked at: neither may a ranker."""
 _MAX_AREAS = 20
 _MAX_AREA = 300
 
@@ -60,7 +62,7 @@ def analysis(given: Any, dossier: Dossier) -> Analysis:
 def ranking(given: Any, dossier: Dossier) -> tuple[tuple[str, float], ...]:
     """Every document that was found has a score; those that the ranker left out come last."""
     scores: dict[str, float] = {}
-    for key, score in given:
+    for key, score in islice(given, _MAX_RANKED):
         if key in dossier.documents:
             scores.setdefault(key, round(_finite(score), 6))
     least = min([0.0, *scores.values()])

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
-from clicket.search.dossier import Dossier
-from clicket.search.engines.adapting import off_loop, said, stop
+from clicket.search.dossier import Analysis, Dossier, Synthesis
+from clicket.search.engines.adapting import beside, clean, off_loop, said, stop
 from clicket.search.ledger import opened
 from clicket.search.run.failure import SearchFailed
 
-__all__ = ["Outcome", "Part", "bounded"]
+__all__ = ["Aside", "Outcome", "Part", "aside", "bounded"]
 
 T = TypeVar("T")
 _GRACE = 1.0
@@ -34,8 +35,8 @@ class Outcome(Generic[T]):
 
 
 class Part(Generic[T]):
-    """One part of a search: `given` by the user, or else `default`; `accept` makes sure of what either returns. A default that is
-    `slow` keeps nobody else waiting."""
+    """One part of a search: `given` by the user, or else `default`; `accept` makes sure of what either returns. A default that
+    asks a model of its own is `slow`, and keeps nobody waiting."""
 
     def __init__(
         self,
@@ -60,15 +61,52 @@ class Part(Generic[T]):
             if self._given is not None:
                 try:
                     value = self._accept(await bounded(self._given, dossier, seconds), dossier)
-                    return Outcome(value, tuple(ledger.notes), ledger.usage)
+                    return Outcome(value, tuple(map(clean, ledger.notes)), ledger.usage)
                 except Exception as error:
                     failed = f"The {self.role} failed ({said(error)}); the deterministic one took over"
             try:
-                answer = await off_loop(lambda: self._default(dossier)) if self._slow else self._default(dossier)
-                value = self._accept(await answer if inspect.isawaitable(answer) else answer, dossier)
+                value = self._accept(await aside(self._default, dossier, slow=self._slow), dossier)
             except Exception as error:
                 raise SearchFailed(f"The {self.role} failed: {said(error)}", role=self.role) from error
-            return Outcome(value, (*ledger.notes, failed) if failed else tuple(ledger.notes), ledger.usage)
+            notes = (*ledger.notes, failed) if failed else ledger.notes
+            return Outcome(value, tuple(map(clean, notes)), ledger.usage)
+
+
+class Aside:
+    """A deterministic part for somebody else to fall back on: over long texts it works in a thread, as it does on its own."""
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+
+    async def plan(self, dossier: Dossier) -> Sequence[str]:
+        planned: Sequence[str] = await aside(self._part.plan, dossier)
+        return planned
+
+    async def analyze(self, dossier: Dossier) -> Analysis:
+        analysis: Analysis = await aside(self._part.analyze, dossier)
+        return analysis
+
+    async def synthesize(self, dossier: Dossier) -> Synthesis:
+        synthesis: Synthesis = await aside(self._part.synthesize, dossier)
+        return synthesis
+
+
+async def aside(part: Callable[[Dossier], Any], dossier: Dossier, *, slow: bool = False) -> Any:
+    """What a deterministic part makes of a dossier. The loop goes on while it reads long texts."""
+    size = sum(len(one.text) for one in dossier.documents.values())
+    return await (off_loop if slow else partial(beside, size))(lambda: _made(part(dossier)))
+
+
+def _made(answer: Any) -> Any:
+    """Deterministic parts wait for nobody, so one that is async is done when it has begun."""
+    if not inspect.iscoroutine(answer):
+        return answer
+    try:
+        answer.send(None)
+    except StopIteration as end:
+        return end.value
+    answer.close()
+    raise RuntimeError("a deterministic part does not wait")
 
 
 async def bounded(function: Callable[[Dossier], Any], dossier: Dossier, seconds: float) -> Any:

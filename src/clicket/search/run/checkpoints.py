@@ -1,5 +1,5 @@
 """What a search keeps so that it can go on after a crash. A record names the search it belongs to; one that does not fit, or
-that cannot be read, is as if it were not there. JSON, pressed when it is long, nothing else.
+that cannot be read, is as if it were not there. Plain JSON: whoever keeps it must be able to see whether a secret is in it.
 
 Keys: `plan:1`, `search:1:0`, `analysis:1`, `synthesis`: the stage, the round, the number of the query from 0.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -20,6 +19,7 @@ from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
 from clicket.search.dossier import Analysis, Synthesis
+from clicket.search.engines.adapting import off_loop
 
 __all__ = [
     "AnalysisKept",
@@ -34,10 +34,8 @@ __all__ = [
     "unpack",
 ]
 
-_LONG = 32 * 1024
-_PRESSED = b"zlib:"
-_MAX_PRESSED = 1 << 30
-"""Bytes that a pressed record may become."""
+_LONG = 64 * 1024
+"""Bytes that are written off the loop."""
 Ranked = tuple[tuple[str, float], ...]
 
 
@@ -80,7 +78,10 @@ class FileCheckpoints:
         return {unquote(one.stem): one.read_bytes() for one in files}
 
     async def save(self, key: str, data: bytes) -> None:
-        self._write(key, data)
+        if len(data) <= _LONG:
+            self._write(key, data)
+        else:
+            await off_loop(lambda: self._write(key, data))
 
     def clear(self) -> None:
         """Forget everything. The next search begins from the start."""
@@ -141,17 +142,13 @@ K = TypeVar("K", bound=Kept)
 
 
 def pack(record: Kept) -> bytes:
-    """JSON; what is long, pressed."""
-    data = msgspec.json.encode(record)
-    return data if len(data) < _LONG else _PRESSED + zlib.compress(data, 1)
+    return msgspec.json.encode(record)
 
 
 def unpack(data: bytes, type: type[K], fingerprint: str) -> K | str:
     """The record, or why it cannot be used."""
     try:
-        if data.startswith(_PRESSED):
-            data = zlib.decompressobj().decompress(data[len(_PRESSED) :], _MAX_PRESSED)
         record = msgspec.json.decode(data, type=type)
-    except (msgspec.DecodeError, zlib.error, UnicodeDecodeError, RecursionError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
         return "it is damaged"
     return record if record.fingerprint == fingerprint else "it belongs to another search"

@@ -12,6 +12,7 @@ import msgspec
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.chat import Usage
 from clicket.search.dossier import Analysis, Dossier, Round, SearchResult
+from clicket.search.engines.adapting import beside
 from clicket.search.engines.merging import Pool
 from clicket.search.run.calling import Outcome, Part
 from clicket.search.run.checkpoints import AnalysisKept, Kept, PlanKept, SearchKept, SynthesisKept
@@ -128,7 +129,7 @@ class Machine:
 
     async def _search(self) -> None:
         ended = await self._searched()
-        done = self._merged(ended)
+        done = await self._merged(ended)
         self._say(self._speaker.search, done, self._dossier.documents)
         failed = all(one.error is not None for one in ended)
         if failed and not self._dossier.documents:
@@ -236,9 +237,11 @@ class Machine:
             )
         return [ended[at] for at in range(len(self._queries))]
 
-    def _merged(self, ended: list[SearchKept]) -> Round:
+    async def _merged(self, ended: list[SearchKept]) -> Round:
         """The round as part of all that is known; it is merged before anybody judges it."""
-        done = Round(number=self._loop, found=tuple(found_by(one, self._pool) for one in ended))
+        size = sum(len(document.text) for one in ended for document in one.documents)
+        found = await beside(size, lambda: tuple(found_by(one, self._pool) for one in ended))
+        done = Round(number=self._loop, found=found)
         self._dossier = msgspec.structs.replace(
             self._dossier,
             rounds=(*self._dossier.rounds, done),

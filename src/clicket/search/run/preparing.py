@@ -20,7 +20,7 @@ from clicket.search.planning import BridgePlanner
 from clicket.search.ranking import LinkRanker
 from clicket.search.run import accepting
 from clicket.search.run.budget import Budget
-from clicket.search.run.calling import Part
+from clicket.search.run.calling import Aside, Part
 from clicket.search.run.checkpoints import Checkpoints
 from clicket.search.run.machine import Machine
 from clicket.search.run.nearness import Nearness
@@ -167,9 +167,9 @@ def _modelled(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str
 
     asked = as_model(model)
     return {
-        "planner": ModelPlanner(asked, fallback=defaults["planner"]),
-        "analyzer": ModelAnalyzer(asked, fallback=defaults["analyzer"]),
-        "synthesizer": ModelSynthesizer(asked, fallback=defaults["synthesizer"]),
+        "planner": ModelPlanner(asked, fallback=Aside(defaults["planner"])),
+        "analyzer": ModelAnalyzer(asked, fallback=Aside(defaults["analyzer"])),
+        "synthesizer": ModelSynthesizer(asked, fallback=Aside(defaults["synthesizer"])),
     }, asked.name
 
 

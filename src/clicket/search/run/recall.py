@@ -12,8 +12,8 @@ from clicket.search.run.checkpoints import Checkpoints, Kept, SearchKept, pack, 
 
 __all__ = ["Recall"]
 
-_MAX_RECORD = 8 * 1024 * 1024
-_MAX_SIZE = 128 * 1024 * 1024
+_MAX_RECORD = 32 * 1024 * 1024
+_MAX_SIZE = 256 * 1024 * 1024
 """Bytes of one search, and of all searches, that are kept: documents may be whole books."""
 
 K = TypeVar("K", bound=Kept)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from clicket.search.dossier import Found
-from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
+from clicket.search.engines.adapting import Answer, Asked, EngineFailed, clean, said, stop
 from clicket.search.engines.merging import Pool
 from clicket.search.run.checkpoints import SearchKept
 
@@ -49,12 +49,15 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> SearchKept:
     if task.cancelled():
         return SearchKept(fingerprint="", query=query, error="the search was cancelled by its engine")
     error = task.exception()
-    if error is None:
-        answer = task.result()
-        return SearchKept(fingerprint="", query=query, documents=answer.documents, notes=answer.notes)
-    return SearchKept(
-        fingerprint="", query=query, error=error.message if isinstance(error, EngineFailed) else said(error)
-    )
+    if error is not None:
+        told = clean(error.message) if isinstance(error, EngineFailed) else said(error)
+        return SearchKept(fingerprint="", query=query, error=told)
+    answer = task.result()
+    if not isinstance(answer, Answer):  # of an engine that somebody else wrote
+        return SearchKept(
+            fingerprint="", query=query, error=f"it answered with {type(answer).__name__}, not with an Answer"
+        )
+    return SearchKept(fingerprint="", query=query, documents=answer.documents, notes=tuple(map(clean, answer.notes)))
 
 
 def found_by(ended: SearchKept, pool: Pool) -> Found:

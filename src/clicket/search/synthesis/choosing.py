@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from clicket.search.synthesis.expecting import expected, kin, tells
@@ -39,6 +40,7 @@ _AGAIN = 0.3
 """Less, for each sentence that is there of the same document, or of one with the same name."""
 _CHAIN = 0.4
 """More, for a document that a sentence names which is there."""
+_SCORE = attrgetter("score")
 _NEAR = 8
 """Documents of which every sentence is judged; of others those that share something with the question, and the first."""
 
@@ -66,31 +68,29 @@ class _Candidate:
 class _Question:
     """What is asked: its terms by number, how much each weighs (in all 1), what says the same, and the kind of answer."""
 
-    __slots__ = ("alike", "kind", "numbers", "terms", "wanted", "weights")
+    __slots__ = ("alike", "kind", "numbered", "wanted", "weights")
 
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
         asked = list(dict.fromkeys(terms(question)))
         weights = weigh(asked)
         total = sum(weights) or 1.0
-        self.numbers = {term: number for number, term in enumerate(asked)}
-        self.terms = frozenset(asked)
+        alike = kin(asked)
+        self.numbered = list(enumerate(asked))
         self.weights = [weight / total for weight in weights]
-        self.alike = [(self.numbers[term], others) for term, others in kin(asked).items()]
-        self.wanted = self.terms.union(*(others for _, others in self.alike))
+        self.alike = [(number, alike[term]) for number, term in self.numbered if term in alike]
+        self.wanted = frozenset(asked).union(*alike.values())
         self.kind = expected(question)
 
     def shares(self, there: frozenset[str]) -> dict[int, float]:
         """The terms that a sentence has, or says in other words."""
-        numbers = self.numbers
-        has = {numbers[term]: 1.0 for term in self.terms & there}
+        has = {number: 1.0 for number, term in self.numbered if term in there}
         for number, others in self.alike:
             if number not in has and not others.isdisjoint(there):
                 has[number] = _ALIKE
         return has
 
     def weight(self, there: frozenset[str]) -> float:
-        numbers = sorted(self.numbers[term] for term in self.terms & there)
-        return sum([self.weights[number] for number in numbers])
+        return sum([self.weights[number] for number, term in self.numbered if term in there])
 
 
 def choose(
@@ -100,32 +100,36 @@ def choose(
     asked = _Question(question, weigh)
     candidates = _judged(asked, pages)
     having: list[list[_Candidate]] = [[] for _ in asked.weights]
+    of_page: dict[int, list[_Candidate]] = {page.rank: [] for page in pages}
     for one in candidates:
+        of_page[one.page.rank].append(one)
         for number in one.has:
             having[number].append(one)
     left = list(asked.weights)
     chosen: list[Choice] = []
-    extra: dict[int, float] = {}
     named: set[int] = set()
     while candidates and len(chosen) < most:
-        best = max(candidates, key=lambda one: round(one.score + extra.get(one.page.rank, 0.0), 6))
-        chosen.append(
-            Choice(best.page, best.sentence, sum(asked.weights[number] * best.has[number] for number in best.has))
-        )
+        best = max(candidates, key=_SCORE)
+        covers = sum([asked.weights[number] * share for number, share in best.has.items()])
+        chosen.append(Choice(best.page, best.sentence, covers))
         for number in best.has:
             lost = left[number] * _COVERED
             left[number] -= lost
             for one in having[number]:
                 one.score -= _COVERS * lost * one.has[number]
+        led = {page.rank for page in best.leads}
         for page in pages:
-            if page.key == best.page.key:
-                extra[page.rank] = extra.get(page.rank, 0.0) - _AGAIN
-        for page in best.leads:
-            if page.rank not in named:
+            more = -_AGAIN if page.key == best.page.key else 0.0
+            if page.rank in led and page.rank not in named:
                 named.add(page.rank)
-                extra[page.rank] = extra.get(page.rank, 0.0) + _CHAIN
+                more += _CHAIN
+            if more:
+                for one in of_page[page.rank]:
+                    one.score += more
         said = best.sentence.terms
         candidates = [one for one in candidates if one is not best and one.sentence.terms != said]
+        for one in candidates:
+            one.score = round(one.score, 6)
     return chosen
 
 
@@ -145,33 +149,30 @@ def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
     weights = asked.weights
     for page, of_page in zip(pages, by_page, strict=True):
         by, source = led.get(page.rank, (0.0, None))
-        unmet = [number for term, number in asked.numbers.items() if source is not None and term not in source.terms]
+        unmet = [number for number, term in asked.numbered if source is not None and term not in source.terms]
         whole = sum([weights[number] for number in unmet]) or 1.0
-        title = [asked.numbers[term] for term in asked.terms & page.title]
+        title = {number: 1.0 for number, term in asked.numbered if term in page.title}
         base = _LED * by - _RANK * math.log1p(page.rank) + _OPENS
         for one in of_page:
-            has = asked.shares(one.sentence.terms)
+            one.has = has = asked.shares(one.sentence.terms)
             score = base + _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
-            has.update(dict.fromkeys(title, 1.0))
-            one.has = dict(sorted(has.items()))
-            score += _COVERS * sum([weights[number] * share for number, share in one.has.items()])
+            has.update(title)
+            score += _COVERS * sum([weights[number] * share for number, share in has.items()])
             if tells(one.sentence.text, asked.kind):
                 score += _TELLS
             if one.leads:
                 score += _LEADS * max([target.score for target in one.leads])
-            one.score = score
+            one.score = round(score, 6)
             base -= _OPENS if one is of_page[0] else 0.0
     return candidates
 
 
 def _link(candidates: Sequence[_Candidate], pages: Sequence[Page]) -> None:
-    """Which sentence names which other document. Names are looked up by their first term."""
+    """Which sentence names which other document. Names are looked up by one of their terms."""
     known: dict[str, list[tuple[Page, str, frozenset[str]]]] = {}
     for page in pages:
-        for name in page.names:
-            words = terms(name)
-            if words:
-                known.setdefault(words[0], []).append((page, name, frozenset(words)))
+        for name, needed in page.names:
+            known.setdefault(min(needed), []).append((page, name, needed))
     firsts = frozenset(known)
     for one in candidates:
         found: dict[int, Page] = {}

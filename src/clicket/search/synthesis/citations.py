@@ -17,7 +17,7 @@ from clicket.search.dossier import Synthesis
 from clicket.search.synthesis.quotes import MAX_QUOTE, find_span
 from clicket.search.text.sentences import sentences
 
-__all__ = ["EXTRACTIVE", "MARK", "MAX_CITATIONS", "NOTHING_LEFT", "UNSUPPORTED", "check", "find_span"]
+__all__ = ["EXTRACTIVE", "MARK", "MAX_CITATIONS", "NOTHING_LEFT", "UNSUPPORTED", "check", "find_span", "unmarked"]
 
 EXTRACTIVE = "extractive"
 """`Synthesis.by` of what consists of citations; its other words are about the search and need none."""
@@ -28,12 +28,13 @@ _MAX_ANSWER = 100_000
 _MAX_STATEMENTS = 1_000
 
 MARK = re.compile(
-    r"(?P<blank>[ \t]{0,3}+)[\[［【]{1,3}+\^?\s*+(?P<numbers>\d++(?:\s*+[,;，、–-]\s*+\d++)*+)\s*+[\]］】]{1,3}+"
+    r"[\[［【]{1,3}+\^?\s*+(?P<numbers>\d++(?:\s*+[,;，、–-]\s*+\d++)*+)\s*+[\]］】]{1,3}+"
     r"(?:\((?:[^()\s]|\([^()\s]*+\))*+\))?"
 )
 """References as people and models write them: [1], [1, 2], [1-3], [[1]](address), 【1】."""
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
-_LEADING = re.compile(rf"(?:{MARK.pattern.replace('?P<blank>', '').replace('?P<numbers>', '')})++")
+_LEADING = re.compile(rf"(?:[ \t]{{0,3}}+{MARK.pattern.replace('?P<numbers>', '')})++")
+_GONE = re.compile(r"[ \t]{0,3}\x00")
 _ENDS = ".!?…。！？｡"
 _CLOSERS = "\"'”’»)]」』）】》"
 _LABEL = re.compile(r"\s*+(?:#|\*\*[^*]++\*\*\s*+$|[-=_*|:\s]++$)")
@@ -54,6 +55,13 @@ def check(synthesis: Synthesis, documents: Mapping[str, Document]) -> Synthesis:
         citations=tuple(kept),
         unsupported=tuple(dict.fromkeys([*told, *lost]))[:_MAX_STATEMENTS],
     )
+
+
+def unmarked(text: str) -> str:
+    """The text without any marks, and without what would be one when others are gone."""
+    while MARK.search(text) is not None:
+        text = _GONE.sub("", MARK.sub("\0", text))
+    return text
 
 
 def _settled(answer: str, numbers: Mapping[int, int], count: int, strict: bool, lost: list[str]) -> str:
@@ -101,7 +109,7 @@ def _line(line: str, numbers: Mapping[int, int], strict: bool, lost: list[str]) 
     carried = ""
     for blank, statement in _statements(line):
         named = MARK.search(statement) is not None
-        renumbered = MARK.sub(lambda found: _renumbered(found, numbers), statement)
+        renumbered = _GONE.sub("", MARK.sub(lambda found: _renumbered(found, numbers), statement))
         if named and MARK.search(renumbered) is None:
             if any(one.isalnum() for one in renumbered):
                 lost.append(renumbered.strip())
@@ -145,7 +153,7 @@ def _is_ended(text: str) -> bool:
 
 
 def _renumbered(found: re.Match[str], numbers: Mapping[int, int]) -> str:
-    """The mark with the numbers of citations that hold, or nothing."""
+    """The mark with the numbers of citations that hold; if there are none, a NUL, which goes with the blanks before it."""
     named: dict[int, None] = {}
     for first, last in _NUMBERS.findall(found["numbers"][:400]):
         low = _number(first)
@@ -153,9 +161,7 @@ def _renumbered(found: re.Match[str], numbers: Mapping[int, int]) -> str:
         for number in range(low, min(high, low + 50, MAX_CITATIONS) + 1):
             if number in numbers:
                 named[numbers[number]] = None
-    if not named:
-        return ""
-    return found["blank"] + "".join(f"[{number}]" for number in named)
+    return "".join(f"[{number}]" for number in named) or "\0"
 
 
 def _number(digits: str) -> int:

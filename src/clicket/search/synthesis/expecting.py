@@ -120,7 +120,12 @@ def expected(question: str) -> str:
 
 def tells(sentence: str, kind: str) -> bool:
     """May this sentence hold a thing of that kind?"""
-    return not kind or any(one.search(sentence) is not None for one in _TOLD[kind])
+    if not kind:
+        return True
+    for one in _TOLD[kind]:  # noqa: SIM110 - asked of every sentence, and any() takes twice as long
+        if one.search(sentence) is not None:
+            return True
+    return False
 
 
 @cache

@@ -14,17 +14,19 @@ from clicket.model.document import Citation
 from clicket.search.dossier import Dossier, Synthesis
 from clicket.search.parts import Collection
 from clicket.search.synthesis.choosing import Choice, choose
-from clicket.search.synthesis.citations import EXTRACTIVE, MARK
-from clicket.search.synthesis.reading import Page, mentions, read
-from clicket.search.text.names import flattened, leading_name, name_key, names
+from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
+from clicket.search.synthesis.reading import Page, read
+from clicket.search.text.names import leading_name, names
 from clicket.search.text.terms import terms
 
 __all__ = ["ExtractiveSynthesizer"]
 
 _DEPTH = 12
 """Documents that are read, the best ones: an answer may be in one that does not look it."""
-_AND = re.compile(r"\s+(?:and|or|&|vs\.?)\s+")
+_SMALL = re.compile(r"\s+(?:(?:[a-z]+|&)\s+)+")
+"""What ties several names together, as in "Stan in Toledo": each is looked for by itself."""
 _MAX_TITLE = 120
+_MAX_PLAIN = 1_000
 _MAX_TOLD = 5
 
 
@@ -80,9 +82,7 @@ def _told(chosen: Sequence[Choice]) -> tuple[list[str], list[Citation]]:
 
 def _plain(text: str) -> str:
     """One line, without marks of its own: a footnote of the document would read as one of ours."""
-    while MARK.search(text) is not None:
-        text = MARK.sub("", text)
-    return " ".join(text.split())
+    return " ".join(unmarked(text[:_MAX_PLAIN]).split())
 
 
 def _title(page: Page) -> str:
@@ -93,27 +93,16 @@ def _title(page: Page) -> str:
 
 def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
     """What the question names and no document does, and searches that found nothing or failed."""
-    absent = [name for name in _named(dossier.question) if not _is_there(name_key(name), pages)]
-    for name in absent[:_MAX_TOLD]:
-        yield f"Nothing that was found mentions “{_plain(name)}”."
+    known = frozenset[str]().union(*(page.terms for page in pages))
+    # One word with a capital at the beginning is seldom a name.
+    named = [name for name, start, _ in names(dossier.question) if start > 0 or " " in name]
+    parts = dict.fromkeys(part for name in named for part in _SMALL.split(name))
+    absent = [part for part in parts if any(word.isalpha() and word not in known for word in terms(part))]
+    for part in absent[:_MAX_TOLD]:
+        yield f"None of the best documents mentions “{_plain(part)}”."
     empty = [found for one in dossier.rounds for found in one.found if not found.documents]
     for found in empty[:_MAX_TOLD]:
         if found.error is None:
             yield f"Nothing was found for “{_plain(found.query)}”."
         else:
             yield f"The search for “{_plain(found.query)}” failed."
-
-
-def _named(question: str) -> list[str]:
-    """What the question names; of two names with an "and" between them each is one."""
-    return list(dict.fromkeys(part for name, _, _ in names(question) for part in _AND.split(name)))
-
-
-def _is_there(key: str, pages: Sequence[Page]) -> bool:
-    """Is it the name of a document, or mentioned in one? What has no words to look for is not missed."""
-    needed = frozenset(terms(key))
-    return (
-        not needed
-        or any(key in page.names or f" {key} " in f" {flattened(page.document.title)} " for page in pages)
-        or any(mentions(sentence, key, needed) for page in pages for sentence in page.sentences)
-    )

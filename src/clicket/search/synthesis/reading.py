@@ -14,7 +14,8 @@ from clicket.search.text.terms import terms
 __all__ = ["Page", "Sentence", "mentions", "read"]
 
 _MAX_READ = 6_000
-"""Characters of one document that are read: the parts that were found, the first ones first."""
+"""Characters of one document that are read."""
+_MAX_NAMES = 3
 _LEAD = 400
 """Characters in which a document says what it is called."""
 _FALL = 0.1
@@ -47,7 +48,8 @@ class Page(NamedTuple):
     score: float
     sentences: tuple[Sentence, ...]
     key: str
-    names: tuple[str, ...]
+    names: tuple[tuple[str, frozenset[str]], ...]
+    """Each with its terms."""
     title: frozenset[str]
     terms: frozenset[str]
 
@@ -64,34 +66,47 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
             found += [
                 Sentence(start + first, start + last, held, part, start) for first, last, held in _sentences(part)
             ]
-        names = own_names(document.title, document.text[:_LEAD])[:3]
-        name = document.title or (names[0] if names else "")
-        title = frozenset(terms(name))
+        names, title, same = _called(document.title, document.text[:_LEAD])
         pages.append(
             Page(
                 document=document,
                 rank=rank,
                 score=round(1 / (1 + _FALL * rank), 6),
                 sentences=tuple(found),
-                key=name_key(name) or key,
+                key=same or key,
                 names=names,
                 title=title,
-                terms=title.union(*(one.terms for one in found)),
+                terms=title.union(*[one.terms for one in found]),
             )
         )
     return pages
 
 
+@lru_cache(maxsize=4096)
+def _called(title: str, lead: str) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
+    """The names of a document with their terms, the terms of its title, and what documents of one name have in common."""
+    names = own_names(title, lead)[:_MAX_NAMES]
+    name = title or (names[0] if names else "")
+    found = ((one, frozenset(terms(one))) for one in names)
+    return tuple((one, needed) for one, needed in found if needed), frozenset(terms(name)), name_key(name)
+
+
 def _parts(document: Document) -> list[Span]:
-    """What of a text is read: the parts that were found, or its beginning."""
-    parts: list[Span] = []
-    left, behind = _MAX_READ, 0
-    for first, last in sorted(document.spans or ((0, len(document.text)),)):
-        start = max(first, behind)
-        end = min(last, len(document.text), start + left)
+    """What of a text is read: of the parts that were found the best, which come first, in the order of the text."""
+    length = len(document.text)
+    taken: list[Span] = []
+    left = _MAX_READ
+    for first, last in document.spans or ((0, length),):
+        start = max(first, 0)
+        end = min(last, length, start + left)
         if start < end:
-            parts.append((start, end))
+            taken.append((start, end))
             left -= end - start
+    parts: list[Span] = []
+    behind = 0
+    for start, end in sorted(taken):
+        if max(start, behind) < end:
+            parts.append((max(start, behind), end))
             behind = end
     return parts
 
@@ -101,7 +116,8 @@ def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     made = []
     for start, end in sentences(part):
         text = part[start:end]
-        if end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST:
+        is_heading = start > 1 and part[start - 1] == " " and part[start - 2] == "#"
+        if not is_heading and (end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST):
             made.append((start, end, frozenset(terms(text))))
     return tuple(made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -103,6 +104,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     def version(self) -> str:
         """Results of one set-up are not served for another."""
+        limits = self.budget
         said = (
             str(Path(self.index).absolute()) if self.needs_index else "",
             [_name_of(one) for one in (self.engine, *self.engines) if one is not None],
@@ -112,6 +114,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             self.max_documents,
             self.max_page_size,
             self.whole,
+            (limits.max_rounds, limits.max_queries, limits.max_documents, limits.max_tokens),
         )
         return sha256(encode(said)).hexdigest()[:12]
 
@@ -222,5 +225,7 @@ def _kind(given: Any) -> str:
 def _name_of(thing: Any) -> str:
     if thing is None or isinstance(thing, str):
         return thing or ""
-    named = getattr(thing, "name", None) or getattr(thing, "__qualname__", None)
+    if inspect.isroutine(thing):
+        return f"{thing.__module__}.{thing.__qualname__}"
+    named = getattr(thing, "name", None)
     return f"{type(thing).__module__}.{type(thing).__qualname__} {named if isinstance(named, str) else ''}"

@@ -161,3 +161,14 @@ async def test_a_text_without_end_is_cut_and_told() -> None:
 async def test_one_id_twice_in_an_answer_is_one_document() -> None:
     found = await ask(lambda query: [ENTRY, {**ENTRY, "text": "again"}])
     assert [one.text for one in found] == ["The first."]
+
+
+class _AlsoAnswers(_Sync):
+    """Somebody's own object, which has an `ask` that is not ours."""
+
+    def ask(self, question: str) -> str:
+        return "42"
+
+
+async def test_an_ask_that_is_not_ours_is_left_alone() -> None:
+    assert [one.id for one in await ask(_AlsoAnswers())] == ["1"]

@@ -268,6 +268,14 @@ def test_rows_made_from_the_index_itself() -> None:
         assert ids(index.find("sinister")) == ["1"]
 
 
+def test_a_whole_text_can_be_the_query() -> None:
+    texts = [" ".join(f"word{step} own{one}x{step % 9}" for step in range(300)) for one in range(20)]
+    with Index.open() as index:
+        index.add({"id": str(one), "text": text} for one, text in enumerate(texts))
+        assert ids(index.find(texts[13], k=1)) == ["13"]
+        assert len(index.find("word1 " * 100_000, k=3)) == 3
+
+
 def test_remove_takes_a_list() -> None:
     with Index.open() as index, pytest.raises(UsageError, match=r"remove\(\['abc'\]\)"):
         index.remove("abc")
@@ -282,3 +290,19 @@ def test_a_busy_file_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(StoreUnavailable, match="try again"):
             index.add([{"id": "9", "text": "nine"}])
         assert ids(index.find("sinister")) == ["1"]  # reading goes on
+
+
+def test_what_was_there_before_does_not_show() -> None:
+    """The same documents give the same answers, however the index came to hold them."""
+    long = "\n\n".join("The zebra is a zebra, and every zebra knows the zebra. " * 45 for _ in range(9))
+    rows = [*FILMS, {"id": "long", "text": long}, {"id": "okapi", "text": "The okapi is no zebra."}]
+    with Index.open() as fresh, Index.open() as worn:
+        fresh.add(rows)
+        worn.add({"id": str(one), "text": f"zebra {one} " * 900} for one in range(7, 0, -1))
+        worn.remove(["6", "5", "7"])
+        worn.add(rows[::-1])
+        worn.add([{"id": "long", "text": "changed"}, {"id": "other", "text": long}])
+        worn.remove(["other"])
+        worn.add(rows[4:])
+        for query in ("zebra", "okapi zebra", "American film", "knows"):
+            assert worn.find(query) == fresh.find(query)

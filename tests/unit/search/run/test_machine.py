@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
-from threading import Event
+from inspect import iscoroutinefunction
+from itertools import count, pairwise
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -13,8 +14,20 @@ from tests.unit.search.fakes import Cites, Engine, Plans, Scores, document, kind
 from clicket.errors import UsageError
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.chat import Usage
-from clicket.search import Analysis, Budget, SearchFailed, Synthesis, deep_search, deep_search_stream
-from clicket.search.ledger import current, spend
+from clicket.search import (
+    Analysis,
+    BridgePlanner,
+    Budget,
+    CoverageAnalyzer,
+    ExtractiveSynthesizer,
+    LinkRanker,
+    MemoryCheckpoints,
+    SearchFailed,
+    Synthesis,
+    deep_search,
+    deep_search_stream,
+)
+from clicket.search.ledger import current, note, spend
 
 OPEN: tuple[float, list[str]] = (0.2, ["something"])
 DONE: tuple[float, list[str]] = (0.9, [])
@@ -291,6 +304,51 @@ async def test_a_part_that_blocks_its_thread_is_left() -> None:
     finally:
         free.set()
     assert "late" not in found.rounds[0].queries
+
+
+async def test_a_ranker_without_an_end_is_cut_off() -> None:
+    found = await deep_search(
+        "Why?", engine=Engine(), planner=Plans(["one"]), ranker=lambda dossier: (("of one", 0.5) for _ in count())
+    )
+    assert [(one.id, one.score) for one in found.documents] == [("of one", 0.5)]
+
+
+@pytest.mark.parametrize("size", [40, 40_000])
+async def test_the_loop_goes_on_while_parts_read_long_texts(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    where: dict[str, bool] = {}
+
+    def watched(part: type, method: str) -> None:
+        real = getattr(part, method)
+
+        def run(self: Any, dossier: Any) -> Any:
+            where[method] = current_thread() is main_thread()
+            return real(self, dossier)
+
+        async def run_async(self: Any, dossier: Any) -> Any:
+            return await run(self, dossier)
+
+        monkeypatch.setattr(part, method, run_async if iscoroutinefunction(real) else run)
+
+    for part, method in (
+        (BridgePlanner, "plan"), (LinkRanker, "rank"), (CoverageAnalyzer, "analyze"), (ExtractiveSynthesizer, "synthesize"),
+    ):  # fmt: skip
+        watched(part, method)
+    pages = [document(str(at), f"Ada Blum met Bob {at}. " * (size // 20)) for at in range(6)]
+    found = await deep_search("Whom did Ada Blum meet?", engine=Engine(default=pages), max_loop=2)
+    assert found.citations
+    assert where == dict.fromkeys(("plan", "rank", "analyze", "synthesize"), size == 40)
+
+
+async def test_a_part_that_is_not_async_is_heard_too() -> None:
+    def planned(dossier: Any) -> list[str]:
+        note("half of a sign: \ud83d")
+        spend(Usage(input_tokens=3))
+        return ["one"]
+
+    kept = MemoryCheckpoints()
+    found = await deep_search("Why?", engine=Engine(), planner=planned, max_loop=1, checkpoints=kept)
+    assert found.notes == ("half of a sign: \ufffd",)
+    assert found.usage.total == 3
 
 
 async def test_a_part_may_be_a_plain_function() -> None:

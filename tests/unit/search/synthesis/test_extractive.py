@@ -61,6 +61,20 @@ def test_only_the_parts_that_were_found_are_read() -> None:
     assert [one.text for one in synthesis.citations] == ["The tower is in Pisa."]
 
 
+def test_of_a_long_text_the_best_parts_are_read_and_headings_are_no_answers() -> None:
+    text = (
+        "The tower is a tall one. " * 400
+        + "\n\n# Where is the tower?\n\nThe tower is in Pisa.\n\n"
+        + "The tower is red. " * 400
+    )
+    start = text.index("# Where")
+    parts = ((start, start + 3_000), (0, 3_000), (3_000, 6_000))
+    long = Document(id="1", title="Tower", text=text, spans=parts)
+    said = [one.text for one in ExtractiveSynthesizer().extract(dossier("Where is the tower?", long)).citations]
+    assert "The tower is in Pisa." in said
+    assert "Where is the tower?" not in said
+
+
 def test_what_was_not_found_is_said() -> None:
     searched = Round(
         number=1,
@@ -71,7 +85,7 @@ def test_what_was_not_found_is_said() -> None:
         .extract(dossier("Is Zorbland larger than The Golden Calf?", FILM, rounds=(searched,)))
         .answer
     )
-    assert "Nothing that was found mentions “Zorbland”." in answer
+    assert "None of the best documents mentions “Zorbland”." in answer
     assert "Nothing was found for “Zorbland”." in answer
     assert "The search for “calf” failed." in answer
     assert "“x”" not in answer

@@ -116,3 +116,21 @@ def test_results_of_one_set_up_are_not_those_of_another(tmp_path: Path) -> None:
     ]
     assert len({setup.version() for setup in setups}) == len(setups)
     assert Setup(engine=Engine("a")).version() == Setup(engine=Engine("a")).version()
+
+
+def test_a_smaller_budget_and_another_function_are_another_set_up() -> None:
+    def search(query: str) -> list[Any]:
+        return []
+
+    async def other(query: str) -> list[Any]:
+        return []
+
+    other.__qualname__, other.__module__ = search.__qualname__, "elsewhere"
+    versions = [
+        deep_search.tool(engine=search).options.version,
+        deep_search.tool(engine=other).options.version,
+        deep_search.tool(engine=search, budget={"max_queries": 2}).options.version,
+        deep_search.tool(engine=search, budget={"query": 2}).options.version,
+    ]
+    assert len(set(versions)) == 3
+    assert versions[3] == versions[0], "times change nothing in an answer that is kept"

@@ -1,0 +1,50 @@
+"""Parts of one's own: a function that searches, an engine that fails, and a planner that knows its field."""
+
+import asyncio
+import re
+
+from clicket.search import Dossier, deep_search
+
+TICKETS = {
+    "T-101": "Login fails since Friday. Caused by C-7.",
+    "T-102": "Export button stays grey. Not reproduced.",
+    "C-7": "Change C-7 moved sessions to another store. Rolled back by ann@shop.test.",
+    "C-8": "Change C-8 renamed an export.",
+}
+
+
+def tickets(query: str) -> list[dict[str, str]]:
+    """An engine may be a plain function; it runs in a thread. Mappings become documents."""
+    words = set(re.findall(r"[\w-]+", query.lower()))
+    hits = [key for key, text in TICKETS.items() if words & set(re.findall(r"[\w-]+", f"{key} {text}".lower()))]
+    return [{"id": key, "title": key, "content": TICKETS[key]} for key in hits]
+
+
+async def chat_history(query: str) -> list[dict[str, str]]:
+    raise TimeoutError("the chat does not answer")
+
+
+class ByNumber:
+    """Follows numbers of tickets and changes, which no general planner would take for names."""
+
+    async def plan(self, dossier: Dossier) -> list[str]:
+        if not dossier.rounds:
+            return [dossier.question]
+        seen = " ".join(one.text for one in dossier.best(5))
+        return sorted(set(re.findall(r"\b[TC]-\d+\b", seen)))  # what was asked before is taken out; nothing new ends it
+
+
+async def main() -> None:
+    result = await deep_search(
+        "Who undid what broke the login?", engines=[tickets, chat_history], planner=ByNumber(), max_loop=3
+    )
+    for one in result.rounds:
+        print(one.number, one.queries, "found", one.documents)
+    print(result.answer)
+    print(*result.notes, sep="\n")  # an engine that fails harms no other, and is told of
+    assert any("ann@shop.test" in one.text for one in result.citations)
+    assert any("the chat does not answer" in note for note in result.notes)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,64 @@
+"""Jupyter notebooks: prose and code in order, with what the code printed. Pictures and other data are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clicket.search.extract.extracted import Extracted
+from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.prose import markdown
+
+__all__ = ["extract_notebook"]
+
+_MAX_OUTPUT = 20_000
+"""Characters of one cell's output: a log is no prose."""
+
+
+def extract_notebook(data: bytes) -> Extracted:
+    try:
+        book = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable("damaged: not JSON, which a notebook is") from None
+    cells = _cells(book)
+    if cells is None:
+        raise Unreadable("it has no cells, so it is no notebook")
+    parts = []
+    for cell in cells:
+        if not isinstance(cell, dict):
+            continue
+        source = _text(cell.get("source", cell.get("input", ""))).strip("\n")
+        if cell.get("cell_type") == "heading":  # of old notebooks
+            source = f"{'#' * min(max(int(cell.get('level', 1)), 1), 6)} {source}"
+        elif cell.get("cell_type") == "code" and source.strip():
+            source = f"```\n{source}\n```"  # so that a comment in it is no heading
+        outputs = [_output(one).strip("\n")[:_MAX_OUTPUT] for one in cell.get("outputs") or () if isinstance(one, dict)]
+        parts += [one for one in (source, *outputs) if one.strip()]
+    return markdown("\n\n".join(parts).replace("\r\n", "\n"))
+
+
+def _cells(book: Any) -> list[Any] | None:
+    if not isinstance(book, dict):
+        return None
+    cells = book.get("cells")
+    if isinstance(cells, list):
+        return cells
+    sheets = book.get("worksheets")  # before version 4
+    if isinstance(sheets, list):
+        return [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or ()]
+    return None
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data")
+    if isinstance(data, dict):
+        return _text(data.get("text/markdown") or data.get("text/plain") or "")
+    return _text(output.get("text", ""))
+
+
+def _text(value: Any) -> str:
+    """A text, or the lines of one."""
+    if isinstance(value, list):
+        return "".join(one for one in value if isinstance(one, str))
+    return value if isinstance(value, str) else ""

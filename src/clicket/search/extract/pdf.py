@@ -1,0 +1,89 @@
+"""PDF files, read in a child process that may use so much memory and time, and no more: such files can be made to never end.
+
+Pages end with a form feed, so the page of any place can be counted. Needs pypdf.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from clicket.search.extract.extracted import Extracted, Heading
+from clicket.search.extract.failing import Unreadable
+
+__all__ = ["MAX_SECONDS", "extract_pdf"]
+
+MAX_SECONDS = 60.0
+MAX_MEMORY = 1024**3
+MAX_PAGES = 3000
+_READER = Path(__file__).with_name("pdf_reader.py")
+_NEEDED = "needs pypdf: pip install 'clicket[documents]'"
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """What the child says."""
+
+    title: str = ""
+    pages: list[str] = []
+    outline: list[tuple[int, int, str]] = []
+    """Page (counted from 0), level (from 1) and text of what its table of contents names."""
+    truncated: bool = False
+    error: str = ""
+
+
+def extract_pdf(data: bytes) -> Extracted:
+    if b"%PDF-" not in data[:1024]:
+        raise Unreadable("damaged: it does not begin as a PDF file does")
+    if not _installed():
+        raise Unreadable(_NEEDED, again=True)
+    read = _run(data)
+    if read.error:
+        raise Unreadable(read.error)
+    starts, at = [], 0
+    for page in read.pages:
+        starts.append(at)
+        at += len(page) + len(_BETWEEN)
+    text = _BETWEEN.join(read.pages)
+    if not text.strip():
+        raise Unreadable("there is no text in it: its pages are pictures")
+    headings = []
+    for number, level, title in read.outline:
+        if number < len(starts):
+            found = text.find(title, starts[number], starts[number] + len(read.pages[number]))
+            if found >= 0:
+                headings.append(Heading(text=title, start=found, level=level))
+    headings.sort(key=lambda one: one.start)
+    return Extracted(title=read.title, text=text, headings=tuple(headings), truncated=read.truncated)
+
+
+_BETWEEN = "\n\n\f"
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("pypdf") is not None
+
+
+def _run(data: bytes) -> _Read:
+    path = [os.path.abspath(one) for one in sys.path]  # the child stands elsewhere
+    how = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": MAX_SECONDS, "pages": MAX_PAGES})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(_READER), how],
+            input=data, capture_output=True, timeout=MAX_SECONDS, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise Unreadable(f"reading it took longer than {MAX_SECONDS:.0f} s") from None
+    try:
+        return msgspec.json.decode(done.stdout, type=_Read)
+    except msgspec.DecodeError:
+        if done.returncode < 0:
+            raise Unreadable("reading it took more time or memory than there is for one file") from None
+        raise Unreadable("reading it failed, and nobody knows why") from None

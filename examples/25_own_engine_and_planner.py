@@ -6,18 +6,24 @@ import re
 from clicket.search import Dossier, deep_search
 
 TICKETS = {
-    "T-101": "Login fails since Friday. Caused by C-7.",
-    "T-102": "Export button stays grey. Not reproduced.",
-    "C-7": "Change C-7 moved sessions to another store. Rolled back by ann@shop.test.",
-    "C-8": "Change C-8 renamed an export.",
+    "T-101": ("Login broke on Friday", "Login broke on Friday, for everybody. It was caused by change C-7."),
+    "T-102": ("Export button stays grey", "The export button stays grey. Not reproduced."),
+    "C-7": (
+        "Sessions in another store",
+        "Change C-7 moved sessions to another store. It was rolled back by ann@shop.test.",
+    ),
+    "C-8": ("Export renamed", "Change C-8 renamed the export."),
 }
 
 
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[\w-]+", text.lower()))
+
+
 def tickets(query: str) -> list[dict[str, str]]:
-    """An engine may be a plain function; it runs in a thread. Mappings become documents."""
-    words = set(re.findall(r"[\w-]+", query.lower()))
-    hits = [key for key, text in TICKETS.items() if words & set(re.findall(r"[\w-]+", f"{key} {text}".lower()))]
-    return [{"id": key, "title": key, "content": TICKETS[key]} for key in hits]
+    """An engine may be a plain function; it runs in a thread. This one knows numbers and subjects. Mappings become documents."""
+    hits = [key for key, (subject, _) in TICKETS.items() if words(query) & words(f"{key} {subject}")]
+    return [{"id": key, "title": key, "content": TICKETS[key][1]} for key in hits]
 
 
 async def chat_history(query: str) -> list[dict[str, str]]:
@@ -36,7 +42,10 @@ class ByNumber:
 
 async def main() -> None:
     result = await deep_search(
-        "Who undid what broke the login?", engines=[tickets, chat_history], planner=ByNumber(), max_loop=3
+        "Who rolled back the change that broke the login?",
+        engines=[tickets, chat_history],
+        planner=ByNumber(),
+        max_loop=3,
     )
     for one in result.rounds:
         print(one.number, one.queries, "found", one.documents)

@@ -26,6 +26,7 @@ THREADS = {
     "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
     "execution/processes": "the child's lifeline, and the writer of its frames",
     "interpreter/inside": "threads of the program in the cage are counted, and a lock keeps its frames whole",
+    "search/index": "searches on the loop and in the worker share one connection, under a lock",
     "stores/sqlite": "one writer thread owns the database",
 }
 THREAD_MODULES = {"threading", "_thread", "concurrent"}
@@ -173,3 +174,8 @@ def test_diagrams_are_drawn_from_the_tables() -> None:
     assert diagrams.redraw(page) == page, "run make docs"
     spoiled = page.replace("pending --> running", "").replace("pending --> initializing", "pending --> completed", 1)
     assert diagrams.redraw(spoiled) == page
+    guides = [
+        text for path in sorted((ROOT / "docs").rglob("*.md")) if "<!-- table:" in (text := path.read_text("utf-8"))
+    ]
+    assert guides
+    assert [diagrams.redraw(text, every=False) == text for text in guides] == [True] * len(guides), "run make docs"

@@ -32,7 +32,7 @@ CACHE = ROOT / ".cache" / "bench" / "search"
 KEPT = CACHE / "figures.json"
 PAGE = ROOT / "benchmarks" / "SEARCH.md"
 PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
-EXTRA = ("indexing", "scale", "folder")
+EXTRA = ("indexing", "scale", "folder", "embedding")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -52,11 +52,12 @@ def main(words: list[str] | None = None) -> int:
         return 2
     CACHE.mkdir(parents=True, exist_ok=True)
     made = _measured(options, sets)
-    kept = made if options.limit else {**_load(), **made}
+    look = options.limit or options.methods or options.dry  # a part of the rows would stand there as if it were all
+    kept = made if look else {**_load(), **made}
     if options.json:
         Path(options.json).write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(page.tables(made))
-    if not options.limit and not options.dry:
+    if not look:
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
         PLOT.parent.mkdir(parents=True, exist_ok=True)
         PLOT.write_text(picture.draw(kept), encoding="utf-8")
@@ -74,8 +75,12 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=int, metavar="N", help="the first N questions of each set; prints, writes no page"
     )
-    parser.add_argument("--only", action="append", metavar="NAME", help="a set, or indexing, scale or folder")
-    parser.add_argument("--methods", metavar="NAMES", help="rows, by comma: " + ", ".join(one.name for one in METHODS))
+    parser.add_argument("--only", action="append", metavar="NAME", help="a set, or " + ", ".join(EXTRA))
+    parser.add_argument(
+        "--methods",
+        metavar="NAMES",
+        help="rows, by comma; prints, writes no page: " + ", ".join(one.name for one in METHODS),
+    )
     parser.add_argument("--json", metavar="FILE", help="all figures, as JSON")
     parser.add_argument("--dry", action="store_true", help="print only: SEARCH.md and the plot stay as they are")
     parser.add_argument("--no-vectors", action="store_true", help="leave out the rows with MiniLM")
@@ -106,6 +111,8 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
             "scale": lambda: scale.many(sets, options.passages, options.limit or 150, place / "many.db"),
             "folder": lambda: scale.folder_again(passages, options.files, place / "files", place / "folder.db"),
         }
+        if vectors is not None:
+            parts["embedding"] = lambda: scale.embedding(sets, 300)
         out = {}
         for name, make in parts.items():
             if options.only and name not in options.only:

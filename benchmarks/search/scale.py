@@ -19,9 +19,9 @@ from benchmarks.search.data import Set
 from benchmarks.search.figures import mean
 from benchmarks.search.measure import cost
 from benchmarks.search.progress import progress
-from clicket.search import Index, deep_search
+from clicket.search import Index, MiniLM, deep_search
 
-__all__ = ["folder_again", "indexing", "many", "synthesised"]
+__all__ = ["embedding", "folder_again", "indexing", "many", "synthesised"]
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -86,6 +86,26 @@ async def _cost(index: Index, asked: Sequence[str]) -> dict[str, float]:
         walls.append(time.perf_counter() - wall)
         tell(number, len(asked))
     return {"first_cpu_ms": 1e3 * first, "wall_ms": 1e3 * mean(walls), **cost(spent)}
+
+
+def embedding(sets: Sequence[Set], count: int) -> dict[str, float]:
+    """What MiniLM costs: passages as an index gives them, questions one by one, on one thread."""
+    rows = [row for one in sets for row in _spread(one.passages, count // len(sets))]
+    asked = [question.text for one in sets for question in _spread(one.questions, count // len(sets))]
+    model = MiniLM()
+    begun = time.process_time()
+    model.embed(["the first use reads the weights"])
+    loaded = time.process_time()
+    model.embed([f"{row['title']}\n{row['text']}" for row in rows])
+    embedded = time.process_time()
+    for text in asked:
+        model.embed([text])
+    return {
+        "passages": len(rows),
+        "loading_cpu_ms": 1e3 * (loaded - begun),
+        "passage_cpu_ms": 1e3 * (embedded - loaded) / len(rows),
+        "question_cpu_ms": 1e3 * (time.process_time() - embedded) / len(asked),
+    }
 
 
 def _spread(items: Sequence[Any], count: int) -> list[Any]:

@@ -322,6 +322,14 @@ async def test_an_engine_that_hangs_ends_by_the_budget(index: Index) -> None:
         assert gate.cancelled == gate.began
 
 
+async def test_a_call_whose_time_is_spent_before_anything_is_found_is_a_timeout(index: Index) -> None:
+    gate = Gate(index)
+    async with make([deep_search.tool(engine=gate)]) as rt:
+        result = await rt.call(NAME, {"query": QUESTION}, timeout=0.4)
+        assert result.state is State.TIMEOUT
+        assert gate.cancelled == gate.began
+
+
 async def test_a_call_with_little_time_answers_from_what_it_has(index: Index) -> None:
     second = asyncio.Event()
 

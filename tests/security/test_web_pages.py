@@ -7,9 +7,12 @@ import gzip
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scenarios.cli_kit import is_gone
+from tests.scenarios.kit import eventually
 from tests.unit.web.kit import Request, answer, head, packed, page, serving
 
 from clicket.model.document import Document
@@ -249,6 +252,47 @@ async def test_what_is_no_page_is_not_read(kind: str) -> None:
         with pytest.raises(PageFailed, match=kind):
             await here().read(web.url)
         assert web.sent < 20_000_000
+
+
+def pdf(text: str) -> bytes:
+    """One page that says so."""
+    drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    made, places = b"%PDF-1.4\n", []
+    for number, one in enumerate(objects, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    head = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(places) + 1, table)
+    end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(places) + 1, len(made))
+    return made + head + end
+
+
+async def test_a_pdf_is_a_page_too() -> None:
+    async with serving(lambda _: answer(pdf("Words that matter."), content_type="application/pdf")) as web:
+        assert (await here().read(web.url)).text.strip() == "Words that matter."
+        with pytest.raises(PageFailed, match="more than 400 bytes"):
+            await here(max_size=400).read(web.url)
+    async with serving(lambda _: answer(b"<p>not so", content_type="application/pdf")) as web:
+        with pytest.raises(PageFailed, match="does not begin as a PDF"):
+            await here().read(web.url)
+
+
+async def test_a_pdf_that_takes_too_long_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+    monkeypatch.setattr("clicket.search.extract.pdf._READER", slow)
+    async with serving(lambda _: answer(pdf("x"), content_type="application/pdf")) as web:
+        with pytest.raises(PageFailed):
+            await here(timeout=1.5).read(web.url)
+    pid = int((tmp_path / "pid").read_text())
+    await eventually(lambda: is_gone(pid))
 
 
 async def test_hosts_that_are_to_be_left_alone_are() -> None:

@@ -21,13 +21,13 @@ _NEEDED = {"Tarn Point Lighthouse", "Agnes Holloway", "Marrow Institute"}
 async def searched(stage: Stage, runtime: Runtime) -> None:
     await stage.scene(
         "A deep search",
-        "three documents have to be found one through the other; no model, no key, no network",
+        "no document answers it alone: one names the next; no model, no key, no network",
         'await rt.call("deep_search", {"query": "In which city is …"})',
     )
     with Index.open() as index:
         report = index.add_folder(SAMPLES)
         stage.remark(f"{report.added} files indexed: {QUESTION}", "bright_black")
-        runtime.add(deep_search.tool(engine=index, max_page_size=100_000))
+        runtime.add(deep_search.tool(engine=index, k=2))  # two of twelve files, as ten of thousands
         handle = await runtime.submit("deep_search", {"query": QUESTION}, thread="demo")
         known: set[str] = set()
         async for event in handle.events():

@@ -68,11 +68,13 @@ def _set_up_search(found: dict[str, Tool], settings: Settings) -> None:
 
 
 def search_setup(settings: Settings, **given: Any) -> Setup:
-    """What `[search]` says, and what is given in its place, checked; engines and models that are declared are made."""
+    """What `[search]` says, and what a command line gives in its place, checked; engines and models that are declared are made."""
     from clicket.search.tool.options import Makers, setup_of
 
     makers = Makers(engine=_engine_of, model=_model_of)
-    return setup_of({**settings.search, **given}, where=_search_of(settings), makers=makers)
+    replaced = {*given, *(("engine",) if "engines" in given else ())}  # one engine, or several
+    kept = {name: value for name, value in settings.search.items() if name not in replaced}
+    return setup_of(given, setup_of(kept, where=_search_of(settings), makers=makers), "clicket search", makers)
 
 
 def _search_of(settings: Settings) -> str:

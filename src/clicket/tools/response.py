@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC
 from email.message import Message
@@ -20,6 +21,7 @@ __all__ = ["OutcomeUnknown", "RestError", "decode", "excerpt", "read_body", "rea
 
 _EXCERPT_CHARS = 500
 _ERROR_BODY_BYTES = 64 * 1024
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class RestError(ClicketError):
@@ -96,14 +98,18 @@ def _decoded(body: bytes, charset: str) -> str:
 def _json(body: bytes) -> Any:
     try:
         value = json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_finite)
-        if b"\\u" in body:
-            # "\ud800" is fine as JSON text and cannot be written as UTF-8 ever after.
-            json.dumps(value, ensure_ascii=False).encode()
+        return _whole(value) if b"\\u" in body else value
     except (ValueError, RecursionError) as error:
         raise RestError(
             f"The service says that it answers with JSON, but this is none: {error}", body=excerpt(body)
         ) from None
-    return value
+
+
+def _whole(value: Any) -> Any:
+    """Half a sign, "\\ud83d", is fine as JSON text and cannot be written as UTF-8 ever after: another sign takes its place."""
+    text = json.dumps(value, ensure_ascii=False)
+    mended = _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+    return value if mended == text else json.loads(mended)
 
 
 def _no_constant(name: str) -> float:

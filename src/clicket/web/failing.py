@@ -34,12 +34,11 @@ def failed(engine: str, result: ToolResult, hints: Mapping[int, str] = USUAL) ->
         return EngineFailed(f"{engine}: the search was {result.state}.", engine=engine)
     status = error.details.get("status")
     said = plain_text(error.message) if _MARKUP.search(error.message) else " ".join(error.message.split())
-    said = said[:400] + ("…" if len(said) > 400 else "")
+    said = said[:400] + "…" if len(said) > 400 else said.rstrip(".")
     advice = hints.get(status, USUAL.get(status, "")) if isinstance(status, int) else ""
     tries = f" (tried {result.attempts} times)" if result.attempts > 1 else ""
-    text = f"{engine}: {said}{tries}"
     return EngineFailed(
-        f"{text.rstrip('.')}. {advice}".strip(),
+        f"{engine}: {said}{tries}. {advice}".strip(),
         engine=engine,
         reason=error.code,
         **({"status": status} if isinstance(status, int) else {}),

@@ -20,7 +20,9 @@ from clicket.model.document import Document
 from clicket.search.engines.adapting import Answer, as_engine, off_loop
 from clicket.search.engines.merging import canonical_url
 from clicket.search.extract.charset import decode
+from clicket.search.extract.failing import Unreadable
 from clicket.search.extract.html import extract_html
+from clicket.search.extract.pdf import extract_pdf
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.web.certificates import certificates
 from clicket.web.fetching import Fetched, PageFailed, fetch
@@ -180,8 +182,11 @@ class Pages:
         self._known[key] = page
 
     async def _fetched(self, client: httpx2.AsyncClient, url: str, limit: float) -> Page:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + limit
         got = await fetch(client, url, max_size=self._max_size, timeout=limit, max_redirects=self._max_redirects)
-        page: Page = await off_loop(lambda: _extracted(got))
+        left = max(ends_at - loop.time(), _LEAST)
+        page: Page = await off_loop(lambda: _extracted(got, left))
         if not page.text.strip():
             raise PageFailed("there is no text on it")
         return page
@@ -193,9 +198,9 @@ class Pages:
         return open_client(self._guard, context, self._network)
 
 
-def _extracted(got: Fetched) -> Page:
+def _extracted(got: Fetched, seconds: float) -> Page:
     if got.kind == "application/pdf":
-        raise PageFailed("it is a PDF file")
+        return _from_pdf(got, seconds)
     if got.kind in ("text/plain", "text/markdown"):
         text = decode(got.body, got.charset).replace("\x00", "")
         return Page(url=got.url, title="", text=text.strip(), truncated=got.truncated)
@@ -204,6 +209,16 @@ def _extracted(got: Fetched) -> Page:
     if read.title and text.startswith(f"{read.title}\n"):  # the title is told already, and is no sentence
         text = text[len(read.title) :].lstrip()
     return Page(url=got.url, title=read.title, text=text, truncated=got.truncated or read.truncated)
+
+
+def _from_pdf(got: Fetched, seconds: float) -> Page:
+    if got.truncated:
+        raise PageFailed(f"it is a PDF file of more than {len(got.body):,} bytes, and part of one cannot be read")
+    try:
+        read = extract_pdf(got.body, seconds=seconds)
+    except Unreadable as error:
+        raise PageFailed(f"it is a PDF file, and {error.reason}", timeout=error.again) from None
+    return Page(url=got.url, title=read.title, text=read.text, truncated=read.truncated)
 
 
 def _with_page(document: Document, page: Page | PageFailed | None, max_text: int) -> Document:

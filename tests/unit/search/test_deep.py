@@ -62,6 +62,21 @@ async def test_messages_of_an_index_end_with_the_same_result() -> None:
     assert msgspec.json.encode(messages)
 
 
+@pytest.mark.parametrize("found", [[], [document("x", "Nothing of the kind.")]])
+async def test_a_plan_that_led_nowhere_is_mended_by_the_question(found: list[Any]) -> None:
+    with Index.open(":memory:") as index:
+        index.add(FILMS)
+
+        async def engine(query: str) -> Sequence[Any]:
+            return found if query.startswith("poor") else await index.search(query)
+
+        told = {"sub_queries": [f"poor {n}" for n in range(5)]}
+        question = "Where was the director of the film Alpine Light born?"
+        result = await deep_search(question, engine=engine, model=lambda prompt: msgspec.json.encode(told).decode())
+    assert question in result.rounds[1].queries
+    assert "Murten" in result.answer
+
+
 class Meaning:
     """A space of two dimensions: what is about water, and the rest."""
 
@@ -105,6 +120,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
         ({"engine": Engine(), "planner": "plan"}, "planner="),
         ({"engine": Engine(), "planner": Plans}, "planner="),
         ({"engine": Engine(), "max_page_size": -1}, "max_page_size"),
+        ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
 async def test_wrong_options_are_told_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
@@ -114,14 +130,14 @@ async def test_wrong_options_are_told_before_anything_is_asked(options: dict[str
         await anext(deep_search_stream("Why?", **options))
 
 
-@pytest.mark.parametrize("question", ["", " \n", None, 7])
+@pytest.mark.parametrize("question", ["", " \n", None, 7, "x" * 10_001])
 async def test_a_question_is_needed(question: Any) -> None:
     with pytest.raises(UsageError, match="question"):
         await deep_search(question, engine=Engine())
 
 
 async def test_questions_of_any_kind_come_to_an_end() -> None:
-    for question in ("???", "the of and", "\ud800 half", "长江在哪里？", "x" * 100_000, "<b>\0"):
+    for question in ("???", "the of and", "\ud800 half", "长江在哪里？", "x" * 10_000, "<b>\0"):
         found = await deep_search(question, engine=Engine(), budget=Budget(max_rounds=2))
         assert found.rounds[0].queries
         assert msgspec.json.encode(found.to_json())

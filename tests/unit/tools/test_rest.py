@@ -415,12 +415,18 @@ async def test_output_by_content_type(server: Server, response: bytes, output: A
 
 
 @pytest.mark.parametrize(
-    "body", ["{", "NaN", "-Infinity", "1e400", "{'a': 1}", "[1,]", '"\\ud800"', "[" * 100_000, "\xff", "9" * 5000]
+    "body", ["{", "NaN", "-Infinity", "1e400", "{'a': 1}", "[1,]", "[" * 100_000, "\xff", "9" * 5000]
 )
 def test_what_only_says_to_be_json_is_an_error(body: str) -> None:
     with pytest.raises(RestError, match="JSON") as caught:
         decode("application/json", body.encode("latin-1"))
     assert caught.value.code == "tool_error"
+
+
+def test_half_a_sign_costs_that_sign_and_not_the_answer() -> None:
+    """Services that cut texts by the length of UTF-16 send such halves."""
+    body = rb'{"cut \ud83d": ["one \ud83d", "whole \ud83d\ude00", "\udc00", 1.5, "\\ud83d"]}'
+    assert decode("application/json", body) == {"cut \ufffd": ["one \ufffd", "whole 😀", "\ufffd", 1.5, "\\ud83d"]}
 
 
 async def test_size_limit(server: Server) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -21,6 +21,9 @@ from clicket.cli.words import parse_duration
 from clicket.errors import UsageError
 from clicket.model import ToolResult
 from clicket.runtime import Runtime
+
+if TYPE_CHECKING:
+    from clicket.search.tool.options import Setup
 
 __all__ = ["search"]
 
@@ -66,9 +69,8 @@ async def search(
     setup = search_setup(session.settings, **_given(index, engine, model, embeddings=embeddings))
     if reports or fresh:
         setup = msgspec.structs.replace(setup, cache=None, whole=bool(reports))
-    asked: dict[str, Any] = {"query": " ".join(question)}
-    if max_loop is not None:
-        asked["max_loop"] = max_loop
+    _refuse_nothing(setup)
+    asked = _asked(question, max_loop)
     seconds = None if timeout is None else parse_duration(timeout)
     async with Runtime([DeepSearch(setup)], settings=session.settings) as runtime:
         result = await _watched(runtime, terminal, setup.name, asked, thread=thread, timeout=seconds, stream=stream)
@@ -104,6 +106,31 @@ def _given(index: Path | None, engine: list[str] | None, model: str | None, *, e
     if engine:
         said["engines"] = engine
     return {name: value for name, value in said.items() if value is not None}
+
+
+def _asked(words: list[str], max_loop: int | None) -> dict[str, Any]:
+    from clicket.search.tool.options import MAX_LOOP
+
+    question = " ".join(words).strip()
+    if not question:
+        raise UsageError("The question is empty. Say what is to be found.")
+    if max_loop is None:
+        return {"query": question}
+    if not 1 <= max_loop <= MAX_LOOP:
+        raise UsageError(f"--max-loop is a number of rounds from 1 to {MAX_LOOP}, not {max_loop}.")
+    return {"query": question, "max_loop": max_loop}
+
+
+def _refuse_nothing(setup: Setup) -> None:
+    """Before there is a call: where nothing can be found, there is nothing to keep."""
+    from clicket.search.tool.options import INDEX
+
+    if setup.needs_index and not Path(setup.index).exists():
+        where = "" if setup.index == INDEX else f" --index {setup.index}"
+        raise UsageError(
+            f"There is nothing to search in: there is no index {setup.index}. Make one with: clicket index FOLDER{where}. "
+            "Or search the web: --engine brave, tavily, serper, …"
+        )
 
 
 def _checked(path: Path) -> Path:

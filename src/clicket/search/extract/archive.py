@@ -18,7 +18,7 @@ from clicket.search.extract.failing import Unreadable
 __all__ = ["Archive", "Full", "local", "parse"]
 
 MAX_UNPACKED = 300 * 1024 * 1024
-MAX_ELEMENTS = 3_000_000
+MAX_ELEMENTS = 2_000_000
 MAX_PARTS = 20_000
 _CHUNK = 256 * 1024
 _DIRECTORY = b"PK\x01\x02"

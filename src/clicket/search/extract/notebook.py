@@ -30,7 +30,8 @@ def extract_notebook(data: bytes) -> Extracted:
             continue
         source = _text(cell.get("source", cell.get("input", ""))).strip("\n")
         if cell.get("cell_type") == "heading":  # of old notebooks
-            source = f"{'#' * min(max(int(cell.get('level', 1)), 1), 6)} {source}"
+            level = cell.get("level")
+            source = f"{'#' * (min(max(level, 1), 6) if isinstance(level, int) else 1)} {source}"
         elif cell.get("cell_type") == "code" and source.strip():
             source = f"```\n{source}\n```"  # so that a comment in it is no heading
         outputs = [_output(one).strip("\n")[:_MAX_OUTPUT] for one in cell.get("outputs") or () if isinstance(one, dict)]

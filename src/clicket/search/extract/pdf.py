@@ -38,12 +38,12 @@ class _Read(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def extract_pdf(data: bytes) -> Extracted:
+def extract_pdf(data: bytes, *, seconds: float = MAX_SECONDS) -> Extracted:
     if b"%PDF-" not in data[:1024]:
         raise Unreadable("damaged: it does not begin as a PDF file does")
     if not _installed():
         raise Unreadable(_NEEDED, again=True)
-    read = _run(data)
+    read = _run(data, seconds)
     if read.error:
         raise Unreadable(read.error)
     starts, at = [], 0
@@ -71,16 +71,16 @@ def _installed() -> bool:
     return find_spec("pypdf") is not None
 
 
-def _run(data: bytes) -> _Read:
+def _run(data: bytes, seconds: float) -> _Read:
     path = [os.path.abspath(one) for one in sys.path]  # the child stands elsewhere
-    how = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": MAX_SECONDS, "pages": MAX_PAGES})
+    how = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": seconds, "pages": MAX_PAGES})
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(_READER), how],
-            input=data, capture_output=True, timeout=MAX_SECONDS, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
+            input=data, capture_output=True, timeout=seconds, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise Unreadable(f"reading it took longer than {MAX_SECONDS:.0f} s") from None
+        raise Unreadable(f"reading it took longer than {seconds:.0f} s") from None
     try:
         return msgspec.json.decode(done.stdout, type=_Read)
     except msgspec.DecodeError:

@@ -14,7 +14,6 @@ _MAX_HEADING = 200
 _MAX_HEADINGS = 20_000
 _LINE = re.compile(r"[^\n]*\n?")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+")
-_CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _ANY_UNDERLINE = re.compile(r"\n[=\-~^*]{3}")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,}|\^{3,}|\*{3,})[ \t]*$")
@@ -85,7 +84,7 @@ def _headings(text: str, at: int) -> tuple[Heading, ...]:
             continue
         marked = _ATX.match(line)
         if marked:
-            _keep(found, _CLOSING.sub("", line[marked.end() :]), start + marked.end(), len(marked[1]))
+            _keep(found, _unclosed(line[marked.end() :]), start + marked.end(), len(marked[1]))
         elif above and line[:1] in "=-" and _UNDERLINE.match(line):
             _keep(found, above, start_above, 1 if line[0] == "=" else 2)
         above = line if _may_be_heading(line) and not marked else ""
@@ -93,6 +92,13 @@ def _headings(text: str, at: int) -> tuple[Heading, ...]:
         if len(found) >= _MAX_HEADINGS:
             break
     return tuple(found)
+
+
+def _unclosed(line: str) -> str:
+    """Without the marks that may stand at its end, too."""
+    plain = line.rstrip()
+    bare = plain.rstrip("#")
+    return bare if not bare or bare[-1] in " \t" else plain
 
 
 def _underlined(text: str) -> tuple[Heading, ...]:

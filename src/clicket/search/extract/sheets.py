@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from clicket.search.extract.archive import Archive, Full
 from clicket.search.extract.extracted import Extracted
-from clicket.search.extract.tables import lines_of
+from clicket.search.extract.tables import Cell, lines_of
 from clicket.search.extract.writing import MAX_TEXT, Text
 
 __all__ = ["extract_sheets"]
 
 _MAIN = "xl/workbook.xml"
-_MAX_COLUMN = 1000
 _LETTERS = re.compile(r"[A-Z]{1,3}")
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 """Numbers of formats that every program knows without being told."""
@@ -35,7 +34,7 @@ def extract_sheets(data: bytes) -> Extracted:
     for name, relation in book.sheets:
         sheet = _Sheet(shared.strings, styles.dates, _EPOCHS[book.since_1904])
         archive.parse(related.get(relation, ("", ""))[1], sheet.opened, sheet.closed, sheet.text)
-        lines, all_of_it = lines_of(sheet.all_rows(), left)
+        lines, all_of_it = lines_of(sheet.rows, left)
         whole = whole and all_of_it
         left -= sum(map(len, lines))
         if not lines:
@@ -119,11 +118,11 @@ class _Formats:
 
 class _Sheet:
     def __init__(self, strings: list[str], dates: list[bool], epoch: datetime) -> None:
-        self._rows: list[list[str]] = []
+        self.rows: list[list[Cell]] = []
         self._strings = strings
         self._dates = dates
         self._epoch = epoch
-        self._row: list[str] = []
+        self._row: list[Cell] = []
         self._column = 0
         self._kind = ""
         self._date = self._reading = False
@@ -131,30 +130,26 @@ class _Sheet:
 
     def opened(self, tag: str, given: Mapping[str, str]) -> None:
         if tag == "row":
-            self._row = []
+            self._row, self._column = [], -1
         elif tag == "c":
             self._kind, self._parts = given.get("t", "n"), []
             style = given.get("s", "")
             self._date = style.isdecimal() and int(style) < len(self._dates) and self._dates[int(style)]
-            self._column = _column(given.get("r", ""), len(self._row))
+            self._column = _column(given.get("r", ""), self._column + 1)
         elif tag in ("v", "t"):
             self._reading = True
 
     def closed(self, tag: str) -> None:
         if tag in ("v", "t"):
             self._reading = False
-        elif tag == "c" and self._parts and self._column < _MAX_COLUMN:
-            self._row += [""] * (self._column - len(self._row))
-            self._row.append(self._value("".join(self._parts)))
-        elif tag == "row" and any(self._row):
-            self._rows.append(self._row)
+        elif tag == "c" and self._parts:
+            self._row.append((self._column, self._value("".join(self._parts))))
+        elif tag == "row" and self._row:
+            self.rows.append(self._row)
 
     def text(self, data: str) -> None:
         if self._reading:
             self._parts.append(data)
-
-    def all_rows(self) -> Iterator[list[str]]:
-        return iter(self._rows)
 
     def _value(self, said: str) -> str:
         if self._kind == "s":

@@ -28,8 +28,9 @@ _SHORT = 256
 _STEP = 10
 """Looking one passage up in a list costs about as much as walking over this many."""
 _GROWTH = 1.6
+"""How much more the bar may come to than it is, when one guesses whether it is worth looking again."""
 _SLACK = 1e-4
-
+"""More than sums of floats can be off by."""
 
 _integers = msgspec.json.Decoder(list[int]).decode
 _OFTEN = 0xE000  # a character for private use, which no term has

@@ -18,7 +18,8 @@ from clicket.search.text.sentences import sentences
 
 __all__ = ["CLAIMS", "JUDGEMENT", "QUERIES", "Claim", "Judgement", "Quote", "clean"]
 
-_MAX_QUERIES = 5
+_MAX_QUERIES = 30
+"""That are read: those that were asked before are among them."""
 _MAX_QUERY = 300
 _MAX_AREAS = 5
 _MAX_AREA = 200

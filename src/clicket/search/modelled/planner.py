@@ -12,9 +12,11 @@ from clicket.search.modelled.fitting import shown
 from clicket.search.modelled.forms import QUERIES
 from clicket.search.modelled.prompting import planning
 from clicket.search.parts import Planner
-from clicket.search.text.terms import terms
+from clicket.search.text.queries import fresh
 
 __all__ = ["ModelPlanner"]
+
+_MAX_QUERIES = 5
 
 
 class ModelPlanner:
@@ -34,26 +36,10 @@ class ModelPlanner:
         except NoAnswer as why:
             note(f"Planning: the model {self._asking.name} {why}; the built-in planner took over.")
             return await self._fallback.plan(dossier)
-        new = _new(queries, dossier.searched)
+        new = fresh(queries, dossier.searched, _MAX_QUERIES)
         if not new:
             note(
                 f"Planning: the model {self._asking.name} had nothing new to search for; the built-in planner took over."
             )
             return await self._fallback.plan(dossier)
         return new
-
-
-def _new(queries: Sequence[str], searched: Sequence[str]) -> list[str]:
-    """Those that do not say again, in other order or case, what was asked."""
-    asked = {_key(one) for one in searched}
-    made: list[str] = []
-    for query in queries:
-        key = _key(query)
-        if key not in asked:
-            asked.add(key)
-            made.append(query)
-    return made
-
-
-def _key(query: str) -> frozenset[str]:
-    return frozenset(terms(query)) or frozenset([query.casefold()])

@@ -20,7 +20,7 @@ from clicket.search.text.names import flattened, is_cjk, name_key, names
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
-_SOURCES = 8
+_SOURCES = 5
 """Documents whose names are considered."""
 _COMMON = 0.3
 _LONGEST = 10

@@ -5,13 +5,14 @@ No query is asked twice, and when there is nothing new to ask the plan is empty,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
 from clicket.search.planning.bridges import bridges, question_names
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.text.names import name_key
+from clicket.search.text.queries import fresh
 from clicket.search.text.terms import terms
 
 __all__ = ["BridgePlanner"]
@@ -29,22 +30,13 @@ class BridgePlanner:
         self._statistics = Statistics(collection)
 
     async def plan(self, dossier: Dossier) -> Sequence[str]:
-        planned: Iterable[str] = self._first(dossier) if not dossier.rounds else self._next(dossier)
-        seen = {frozenset(terms(one)) for one in dossier.searched}
-        new: list[str] = []
-        for query in planned:
-            key = frozenset(terms(query))
-            if key and key not in seen:
-                seen.add(key)
-                new.append(query)
-            if len(new) == _MAX_QUERIES:
-                break
-        return new
+        return fresh(self._planned(dossier), dossier.searched, _MAX_QUERIES)
 
-    def _first(self, dossier: Dossier) -> list[str]:
-        return [dossier.question, *question_names(dossier.question, self._collection)]
-
-    def _next(self, dossier: Dossier) -> Iterator[str]:
+    def _planned(self, dossier: Dossier) -> Iterator[str]:
+        yield dossier.question  # in later rounds too: another planner may have begun, and not have asked it
+        if not dossier.documents:
+            yield from question_names(dossier.question, self._collection)
+            return
         ways = bridges(dossier, self._collection, self._statistics)
         known = {one.key: one for one in ways}
         for gap in dossier.gaps:

@@ -47,7 +47,7 @@ _NAMES = 4
 """Names of a document that are looked for in the question."""
 _COMMON = 0.4
 """A name whose rarest word is more common than this is none."""
-_PARENTS = 20
+_PARENTS = 16
 """Documents from which links are followed."""
 _FACTOR = 1.2
 

@@ -18,6 +18,9 @@ from clicket.search.ranking.weights import FINAL, FIRST, SOFTNESS
 __all__ = ["LinkRanker", "scored", "strengths"]
 
 
+_DEEP, _DEEPER = 6, 10
+
+
 class LinkRanker:
     """The default `Ranker`. With a collection, words are weighed by it; without one, by what was found. `near` tells how near
     documents are to the question by meaning, where the collection does not."""
@@ -35,11 +38,15 @@ class LinkRanker:
     def rank(self, dossier: Dossier) -> Sequence[tuple[str, float]]:
         if not dossier.documents:
             return []
-        documents = list(dossier.documents.values())
+        near_the_top = _near_the_top(dossier)
+        documents = [one for key, one in dossier.documents.items() if key in near_the_top]
         pages = [page_of(one) for one in documents]
         near = None if self._near is None else self._near(dossier.question, documents)
         _, scores = self.judged(dossier.question, pages, near)
-        return sorted(zip((page.id for page in pages), scores, strict=True), key=lambda one: (-one[1], one[0]))
+        ranked = list(zip((page.id for page in pages), scores, strict=True))
+        least = round(min(scores, default=0.0) - 1, 6)
+        ranked += [(key, least) for key in dossier.documents if key not in near_the_top]
+        return sorted(ranked, key=lambda one: (-one[1], one[0]))
 
     def judged(
         self, question: str, pages: Sequence[Page], near: Sequence[float] | None = None
@@ -50,6 +57,13 @@ class LinkRanker:
             self._measurer = Measurer(Question.of(question), self._statistics)
         measured = self._measurer.measure(pages, near)
         return measured, scored(measured)
+
+
+def _near_the_top(dossier: Dossier) -> frozenset[str]:
+    """What is worth reading: the first few of each search, and some more of the first one, which is the question's."""
+    found = [one for each in dossier.rounds for one in each.found]
+    near = {key for place, one in enumerate(found) for key in one.documents[: _DEEP if place else _DEEPER]}
+    return frozenset(near) or frozenset(dossier.documents)
 
 
 def _sum(weights: Sequence[float], row: Sequence[float]) -> float:

@@ -75,6 +75,8 @@ def synthesis(given: Any, dossier: Dossier) -> Synthesis:
     """Every citation is looked up in the documents, whoever wrote it."""
     if isinstance(given, str):
         given = Synthesis(answer=given)
+    if isinstance(given, Mapping):
+        given = msgspec.convert({"citations": (), **given}, Synthesis)
     if not isinstance(given, Synthesis) or not isinstance(given.answer, str):
         raise TypeError(f"a synthesis is needed, not {type(given).__name__}")
     checked = check(given, dossier.documents)

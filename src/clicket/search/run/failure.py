@@ -8,6 +8,7 @@ __all__ = ["SearchFailed"]
 
 
 class SearchFailed(ClicketError):
-    """There is nothing to answer from. `details["failures"]` is what each search said, by its query."""
+    """There is nothing to answer from. `details["failures"]` is what each search said, by its query; `details["spent"]`: it was
+    the time for them that was spent."""
 
     code = "tool_error"

@@ -19,9 +19,9 @@ from clicket.search.run.checkpoints import AnalysisKept, Kept, PlanKept, SearchK
 from clicket.search.run.failure import SearchFailed
 from clicket.search.run.messages import Message, Speaker
 from clicket.search.run.order import Crew, Order
-from clicket.search.run.queries import fresh
 from clicket.search.run.recall import Recall
 from clicket.search.run.searching import found_by, notes_on, search_all
+from clicket.search.text.queries import fresh
 
 __all__ = ["ENOUGH", "Machine"]
 
@@ -133,7 +133,7 @@ class Machine:
         self._say(self._speaker.search, done, self._dossier.documents)
         failed = all(one.error is not None for one in ended)
         if failed and not self._dossier.documents:
-            raise _nothing(done)
+            raise _nothing(done, spent=all(one.cut for one in ended))
         if any(one.cut for one in ended):
             self._stop("budget", "The time for searching was spent")
         elif failed:
@@ -360,11 +360,12 @@ class Machine:
         return said
 
 
-def _nothing(done: Round) -> SearchFailed:
+def _nothing(done: Round, *, spent: bool) -> SearchFailed:
     """No engine answered, and there is nothing from before to answer from."""
     failures = {one.query: one.error for one in done.found}
-    what = "; ".join(dict.fromkeys(str(error) for error in failures.values()))
-    return SearchFailed(f"No search came to an answer ({what}). Look at the engine, then ask again.", failures=failures)
+    what = "; ".join(dict.fromkeys(str(error).rstrip(".") for error in failures.values()))
+    text = f"No search came to an answer ({what}). Look at the engine, then ask again."
+    return SearchFailed(text, failures=failures, spent=spent)
 
 
 def _told(*outcomes: Outcome[Any]) -> Mapping[str, Any]:

@@ -28,11 +28,13 @@ from clicket.search.run.order import Crew, Order
 from clicket.search.run.recall import Recall
 from clicket.search.synthesis import ExtractiveSynthesizer
 
-__all__ = ["prepare"]
+__all__ = ["MAX_QUESTION", "prepare"]
 
 _K = 10
 _PAGE = 200
 _MAX_LOOP = 100
+MAX_QUESTION = 10_000
+"""Characters. What is longer is no question, and takes long to read."""
 _VERSION = 1
 """Of the records: what an older version kept is not taken over."""
 
@@ -112,6 +114,11 @@ def _question(given: Any) -> str:
     question = clean(given).strip()
     if not question:
         raise UsageError("The question is empty. Say what is to be found.")
+    if len(question) > MAX_QUESTION:
+        raise UsageError(
+            f"The question has {len(question):,} characters, and at most {MAX_QUESTION:,} are taken. Ask what you want to know; "
+            "what it is about belongs into the documents."
+        )
     return question
 
 

@@ -2,7 +2,7 @@
 
 What is taken changes what is wanted next: words of the question that have been covered count less, a document that a taken
 sentence names counts more, another sentence of the same document less. So the choice follows the question's chain from
-document to document. The signs are shares between 0 and 1; their weights were chosen on some questions and held on others.
+document to document. The signs are shares between 0 and 1; their weights are round numbers whose neighbours do as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COVERS = 6.0
 _ANSWERS = 2.5
 """Has those words that the document which led here lacks."""
 _TELLS = 1.7
-"""Holds a thing of the kind that was asked for."""
+"""Holds a thing of the kind that was asked for, or names the document that may."""
 _LED = 1.5
 """Is of a document that another one names, in a sentence about the question."""
 _LEADS = 0.5
@@ -41,6 +41,9 @@ _AGAIN = 0.3
 _CHAIN = 0.4
 """More, for a document that a sentence names which is there."""
 _SCORE = attrgetter("score")
+_NAMED = 0.15
+"""A sentence that has nothing of the question is cited only of a document which another one names, in a sentence that has
+this share of it."""
 _NEAR = 8
 """Documents of which every sentence is judged; of others those that share something with the question, and the first."""
 
@@ -55,7 +58,7 @@ class Choice(NamedTuple):
 class _Candidate:
     """A sentence that may be taken: how good it is, and for each term of the question, by number, the share that it has."""
 
-    __slots__ = ("has", "leads", "page", "score", "sentence")
+    __slots__ = ("has", "is_apt", "leads", "page", "score", "sentence")
 
     def __init__(self, page: Page, sentence: Sentence) -> None:
         self.page = page
@@ -63,6 +66,7 @@ class _Candidate:
         self.score = 0.0
         self.has: dict[int, float] = {}
         self.leads: tuple[Page, ...] = ()
+        self.is_apt = False
 
 
 class _Question:
@@ -158,13 +162,14 @@ def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
             score = base + _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
             has.update(title)
             score += _COVERS * sum([weights[number] * share for number, share in has.items()])
-            if tells(one.sentence.text, asked.kind):
+            if one.leads or tells(one.sentence.text, asked.kind):
                 score += _TELLS
             if one.leads:
                 score += _LEADS * max([target.score for target in one.leads])
             one.score = round(score, 6)
             base -= _OPENS if one is of_page[0] else 0.0
-    return candidates
+            one.is_apt = bool(has) or by >= _NAMED
+    return [one for one in candidates if one.is_apt] or candidates
 
 
 def _link(candidates: Sequence[_Candidate], pages: Sequence[Page]) -> None:

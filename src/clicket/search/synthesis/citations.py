@@ -66,6 +66,8 @@ def unmarked(text: str) -> str:
 
 def _settled(answer: str, numbers: Mapping[int, int], count: int, strict: bool, lost: list[str]) -> str:
     """The answer, judged until judging changes nothing: what is left of brackets in brackets may read as a mark again."""
+    if not strict and all(_renumbered(found, numbers) == found[0] for found in MARK.finditer(answer)):
+        return answer
     for _ in range(4):
         judged = "\n".join(_line(line, numbers, strict, lost) for line in answer.split("\n"))
         judged = re.sub(r"\n{3,}", "\n\n", judged).strip()

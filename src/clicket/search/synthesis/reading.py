@@ -19,9 +19,11 @@ _MAX_NAMES = 3
 _LEAD = 400
 """Characters in which a document says what it is called."""
 _FALL = 0.1
+"""How fast the score falls from place to place."""
 _LEAST = 3
+"""Letters and digits that a sentence has: less is a rule, a number of a list, a stray mark …"""
 _SURELY = 40
-"""Letters and digits that a sentence has: less is a rule, a number of a list, a stray mark."""
+"""… and what is longer than this is not counted."""
 
 
 class Sentence(NamedTuple):
@@ -64,7 +66,9 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
         for start, end in _parts(document):
             part = document.text[start:end]
             found += [
-                Sentence(start + first, start + last, held, part, start) for first, last, held in _sentences(part)
+                Sentence(start + first, start + last, held, part, start)
+                for first, last, held in _sentences(part)
+                if part[first:last] != document.title
             ]
         names, title, same = _called(document.title, document.text[:_LEAD])
         pages.append(
@@ -116,10 +120,14 @@ def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     made = []
     for start, end in sentences(part):
         text = part[start:end]
-        is_heading = start > 1 and part[start - 1] == " " and part[start - 2] == "#"
-        if not is_heading and (end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST):
+        if not _is_heading(part, start, end) and (end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST):
             made.append((start, end, frozenset(terms(text))))
     return tuple(made)
+
+
+def _is_heading(part: str, start: int, end: int) -> bool:
+    """Is it a heading of Markdown? It says what follows is about, and nothing of it."""
+    return part[max(0, start - 2) : start] == "# " or part[end : end + 3] in ("\n==", "\n--")
 
 
 def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:

@@ -74,6 +74,9 @@ def _line_ends(text: str, at: int, match: re.Match[str]) -> bool:
 
 def _sentence_ends(text: str, at: int, match: re.Match[str]) -> bool:
     """Is this full stop an end, or part of an abbreviation, an initial, a number?"""
+    dot, behind = match.span()
+    if dot - at > 7 and text[dot - 7 : dot].isalpha() and text[behind + 1 : behind + 2].isupper():
+        return True  # no abbreviation is that long
     after = _NEXT.match(text, match.end())
     if after is None:
         return True
@@ -97,9 +100,11 @@ def _keep(text: str, start: int, end: int, spans: list[Span]) -> None:
     """The span without blanks and list marks around it, in pieces when it is too long."""
     while start < end and text[start].isspace():
         start += 1
-    mark = _MARK.match(text, start, end)
-    if mark is not None:
-        start = mark.end()
+    begin = text[start : start + 2]
+    if not (begin.isalpha() and begin.isascii()):  # as most do, and no mark does
+        mark = _MARK.match(text, start, end)
+        if mark is not None:
+            start = mark.end()
     while end > start and text[end - 1].isspace():
         end -= 1
     while end - start > MAX_SENTENCE:

@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from clicket.errors import InvalidInput, StoreUnavailable, UsageError
+from clicket.errors import InvalidInput, StoreUnavailable, UsageError, did_you_mean
 from clicket.model.codec import encode
 from clicket.search.dossier import SearchResult
 from clicket.search.run.budget import Budget
+from clicket.search.run.failure import SearchFailed
 from clicket.search.run.machine import Machine
 from clicket.search.run.messages import Message
-from clicket.search.run.preparing import prepare
+from clicket.search.run.preparing import MAX_QUESTION, prepare
 from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
 from clicket.search.tool.output import output_of, shown
 from clicket.search.tool.shelf import Shelf, edition_of
@@ -30,7 +31,6 @@ _BEAT = 5.0
 """Seconds between signs of life while engines work."""
 _ROUNDS, _ANSWER = 0.8, 0.15
 """Of a call's time: what the rounds may take, and what the answer."""
-_MAX_QUERY = 10_000
 _STAGES = ("decomposing", "searching", "analyzing")
 
 
@@ -122,9 +122,10 @@ class DeepSearch:
     async def _search(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
         kept = await ctx.checkpoints()
         options = await self._options()
+        budget = _fitted(self.setup.budget, ctx.time_left)
         machine = prepare(
             bound["query"],
-            **{**options, "max_loop": bound["max_loop"], "budget": _fitted(self.setup.budget, ctx.time_left)},
+            **{**options, "max_loop": bound["max_loop"], "budget": budget},
             checkpoints=_Journaled(kept, ctx),
             request_id=ctx.call_id,
         )
@@ -137,6 +138,8 @@ class DeepSearch:
                 ctx.emit(shown(last, self.setup.max_documents))
         if machine.result is None:
             assert machine.failure is not None, "it ended with a result or a failure"
+            if budget.max_seconds < self.setup.budget.max_seconds and _is_late(machine.failure):
+                await asyncio.Event().wait()  # the call's own time was too short, and what ends it says so
             raise machine.failure
         output = output_of(last, machine.result, self.setup.max_documents)
         if self.setup.whole:
@@ -148,6 +151,11 @@ class DeepSearch:
     @asynccontextmanager
     async def _begun(self, question: str, given: SearchOptions) -> AsyncIterator[Machine]:
         """For callers: an index that is opened for the search is closed after it."""
+        known = SearchOptions.__annotations__
+        for name in (one for one in given if one not in known):
+            raise UsageError(
+                f"{self.name}: unknown option {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+            )
         shelf = Shelf(self.setup)
         try:
             opened = {} if given.keys() & {"engine", "engines"} else await shelf.engines()
@@ -199,6 +207,11 @@ def _fitted(budget: Budget, left: float | None) -> Budget:
     )
 
 
+def _is_late(failure: BaseException) -> bool:
+    """Did no engine answer because there was no time left?"""
+    return isinstance(failure, SearchFailed) and failure.details.get("spent") is True
+
+
 def _own(setup: Setup) -> dict[str, Any]:
     """The options of a search that a set-up names, but for its engines."""
     names = ("model", "planner", "analyzer", "synthesizer", "ranker", "embedder", "max_loop", "k", "budget")
@@ -224,7 +237,7 @@ def _schema(max_loop: int) -> Mapping[str, Any]:
             "query": {
                 "type": "string",
                 "minLength": 1,
-                "maxLength": _MAX_QUERY,
+                "maxLength": MAX_QUESTION,
                 "description": "The question, in full.",
             },
             "max_loop": {

@@ -77,7 +77,7 @@ async def test_a_plan_is_the_models_new_queries() -> None:
     )
     given = dossier(ADA, searched=("The grave of Byron",), gaps=("where Byron died",))
     with opened() as ledger:
-        assert await ModelPlanner(model, Default()).plan(given) == ["Lord Byron death", "Missolonghi"]
+        assert await ModelPlanner(model, Default()).plan(given) == ("Lord Byron death", "Missolonghi")
     assert ledger.notes == []
     prompt = model.requests[0].text
     for told in (
@@ -88,6 +88,12 @@ async def test_a_plan_is_the_models_new_queries() -> None:
         "Her father was Lord Byron.",
     ):
         assert told in prompt
+
+
+async def test_old_queries_do_not_take_the_place_of_new_ones() -> None:
+    model = ScriptedModel([json.dumps({"sub_queries": [f"query {n}" for n in range(1, 9)]})])
+    given = dossier(ADA, searched=tuple(f"query {n}" for n in range(1, 6)))
+    assert await ModelPlanner(model, Default()).plan(given) == ("query 6", "query 7", "query 8")
 
 
 @pytest.mark.parametrize("answers", [["nonsense", "nonsense"], [ValueError("down")], ['{"sub_queries": ["asked"]}']])

@@ -103,7 +103,7 @@ def test_reading_always_ends_in_plain_values(text: str) -> None:
         ({"sub_queries": ["a", " b\n c ", "", 3, None, "A"]}, ("a", "b c")),
         (["a", "b"], ("a", "b")),
         ({"queries": [{"query": "a"}, {"sub_query": "b"}]}, ("a", "b")),
-        ({"Sub-Queries": ["q"] * 9 + list("uvwxyz")}, ("q", "u", "v", "w", "x")),
+        ({"Sub-Queries": ["q"] * 9 + list("uvwxyz")}, ("q", *"uvwxyz")),
         ({"sub_queries": []}, ()),
         ({"sub_queries": [1, 2]}, None),
         ({"sub_queries": "a"}, None),

@@ -9,6 +9,7 @@ from threading import Event, current_thread, main_thread
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from tests.unit.search.fakes import Cites, Engine, Plans, Scores, document, kinds, leaping
 
 from clicket.errors import UsageError
@@ -351,9 +352,21 @@ async def test_a_part_that_is_not_async_is_heard_too() -> None:
     assert found.usage.total == 3
 
 
-async def test_a_part_may_be_a_plain_function() -> None:
-    found = await deep_search("Why?", engine=Engine(), planner=lambda dossier: ("one",), max_loop=1)
+async def test_a_part_may_be_a_plain_function_with_plain_values() -> None:
+    true = document("of one").cite(0, 4)
+    false = {**asdict(true), "text": "Lies"}
+    found = await deep_search(
+        "Why?",
+        engine=Engine(),
+        planner=lambda dossier: ("one",),
+        analyzer=lambda dossier: {"completeness_score": 1, "unexplored_areas": []},
+        synthesizer=lambda dossier: {"answer": "So it is [1]. Or not [2].", "citations": [asdict(true), false]},
+        max_loop=1,
+    )
     assert found.rounds[0].queries == ("one",)
+    assert found.stopped == "complete"
+    assert found.citations == (true,)
+    assert (found.answer, found.unsupported, found.notes) == ("So it is [1].", ("Or not.",), ())
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from clicket.search.dossier import Dossier
 from clicket.search.run.failure import SearchFailed
 from clicket.search.run.machine import Machine
 from clicket.search.run.preparing import prepare
-from clicket.search.run.queries import key_of
+from clicket.search.text.queries import key_of
 
 QUERIES = [
     "river",

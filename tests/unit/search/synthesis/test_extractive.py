@@ -75,6 +75,18 @@ def test_of_a_long_text_the_best_parts_are_read_and_headings_are_no_answers() ->
     assert "Where is the tower?" not in said
 
 
+def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
+    light = "Tarn Light\n\nTarn Light was lit in 1874 at Tarn. It was designed by Ada Holt. The keepers of Tarn Light lived at Tarn."
+    tower = Document(id="1", title="Tarn Light", text=light)
+    person = Document(
+        id="2", title="Ada Holt", text="Ada Holt\n========\n\nAda Holt was an engineer. She was born in Quill."
+    )
+    asked = dossier("Where was the designer of Tarn Light born?", tower, person)
+    said = [one.text for one in ExtractiveSynthesizer(max_sentences=3).extract(asked).citations]
+    assert {"It was designed by Ada Holt.", "She was born in Quill."} <= set(said)
+    assert not {"Tarn Light", "Ada Holt"} & set(said)
+
+
 def test_what_was_not_found_is_said() -> None:
     searched = Round(
         number=1,

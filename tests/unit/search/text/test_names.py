@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from clicket.search.text.names import flattened, leading_name, name_key, names, own_names
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The Hobbit", "hobbit"),
+        ("Inherent Vice (film)", "Inherent Vice"),
+        ("Boštjan Hladnik", "bostjan hladnik"),
+        ("Mama'S Little Pirate", "Mama’s Little Pirate"),
+        ("Nassau- Weilburg", "Nassau-Weilburg"),
+        ("《红楼梦》", "红楼梦"),
+        ("卡尔·马克思", "卡尔马克思"),
+        ("流浪地球（电影）", "流浪地球"),
+    ],
+)
+def test_names_that_mean_the_same_have_one_key(one: str, other: str) -> None:
+    assert name_key(one) == name_key(other)
+
+
+def test_different_names_have_different_keys() -> None:
+    assert name_key("John Lyon, 4th Lord Glamis") != name_key("John Lyon, 3rd Lord Glamis")
+    assert name_key("The The") == "the"
+    assert name_key("がく") != name_key("かく")
+
+
+def test_names_are_found_where_they_stand() -> None:
+    text = 'In 1946, Mr. Ace was written by Fred F. Finkelhoffe; the song "Blue moon" is by Mary of Burgundy\'s son.'
+    found = names(text)
+    assert [name for name, _, _ in found] == ["Mr. Ace", "Fred F. Finkelhoffe", "Blue moon", "Mary of Burgundy"]
+    assert all(text[start:end] == name for name, start, end in found)
+
+
+def test_small_words_and_years_at_the_start_are_no_names() -> None:
+    assert [name for name, _, _ in names("He was born 1930 in Turku. It is old. 1984.")] == ["Turku"]
+
+
+def test_quoted_chinese_names_are_found() -> None:
+    assert [name for name, _, _ in names("《红楼梦》的作者是“曹雪芹”。")] == ["红楼梦", "曹雪芹"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Le salamandre is a 1969 Italian film directed by Alberto Cavallone.", "Le salamandre"),
+        ("Enzo Castellari( born 29 July 1938) is an Italian director.", "Enzo Castellari"),
+        ('"Love is in the Air" is the 14th episode.', "Love is in the Air"),
+        ("曹雪芹是清代小说家。", "曹雪芹"),
+        ("As of the census of 2000, Pima had 735 people.", "Pima"),
+        ("nothing here", ""),
+        ("", ""),
+    ],
+)
+def test_a_text_is_about_what_it_begins_with(text: str, name: str) -> None:
+    assert leading_name(text) == name
+
+
+def test_a_document_answers_to_its_aliases() -> None:
+    text = "Maria Karolina Leszczynska (1703 – 1768), also known as Marie Leczinska, was a queen."
+    assert {"maria karolina leszczynska", "marie leczinska", "maria leszczynska"} <= set(own_names("", text))
+    assert own_names("Smyrna, Georgia", "A city.")[:2] == ("smyrna georgia", "smyrna")
+    assert "cdp" in own_names("", "A census place (CDP) is a place.")
+
+
+@pytest.mark.parametrize("text", ["\ud800 X", "(" * 5000, "A " * 5000, "’'s 's", "“" * 3000, "Ａ" * 4000])
+def test_odd_text_does_no_harm(text: str) -> None:
+    names(text)
+    own_names(text, text)
+    assert name_key(text) == name_key(text)
+    assert flattened(text) == flattened(flattened(text))

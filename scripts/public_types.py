@@ -15,7 +15,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-FACES = ("clicket", "clicket.sync", "clicket.testing", "clicket.interpreter", "clicket.sandbox")
+FACES = (
+    "clicket",
+    "clicket.sync",
+    "clicket.testing",
+    "clicket.interpreter",
+    "clicket.sandbox",
+    "clicket.search",
+    "clicket.search.report",
+    "clicket.web",
+    "clicket.models",
+)
 
 
 def public_names() -> set[str]:

@@ -95,7 +95,7 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
         "commit": commit(),
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "load": os.getloadavg()[0],
-        "command": _command(words=sys.argv[1:], data=options.data),
+        "command": _command(options),
     }
     names = options.methods.split(",") if options.methods else [one.name for one in METHODS]
     methods = [one for one in METHODS if one.name in names]
@@ -134,11 +134,11 @@ def _vectors() -> Path | None:
     return CACHE / "vectors"
 
 
-def _command(words: list[str], data: str) -> str:
-    """As it was called, without the place of the data, which is another one on every machine."""
-    return "make bench-search DATA=…" + (
-        f' ARGS="{rest}"' if (rest := shlex.join(one for one in words if one != data)) else ""
-    )
+def _command(options: argparse.Namespace) -> str:
+    """As it was called, without the places of data and figures, which are others on every machine."""
+    words = [word for name in options.only or () for word in ("--only", name)]
+    words += ["--no-vectors"] if options.no_vectors else []
+    return "make bench-search DATA=…" + (f' ARGS="{shlex.join(words)}"' if words else "")
 
 
 def _load() -> dict[str, Any]:

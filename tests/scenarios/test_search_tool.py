@@ -426,6 +426,37 @@ async def test_without_options_it_searches_the_index_of_the_folder(
         await deep_search(QUESTION)
 
 
+async def test_an_index_that_was_replaced_is_closed_when_its_last_search_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, began, go_on, closed = tmp_path / "docs.db", asyncio.Event(), asyncio.Event(), list[str]()
+    close = Index.close
+    monkeypatch.setattr(Index, "close", lambda self: (closed.append(self.path), close(self))[1])
+
+    async def planned(dossier: Any) -> list[str]:
+        if "slow" in dossier.question:
+            began.set()
+            await go_on.wait()
+        return [QUESTION] if not dossier.rounds else []
+
+    def replaced() -> None:
+        index_at(tmp_path / "new.db").replace(path)
+        closed.clear()
+
+    index_at(path)
+    async with make([deep_search.tool(index=path, planner=planned)], cache=False) as rt:
+        slow = asyncio.ensure_future(rt.call(NAME, {"query": "slow"}))
+        await began.wait()
+        for _ in range(3):
+            replaced()
+            assert (await rt.call(NAME, {"query": QUESTION})).success
+        assert closed == [str(path)], "the second of four: the first is in use, the third just closed"
+        go_on.set()
+        assert (await slow).success
+        assert closed == [str(path)] * 2
+    assert closed == [str(path)] * 3
+
+
 async def test_two_runtimes_have_the_index_each_for_itself(tmp_path: Path) -> None:
     tool = deep_search.tool(index=index_at(tmp_path / "docs.db"))
     async with make([tool], cache=False) as one:

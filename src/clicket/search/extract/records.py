@@ -78,9 +78,10 @@ def read_list(data: bytes) -> Iterator[Record | Wrong] | None:
     if isinstance(value, dict):
         lists = [one for one in value.values() if isinstance(one, list)]
         value = lists[0] if len(lists) == 1 else None
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list):
         return None
-    if not all(isinstance(one, dict) and _text_of(one) is not None for one in value[:20]):
+    first = [isinstance(one, dict) and _text_of(one) is not None for one in value[:20]]
+    if 2 * sum(first) < max(len(first), 1):
         return None
     return (_of(number, one) for number, one in enumerate(value, start=1))
 

@@ -172,6 +172,7 @@ class Filing:
         """Documents of a file. It is not yet read to its end: were that all, it would be read again. The ids they got."""
         execute, ids = self._writing.connection.execute, []
         file = self._file(path)
+        execute("UPDATE files SET reader = 0 WHERE key = ? AND reader <> 0", (file,))
 
         def rows() -> Iterator[dict[str, Any]]:
             for one in drafts:

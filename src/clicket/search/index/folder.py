@@ -195,17 +195,17 @@ class _Run:
         path, ids = loading.path, set[str]()
         batch: list[Draft] = []
         for draft in loading.drafts():
-            batch.append(draft)
-            self._characters += len(draft.text)
-            self._documents += 1
             if self._is_full():
                 self._put(path, batch, ids)
                 batch = []
                 self._flush(full=True)
+            batch.append(draft)
+            self._characters += len(draft.text)
+            self._documents += 1
         outcome = loading.outcome
         if outcome.reason:
             self._skipped.append((shown(path), outcome.reason))
-        elif known is None or known.reader == 0 or known.reason:
+        elif known is None or known.size < 0 or known.reason:
             self._counts["added"] += 1
         else:
             self._counts["changed"] += 1

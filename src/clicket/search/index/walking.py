@@ -84,7 +84,7 @@ def _expression(pattern: str, option: str) -> str:
 def walk(root: str, *, patterns: Sequence[str] | None = None, exclude: Sequence[str] = ()) -> Walked:
     """All files under `root` that are wanted. The root may be a single file."""
     wanted = None if patterns is None else Patterns(patterns, "patterns")
-    unwanted = Patterns((*EXCLUDED, *exclude), "exclude")
+    unwanted = Patterns(exclude if isinstance(exclude, str) else (*EXCLUDED, *exclude), "exclude")
     files: list[Seen] = []
     skipped: list[tuple[str, str]] = []
     closed: list[str] = []

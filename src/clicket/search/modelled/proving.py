@@ -1,10 +1,10 @@
 """A claim counts when a document says so. What is checked here is checked without any model.
 
 Every quote must be in the document that it names, word for word. Then the statement must stand on its quotes: each number, each
-name and each address in it is in a quote, in the title of a quoted document or in the question; and where statement and
-quotes are in one language that we can tell, a third of its words are in the quotes and most of them there or in the others.
-That catches what models usually invent. It does not prove that a statement follows: "not" is a small word. So the quotes
-are always shown with it.
+name and each address in it is in a quote, in the title of a quoted document or in the question; a "not" has some denial
+there too; and where statement and quotes are in one language that we can tell, a third of its words are in the quotes and
+most of them there or in the others. That catches what models usually invent. It does not prove that a statement follows. So
+the quotes are always shown with it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,17 @@ _MAX_UNSUPPORTED = 300
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"(?<!\w)[^\W\d_]\w*")
 _ADDRESS = re.compile(r"(?:https?|ftp|javascript|data|mailto):\S+|www\.\S+|\]\s*\(\S+", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:not(?! only)|never|no(?!\.? ?\d)|none|nobody|nothing|neither|nor|without|cannot)\b|n['’]t\b"
+    r"|不是|不在|不会|不能|不曾|没有|并非|并不|从未|未曾|绝不|绝非",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:un(?!iver|ited|ique|iform|derst)\w{4,}|fail\w*|refus\w*|den(?:y|ied|ies)|lack\w*|absent|except|instead|rather|ceased|stopped|lost|reject\w*|only)\b"
+    r"|[不没未非无否拒]",
+    re.IGNORECASE,
+)
+"""Other ways in which a source says no."""
 _END = re.compile(r"[.!?…:]\s*\Z")
 _GERMAN = frozenset(
     "der das dem ein eine einer und ist wurde von vom mit zum zur auf nicht sich als aus bei nach".split()
@@ -101,6 +112,8 @@ def _stands(statement: str, cited: Sequence[Citation], found: Sequence[Shown], q
     if any(address not in quoted for address in _ADDRESS.findall(statement)):
         return False
     if not numbers_in(statement) <= numbers_in(known, said=False):
+        return False
+    if _DENIES.search(statement) and not (_DENIES.search(known) or _DENIED.search(known)):
         return False
     words = frozenset(terms(known))
     return all(_known(name, words) for name in _names(statement)) and _shares(statement, quoted, words)

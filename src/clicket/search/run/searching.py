@@ -24,10 +24,20 @@ async def search_all(
     says whose time that was."""
     loop = asyncio.get_running_loop()
     patience = min(each, together)
-    tasks = {loop.create_task(engine.ask(one, k=k, deadline=patience)): at for at, one in queries.items()}
-    waiting = set(tasks)
     over_at = loop.time() + patience
+    tasks: dict[asyncio.Task[Answer], int] = {}
+    waiting: set[asyncio.Task[Answer]] = set()
     try:
+        for at, query in queries.items():
+            task = loop.create_task(engine.ask(query, k=k, deadline=patience))
+            tasks[task] = at
+            await asyncio.sleep(0)
+            if (
+                task.done()
+            ):  # it waited for nobody: told before the next one begins, so that a crash there does not repeat it
+                await ended(at, _outcome(query, task))
+            else:
+                waiting.add(task)
         while waiting:
             left = max(over_at - loop.time(), 0.0)
             done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)

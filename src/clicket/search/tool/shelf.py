@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from clicket.errors import UsageError
@@ -21,33 +23,65 @@ class NoIndex(UsageError):
     blames_tool = False
 
 
+class _Held:
+    """An index that is open."""
+
+    __slots__ = ("filled", "index", "users", "which")
+
+    def __init__(self, index: Index, which: tuple[int, int]) -> None:
+        self.index = index
+        self.which = which
+        """Which file it was when it was opened."""
+        self.users = 0
+        self.filled = False
+
+
 class Shelf:
     """Of one event loop. What it opened it closes; engines that were given it leaves as they are."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._index: tuple[tuple[int, int], Index] | None = None
-        self._replaced: list[Index] = []
-        self._filled = False
+        self._now: _Held | None = None
+        self._open: list[_Held] = []
         self._opening = asyncio.Lock()
 
-    async def engines(self) -> dict[str, Any]:
-        """As options of a search."""
+    @asynccontextmanager
+    async def engines(self) -> AsyncIterator[dict[str, Any]]:
+        """As options of a search, for as long as it goes on."""
         setup = self._setup
         if setup.engine is not None:
-            return {"engine": setup.engine}
-        index = await self._opened() if setup.needs_index else None
-        if not setup.engines:
-            return {"engine": index}
-        return {"engines": [index if isinstance(one, str) else one for one in setup.engines]}
+            yield {"engine": setup.engine}
+        elif not setup.needs_index:
+            yield {"engines": setup.engines}
+        else:
+            async with self._used() as index:
+                several = [index if isinstance(one, str) else one for one in setup.engines]
+                yield {"engines": several} if several else {"engine": index}
 
     async def close(self) -> None:
-        held, self._index = self._index, None
-        replaced, self._replaced = self._replaced, []
-        for index in (*replaced, *(() if held is None else (held[1],))):
-            await off_loop(index.close)
+        held, self._open, self._now = self._open, [], None
+        for one in held:
+            await off_loop(one.index.close)
 
-    async def _opened(self) -> Index:
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator[Index]:
+        """The index of the file as it is now. One whose file was replaced is closed when its last search has ended."""
+        held = await self._opened()
+        held.users += 1
+        try:
+            held.filled = held.filled or held.index.count > 0  # once: whoever counts may have to wait for a search
+            if not held.filled:
+                raise NoIndex(
+                    f"There is nothing to search in: the index {self._setup.index} is empty. Fill it with: clicket index FOLDER."
+                )
+            yield held.index
+        finally:
+            held.users -= 1
+            for old in [one for one in self._open if one is not self._now and not one.users]:
+                self._open.remove(old)
+                await off_loop(old.index.close)
+
+    async def _opened(self) -> _Held:
         path = self._setup.index
         async with self._opening:
             try:
@@ -58,19 +92,11 @@ class Shelf:
                     "engine: deep_search.tool(engine=…)."
                 ) from None
             which = (found.st_dev, found.st_ino)
-            if self._index is not None and self._index[0] == which:
-                index = self._index[1]
-            else:
+            if self._now is None or self._now.which != which:
                 index = await off_loop(lambda: Index.open(path, embedder=self._setup.embedder))
-                if self._index is not None:  # searches that are under way go on in it
-                    self._replaced.append(self._index[1])
-                self._index, self._filled = (which, index), False
-        self._filled = self._filled or index.count > 0  # once: whoever counts may have to wait for a search
-        if not self._filled:
-            raise NoIndex(
-                f"There is nothing to search in: the index {path} is empty. Fill it with: clicket index FOLDER."
-            )
-        return index
+                self._now = _Held(index, which)
+                self._open.append(self._now)
+            return self._now
 
 
 def edition_of(engine: Any) -> str:

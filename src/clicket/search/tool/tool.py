@@ -121,21 +121,15 @@ class DeepSearch:
 
     async def _search(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
         kept = await ctx.checkpoints()
-        options = await self._options()
-        budget = _fitted(self.setup.budget, ctx.time_left)
-        machine = prepare(
-            bound["query"],
-            **{**options, "max_loop": bound["max_loop"], "budget": budget},
-            checkpoints=_Journaled(kept, ctx),
-            request_id=ctx.call_id,
-        )
-        total = len(_STAGES) * bound["max_loop"] + 1
-        last: Message = {}
-        async with aclosing(machine.stream()) as messages:
-            async for last in messages:
-                if last["messageType"] == "state":  # first, so that who counts steps does not count messages
-                    ctx.progress(_step(last, total), total, last["message"])
-                ctx.emit(shown(last, self.setup.max_documents))
+        async with self._shelf().engines() as engines:
+            budget = _fitted(self.setup.budget, ctx.time_left)
+            machine = prepare(
+                bound["query"],
+                **{**_own(self.setup), **engines, "max_loop": bound["max_loop"], "budget": budget},
+                checkpoints=_Journaled(kept, ctx),
+                request_id=ctx.call_id,
+            )
+            last = await self._told(machine, ctx, len(_STAGES) * bound["max_loop"] + 1)
         if machine.result is None:
             assert machine.failure is not None, "it ended with a result or a failure"
             if budget.max_seconds < self.setup.budget.max_seconds and _is_late(machine.failure):
@@ -145,6 +139,16 @@ class DeepSearch:
         if self.setup.whole:
             output["artifact"] = await ctx.put_artifact(encode(machine.result.to_json()))
         return output
+
+    async def _told(self, machine: Machine, ctx: ToolContext, total: int) -> Message:
+        """Run it to its end, with all it says; the last message."""
+        last: Message = {}
+        async with aclosing(machine.stream()) as messages:
+            async for last in messages:
+                if last["messageType"] == "state":  # first, so that who counts steps does not count messages
+                    ctx.progress(_step(last, total), total, last["message"])
+                ctx.emit(shown(last, self.setup.max_documents))
+        return last
 
     # What is searched.
 
@@ -158,17 +162,20 @@ class DeepSearch:
             )
         shelf = Shelf(self.setup)
         try:
-            opened = {} if given.keys() & {"engine", "engines"} else await shelf.engines()
-            yield prepare(question, **{**_own(self.setup), **opened, **given})
+            if given.keys() & {"engine", "engines"}:
+                yield prepare(question, **{**_own(self.setup), **given})
+            else:
+                async with shelf.engines() as engines:
+                    yield prepare(question, **{**_own(self.setup), **engines, **given})
         finally:
             await shelf.close()
 
-    async def _options(self) -> dict[str, Any]:
+    def _shelf(self) -> Shelf:
         loop = asyncio.get_running_loop()
         shelf = self._shelves.get(loop)
         if shelf is None:
             shelf = self._shelves[loop] = Shelf(self.setup)
-        return {**_own(self.setup), **await shelf.engines()}
+        return shelf
 
 
 class _Journaled:

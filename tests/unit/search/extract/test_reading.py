@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -180,8 +181,8 @@ def test_pdf_files_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "damaged" in refused(whole[:150], "a.pdf")
     assert "damaged" in refused(b"no pdf at all", "a.pdf")
     assert "pictures" in refused(files.pdf("x", content=b""), "a.pdf")
-    monkeypatch.setattr(pdf, "MAX_SECONDS", 0.01)
-    assert "took longer" in refused(whole, "a.pdf")
+    with pytest.raises(Unreadable, match="took longer"):
+        pdf.extract_pdf(whole, seconds=0.001)
     monkeypatch.setattr(pdf, "_installed", lambda: False)
     with pytest.raises(Unreadable, match=r"pip install 'clicket\[documents\]'") as caught:
         extract(whole, "a.pdf")
@@ -189,8 +190,8 @@ def test_pdf_files_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pdf_that_wants_all_memory_gets_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "MAX_MEMORY", 160 * 1024**2)
-    bomb = files.pdf("x", content=b"BT /F1 12 Tf (" + b"a" * 40_000_000 + b") Tj ET")
+    monkeypatch.setattr(pdf, "MAX_MEMORY", 120 * 1024**2)
+    bomb = files.pdf("x", content=b"BT /F1 12 Tf (" + b"a" * 12_000_000 + b") Tj ET")
     assert "memory" in refused(bomb, "a.pdf")
 
 
@@ -270,9 +271,5 @@ def test_hostile_text_costs_no_more_than_its_length(name: str, data: bytes) -> N
     st.sampled_from("a a.txt a.md a.rst a.csv a.ipynb a.eml a.html a.json a.docx a.xlsx a.odt a.epub a.py".split()),
 )
 def test_anything_is_read_or_refused(data: bytes, name: str) -> None:
-    try:
-        read = extract(data, name)
-    except Unreadable as error:
-        assert error.reason
-    else:
-        headings(read)
+    with suppress(Unreadable):
+        headings(extract(data, name))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.model.document import Document
 from clicket.search.modelled.fitting import Shown
-from clicket.search.modelled.forms import CLAIMS
+from clicket.search.modelled.forms import CLAIMS, Claim, Quote
 from clicket.search.modelled.proving import prove
 
 TEXTS = st.lists(
@@ -32,3 +33,27 @@ def test_every_citation_holds(texts: list[str], said: list[tuple[str, int, str]]
         assert all(one.holds(documents[one.doc]) for one in cited)
     for statement in proven.unsupported:
         statement.encode()
+
+
+INSTITUTE = "The Marrow Institute is a school of engineering in the city of Ardley."
+BACHELOR = "Ada Blum refused to sell her house in Ardley."
+
+
+@pytest.mark.parametrize(
+    ("text", "statement", "question", "holds"),
+    [
+        (INSTITUTE, "The Marrow Institute is in the city of Ardley.", "", True),
+        (INSTITUTE, "The Marrow Institute is not in the city of Ardley.", "", False),
+        (INSTITUTE, "The Marrow Institute isn\u2019t a school in Ardley.", "", False),
+        (INSTITUTE, "The Marrow Institute is a school that never was in the city of Ardley.", "", False),
+        (INSTITUTE, "The Marrow Institute is not only in the city of Ardley, it is a school.", "", True),
+        (INSTITUTE, "The Marrow Institute is not in Ardley.", "Which institute is not in Ardley?", True),
+        (BACHELOR, "Ada Blum did not sell her house in Ardley.", "", True),
+        ("李白在当涂去世，葬于青山。", "李白不是在当涂去世。", "", False),
+        ("李白没有在长安去世。", "李白没有在长安去世。", "", True),
+    ],
+)
+def test_a_no_needs_a_no(text: str, statement: str, question: str, holds: bool) -> None:
+    found = [Shown(number=1, document=Document(id="d", title="", text=text), text=text)]
+    claim = Claim(statement=statement, quotes=(Quote(doc="1", text=text),))
+    assert bool(prove([claim], found, question).claims) is holds

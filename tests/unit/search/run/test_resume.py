@@ -80,6 +80,18 @@ def test_killed_after_any_save_it_ends_with_the_same_bytes_and_repeats_nothing()
         assert finished | set(second.asked) == set(asked), saves
 
 
+def test_a_search_that_did_not_wait_is_kept_before_the_next_one_begins() -> None:
+    kept, before = MemoryCheckpoints(), {}
+
+    async def engine(query: str) -> list[Any]:
+        before[query] = sum(key.startswith("search:") for key in kept.kept)
+        return [document(query)]
+
+    plans = Plans(["alpha", "beta", "gamma"])
+    leaping(lambda: deep_search(QUESTION, engine=engine, planner=plans, checkpoints=kept, max_loop=1))
+    assert before == {"alpha": 0, "beta": 1, "gamma": 2}
+
+
 def test_a_finished_search_is_not_run_at_all() -> None:
     wanted, _, kept = whole()
     engine = Engine(TABLE)

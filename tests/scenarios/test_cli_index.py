@@ -71,7 +71,7 @@ def test_wrong_use_says_what_to_do(place: Place) -> None:
         (("index", "docs", "--index", "text/in.db"), 2, "--index"),
         (("index", "pictures"), 1, "nothing to search in"),
         (("index", "docs/0.png"), 2, "no text to read"),
-        (("index",), 0, ""),
+        (("index",), 1, "nothing to search in"),
         (("index", "--remove"), 2, "pictures"),
         (("index", "--remove", "nowhere"), 2, "pictures"),
         (("index", "--remove", "--status"), 2, "leave it out"),

@@ -274,18 +274,21 @@ async def test_threads_share_nothing(index: Index) -> None:
 
 async def test_a_cancel_stops_the_searches_at_once(index: Index) -> None:
     gate = Gate(index)
-    async with make([deep_search.tool(engine=gate)], cancel_grace=5.0) as rt:
+
+    async def planned(dossier: Any) -> list[str]:
+        return [f"{word} {dossier.question}" for word in ("first", "second", "third")]
+
+    async with make([deep_search.tool(engine=gate, planner=planned)], cancel_grace=5.0) as rt:
         calls = [asyncio.create_task(rt.call(NAME, {"query": QUESTION}, id="direct"))]
         handle = await rt.submit(NAME, {"query": f"{QUESTION} Really?"}, id="submitted")
-        await eventually(lambda: len(gate.began) >= 2)
-        began = len(gate.began)
+        await eventually(lambda: len(gate.began) == 6)
         assert await rt.cancel("direct")
         assert await rt.cancel("submitted")
         async with asyncio.timeout(3):
             results = [await calls[0], await handle.result()]
         assert [result.state for result in results] == [State.CANCELLED] * 2
         assert sorted(gate.cancelled) == sorted(gate.began)
-        assert len(gate.began) == began
+        assert len(gate.began) == 6
 
 
 async def test_a_cancel_from_another_process(tmp_path: Path, index: Index) -> None:
@@ -527,7 +530,7 @@ async def test_over_mcp(index: Index) -> None:
 def test_a_command_finds_the_tool_by_name_and_by_the_settings_file(tmp_path: Path) -> None:
     place = Place(tmp_path, "memory://", "")
     index_at(tmp_path / ".clicket" / "search.db")
-    named = place.run("call", NAME, f"query={QUESTION}", "--tools", "clicket.search:deep_search", "--json")
+    named = place.inside("call", NAME, f"query={QUESTION}", "--tools", "clicket.search:deep_search", "--json")
     assert "Southwark" in json.loads(named.stdout)["output"]["answer"], named.stderr
     assert [tool.name for tool in load("clicket.search")] == [NAME]
     index_at(tmp_path / "docs.db")

@@ -76,7 +76,7 @@ class Pages:
                 raise UsageError(f"Pages: {name} must be a whole number of at least 1, not {value!r}.")
         self._engine = as_engine(engine)
         self.name: str = self._engine.name
-        self.failures = 0
+        self.failures: int = 0
         """Pages that could not be read so far."""
         self._top, self._timeout, self._max_size, self._max_text = top, timeout, max_size, max_text
         self._max_concurrency, self._max_redirects, self._max_kept = max_concurrency, max_redirects, max_kept

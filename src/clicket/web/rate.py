@@ -23,8 +23,8 @@ class Rate:
     """`Rate("10/s")`, `Rate("60/min")`, `Rate("1/2s")`, `Rate(5)` for five a second. A second's worth may go at once."""
 
     def __init__(self, written: str | float, *, clock: Clock | None = None) -> None:
-        self.per_second = _per_second(written)
-        self.burst = max(1.0, self.per_second)
+        self.per_second: float = _per_second(written)
+        self.burst: float = max(1.0, self.per_second)
         self._clock = clock
         self._now: Callable[[], float] = time.monotonic if clock is None else clock.monotonic
         self._free_at = 0.0

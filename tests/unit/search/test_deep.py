@@ -77,6 +77,14 @@ async def test_a_plan_that_led_nowhere_is_mended_by_the_question(found: list[Any
     assert "Murten" in result.answer
 
 
+@pytest.mark.parametrize("plans", [Plans(["poor"], ["as poor"]), Plans(["poor"])])
+async def test_when_nothing_was_found_the_question_itself_is_asked(plans: Plans) -> None:
+    engine = Engine({"poor": [], "as poor": []})
+    result = await deep_search("What is Alpine Light?", engine=engine, planner=plans)
+    assert result.rounds[1].queries[0] == "What is Alpine Light?"
+    assert result.documents
+
+
 class Meaning:
     """A space of two dimensions: what is about water, and the rest."""
 

@@ -71,8 +71,8 @@ class MiniLM:
                 "Install the wheel again, or name the folder to use them all the same: MiniLM(folder=…)."
             )
         kind = "all-MiniLM-L6-v2" if digest == _SHA256 else f"{self._folder.name}-{digest[:12]}"
-        self.name = f"{kind}:{max_tokens}"
-        self.dimensions = self._encoder.hidden_size
+        self.name: str = f"{kind}:{max_tokens}"
+        self.dimensions: int = self._encoder.hidden_size
         self._threads, self._max_tokens, self._remember = threads, max_tokens, remember
         self._known = lru_cache(maxsize=remember)(lambda text: self._compute([text])[0])
         self._loaded: _Loaded | None = None

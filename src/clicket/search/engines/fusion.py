@@ -33,7 +33,7 @@ class Mixed:
         self.engines: tuple[Asked, ...] = tuple(as_engine(one) for one in engines)
         if not self.engines:
             raise UsageError("Mixed needs at least one engine.")
-        self.weights = tuple(weights) if weights is not None else (1.0,) * len(self.engines)
+        self.weights: tuple[float, ...] = tuple(weights) if weights is not None else (1.0,) * len(self.engines)
         if len(self.weights) != len(self.engines):
             raise UsageError(f"{len(self.engines)} engines need as many weights; {len(self.weights)} were given.")
         if not all(isinstance(one, float | int) and math.isfinite(one) and one >= 0 for one in self.weights):

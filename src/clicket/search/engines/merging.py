@@ -5,6 +5,7 @@ Nothing here depends on the order of a set: sets are only counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -25,7 +26,12 @@ _FEWEST = 40
 """Shingles below which likeness tells nothing."""
 _ALIKE = 0.9
 """The share of all shingles of two texts that both must have."""
+_AGAIN = 0.8
+"""The share of the words of a text that another one must have to say the same and more."""
+_WORD = re.compile(r"\w+")
 _PORTS = {"http": "80", "https": "443"}
+_FILE = "file:"
+"""A file holds many documents: the pages of a PDF, the lines of JSON Lines. Its address is not the address of one."""
 
 
 def canonical_url(url: str) -> str:
@@ -50,8 +56,8 @@ def canonical_url(url: str) -> str:
 
 
 class Pool:
-    """Documents by id, in the order of finding, each once. `near=False` leaves texts that are only alike apart: in a collection
-    of one's own, two files are two files."""
+    """Documents by id, in the order of finding, each once. `near=False` leaves apart what is only alike, or only at the same
+    address: in a collection of one's own, two files are two files, and so are two parts of one page."""
 
     def __init__(self, *, near: bool = True, limit: int | None = None) -> None:
         self.documents: dict[str, Document] = {}
@@ -71,9 +77,9 @@ class Pool:
         if key is not None:
             self._merge(key, document)
             return key
-        url = canonical_url(document.url) if document.url else ""
+        url = canonical_url(document.url) if self._near and not document.url.startswith(_FILE) else ""
         content = _content(document, self._near)
-        key = self._urls.get(url) if url else None
+        key = self._same_page(url, document) if url else None
         if key is None and content is not None:
             key = self._contents.get(content)
         shingles = _shingles(document.text) if key is None and self._near else None
@@ -93,6 +99,13 @@ class Pool:
         if content is not None:
             self._contents.setdefault(content, key)
         return key
+
+    def _same_page(self, url: str, document: Document) -> str | None:
+        """Another engine's find of that page; or the same engine's, unless it tells parts of the page apart by their ids."""
+        key = self._urls.get(url)
+        if key is None or self.documents[key].source != document.source:
+            return key
+        return key if _says_again(self.documents[key].text, document.text) else None
 
     def _take(self, document: Document) -> str | None:
         if self._limit is not None and len(self.documents) >= self._limit:
@@ -136,6 +149,19 @@ def _content(document: Document, loose: bool) -> Hashable:
     if not words:
         return None
     return words if len(words) >= _LONG else (document.title.strip().casefold(), words)
+
+
+def _says_again(one: str, other: str) -> bool:
+    """Are nearly all words of the shorter text in the longer one?"""
+    few, many = sorted((_words(one), _words(other)), key=len)
+    return len(few & many) >= _AGAIN * len(few)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Where words are not set apart, the characters."""
+    text = text[:_LOOK].casefold()
+    words = _WORD.findall(text)
+    return frozenset(words if len(words) * 20 > len(text) else text)
 
 
 _Shingles = frozenset[Hashable]

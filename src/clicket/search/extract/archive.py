@@ -15,9 +15,9 @@ from zipfile import BadZipFile, ZipFile
 
 from clicket.search.extract.failing import Unreadable
 
-__all__ = ["Archive", "Full", "local", "parse"]
+__all__ = ["Archive", "Full", "related_id"]
 
-MAX_UNPACKED = 300 * 1024 * 1024
+MAX_UNPACKED = 200 * 1024 * 1024
 MAX_ELEMENTS = 2_000_000
 MAX_PARTS = 20_000
 _CHUNK = 256 * 1024
@@ -128,15 +128,12 @@ class Archive:
             raise Unreadable(f"damaged: {name}: {error}") from None
 
 
-def parse(data: bytes, opened: Opened, closed: Callable[[str], None], text: Callable[[str], None]) -> None:
-    """One XML text that is no part of an archive."""
-    try:
-        _parser(opened, closed, text).Parse(data, True)
-    except expat.ExpatError as error:
-        raise Unreadable(f"damaged: {expat.ErrorString(error.code)}") from None
+def related_id(given: Mapping[str, str]) -> str:
+    """The id of another part among the attributes of an element; the short name before it is the writer's choice."""
+    return next((value for name, value in given.items() if name.endswith(":id")), "")
 
 
-def local(tag: str) -> str:
+def _local(tag: str) -> str:
     """The name of an element without the short name of its kind, whatever that is."""
     return tag.rpartition(":")[2]
 
@@ -149,8 +146,8 @@ def _parser(opened: Opened, closed: Callable[[str], None], text: Callable[[str],
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.buffer_size = 65536
-    parser.StartElementHandler = lambda tag, given: opened(local(tag), given)
-    parser.EndElementHandler = lambda tag: closed(local(tag))
+    parser.StartElementHandler = lambda tag, given: opened(_local(tag), given)
+    parser.EndElementHandler = lambda tag: closed(_local(tag))
     parser.CharacterDataHandler = text
     parser.StartDoctypeDeclHandler = _refuse
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 
 from clicket.search.extract.charset import decode
 
@@ -10,6 +11,8 @@ __all__ = ["decode_text", "is_binary"]
 
 _LOOK = 64 * 1024
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BAD = "\N{REPLACEMENT CHARACTER}"
+_FOREIGN = re.compile(rb"[\x80-\xff]")
 _CONTROLS = bytes({*range(32), 127} - {7, 8, 9, 10, 11, 12, 13, 27})
 
 # What every text of some length in these encodings has many of: the most frequent characters of their languages.
@@ -53,7 +56,10 @@ def decode_text(data: bytes) -> str:
     head = data[:_LOOK]
     label = None
     if not head.startswith(_MARKS):
-        label = _wide(head) or _guess(head)
+        label = _wide(head)
+        foreign = None if label else _FOREIGN.search(data)
+        if foreign is not None:
+            label = _guess(data[foreign.start() : foreign.start() + _LOOK])
     text = decode(data, label)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -71,22 +77,19 @@ def _wide(head: bytes) -> str:
 
 
 def _guess(head: bytes) -> str | None:
-    """The encoding in which the beginning reads most like a language; None for UTF-8, and when nothing does."""
-    if head.isascii():
-        return None
-    try:
-        codecs.getincrementaldecoder("utf-8")("strict").decode(head)
-        return None
-    except UnicodeDecodeError:
-        pass
+    """The encoding in which this reads most like a language; None when it reads like none."""
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    foreign = sum(one > "\x7f" for one in text)
+    if text.count(_BAD) * 10 <= foreign:  # a few bytes may be damaged
+        return "utf-8"
     best, most = None, _SURE
     for label, frequent in _TRIED:
         text = decode(head, label)
-        foreign = [one for one in text if one > "\x7f"]
-        if not foreign:
+        told = [one for one in text if one > "\x7f"]
+        if not told:
             continue
-        bad = sum(one == "\N{REPLACEMENT CHARACTER}" or "\x80" <= one < "\xa0" for one in foreign)
-        share = round((sum(map(frequent.__contains__, foreign)) - 4 * bad) / len(foreign), 6)
+        bad = sum(one == _BAD or "\x80" <= one < "\xa0" for one in told)
+        share = round((sum(map(frequent.__contains__, told)) - 4 * bad) / len(told), 6)
         if share > most:
             best, most = label, share
     return best

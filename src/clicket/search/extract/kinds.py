@@ -13,7 +13,7 @@ _EXTENSIONS = {
     "code": (
         "py pyi pyx js mjs cjs jsx ts tsx java kt kts scala groovy go rs c h cc cpp cxx hpp hh cs fs vb swift m mm rb php pl pm "
         "lua r jl dart ex exs erl hrl clj cljs hs ml mli elm nim zig v sv vhd vhdl asm s sh bash zsh fish ps1 bat cmd sql graphql "
-        "proto thrift tf hcl css scss sass less vue svelte yaml yml toml ini cfg conf properties env xml xsd xsl xslt svg "
+        "proto thrift tf hcl css scss sass less vue svelte yaml yml toml ini cfg conf properties env xml xsd xsl xslt "
         "gradle cmake mk nix dockerfile el lisp scm vim awk sol cu cuh f f90 pas"
     ),
     "table": "csv tsv tab",
@@ -29,9 +29,10 @@ _EXTENSIONS = {
     "book": "epub",
     "old office": "doc xls ppt xlsb rtf pages numbers key",
     "none": (
-        "png jpg jpeg gif webp bmp ico tif tiff psd heic avif raw mp3 wav ogg flac m4a aac opus mp4 mkv mov avi webm wmv m4v mpg "
+        "png svg jpg jpeg gif webp bmp ico tif tiff psd heic avif raw mp3 wav ogg flac m4a aac opus mp4 mkv mov avi webm wmv m4v mpg "
         "zip gz tgz bz2 xz 7z rar tar zst lz4 jar war whl egg deb rpm dmg iso img bin exe dll so dylib a o obj lib class pyc pyo "
-        "wasm db sqlite sqlite3 mdb parquet feather arrow avro orc npy npz pkl pickle h5 hdf5 pt pth onnx safetensors gguf ckpt "
+        "wasm db db-wal db-shm db-journal sqlite sqlite-wal sqlite-shm sqlite3 mdb "
+        "parquet feather arrow avro orc npy npz pkl pickle h5 hdf5 pt pth onnx safetensors gguf ckpt "
         "ttf otf woff woff2 eot map lock pem der p12 pfx keystore jks sig asc swp"
     ),
 }

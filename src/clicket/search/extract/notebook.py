@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from clicket.search.extract.extracted import Extracted
 from clicket.search.extract.failing import Unreadable
 from clicket.search.extract.prose import markdown
+from clicket.search.extract.records import decode_json
 
 __all__ = ["extract_notebook"]
 
@@ -17,11 +16,7 @@ _MAX_OUTPUT = 20_000
 
 
 def extract_notebook(data: bytes) -> Extracted:
-    try:
-        book = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Unreadable("damaged: not JSON, which a notebook is") from None
-    cells = _cells(book)
+    cells = _cells(decode_json(data))
     if cells is None:
         raise Unreadable("it has no cells, so it is no notebook")
     parts = []

@@ -1,15 +1,18 @@
-"""Plain text, Markdown and source code: the text stays as it is, so that what is cited stands in the file. Headings are noticed."""
+"""Plain text, Markdown, pages and source code. All but pages stay as they are, so that what is cited stands in the file."""
 
 from __future__ import annotations
 
 import re
 
+from clicket.search.extract.charset import declared_in
 from clicket.search.extract.extracted import Extracted, Heading
 from clicket.search.extract.failing import Unreadable
 from clicket.search.extract.guessing import decode_text, is_binary
+from clicket.search.extract.html import extract_html
 
-__all__ = ["extract_code", "extract_markdown", "extract_text", "markdown"]
+__all__ = ["extract_code", "extract_markdown", "extract_page", "extract_text", "markdown"]
 
+_KEY = b"PRIVATE KEY-----"
 _MAX_HEADING = 200
 _MAX_HEADINGS = 20_000
 _LINE = re.compile(r"[^\n]*\n?")
@@ -27,6 +30,11 @@ def extract_text(data: bytes) -> Extracted:
     text = _decoded(data)
     headings = _underlined(text)
     return Extracted(title=_title(headings, text), text=text, headings=headings)
+
+
+def extract_page(data: bytes) -> Extracted:
+    """HTML. A page that does not say what it is written in is looked at as plain text is."""
+    return extract_html(data if declared_in(data) else _decoded(data))
 
 
 def extract_code(data: bytes) -> Extracted:
@@ -47,6 +55,8 @@ def markdown(text: str) -> Extracted:
 def _decoded(data: bytes) -> str:
     if is_binary(data):
         raise Unreadable("not text, whatever its name says")
+    if _KEY in data[:200]:
+        raise Unreadable("a private key, which nobody should find")
     return decode_text(data)
 
 

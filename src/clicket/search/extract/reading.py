@@ -22,7 +22,7 @@ _READERS = {
     "code": "prose:extract_code",
     "json": "prose:extract_code",
     "markdown": "prose:extract_markdown",
-    "html": "html:extract_html",
+    "html": "prose:extract_page",
     "table": "tables:extract_table",
     "notebook": "notebook:extract_notebook",
     "mail": "mail:extract_mail",

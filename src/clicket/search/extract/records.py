@@ -15,10 +15,11 @@ import msgspec
 from clicket.search.extract.failing import Unreadable
 from clicket.search.extract.guessing import decode_text
 
-__all__ = ["Record", "Wrong", "read_lines", "read_list"]
+__all__ = ["Record", "Wrong", "decode_json", "read_lines", "read_list"]
 
-MAX_LINE = 16 * 1024 * 1024
+MAX_LINE = 8 * 1024 * 1024
 _MAX_BLANK = 100_000
+_MAX_VALUES = 2_000_000
 _MAX_RATIO, _FREE = 200, 64 * 1024 * 1024
 """How much more than its size a file may unpack to, once it is this long."""
 _TEXTS = ("text", "content", "contents", "body", "passage", "paragraph", "paragraphs", "sentences")
@@ -72,8 +73,8 @@ def read_lines(file: IO[bytes], size: int, *, packed: bool) -> Iterator[Record |
 def read_list(data: bytes) -> Iterator[Record | Wrong] | None:
     """The documents of a JSON array, or None when it is no array of documents."""
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        value = decode_json(data)
+    except (Unreadable, RecursionError):
         return None
     if isinstance(value, dict):
         lists = [one for one in value.values() if isinstance(one, list)]
@@ -84,6 +85,16 @@ def read_list(data: bytes) -> Iterator[Record | Wrong] | None:
     if 2 * sum(first) < max(len(first), 1):
         return None
     return (_of(number, one) for number, one in enumerate(value, start=1))
+
+
+def decode_json(data: bytes) -> Any:
+    """A whole file of JSON, unless it would take much more memory than it is long."""
+    if data.count(b"[") + data.count(b"{") > _MAX_VALUES or data.count(b",") > 4 * _MAX_VALUES:
+        raise Unreadable("it has more values than are read at once; write one document on a line, and name it .jsonl")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable("damaged: not JSON") from None
 
 
 def _record(number: int, line: bytes) -> Record | Wrong:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from clicket.search.extract.archive import Archive, Full
+from clicket.search.extract.archive import Archive, Full, related_id
 from clicket.search.extract.extracted import Extracted
 from clicket.search.extract.tables import Cell, lines_of
 from clicket.search.extract.writing import MAX_TEXT, Text
@@ -65,7 +65,7 @@ class _Book:
 
     def opened(self, tag: str, given: Mapping[str, str]) -> None:
         if tag == "sheet" and given.get("state", "visible") == "visible":
-            self.sheets.append((given.get("name", ""), given.get("r:id", "")))
+            self.sheets.append((given.get("name", ""), related_id(given)))
         elif tag == "workbookPr":
             self.since_1904 = given.get("date1904") in ("1", "true")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clicket.search.extract.archive import Archive
+from clicket.search.extract.archive import Archive, related_id
 from clicket.search.extract.extracted import Extracted
 from clicket.search.extract.writing import Text
 
@@ -39,7 +39,7 @@ def _slides(archive: Archive) -> list[str]:
 
     def opened(tag: str, given: Mapping[str, str]) -> None:
         if tag == "sldId":
-            kind, name = related.get(given.get("r:id", ""), ("", ""))
+            kind, name = related.get(related_id(given), ("", ""))
             if kind == "slide" and name in archive.names:
                 order.append(name)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.search.extract.reading import READER
-from clicket.search.index.rows import encoded
+from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.walking import Seen
 from clicket.search.index.writing import Writing
 
@@ -36,6 +36,8 @@ _FILES = "SELECT path, size, changed, touched, hash, reader, reason FROM files W
 _OWNER = "SELECT h.file FROM documents d LEFT JOIN holdings h ON h.document = d.key WHERE d.id = ?"
 _OWN = "INSERT OR REPLACE INTO holdings (document, file) SELECT key, ? FROM documents WHERE id = ?"
 _OWNED = "SELECT d.id FROM holdings h JOIN documents d ON d.key = h.document WHERE h.file = ?"
+_ALL = """SELECT d.id FROM files f JOIN holdings h ON h.file = f.key JOIN documents d ON d.key = h.document
+    WHERE f.root = ?"""
 _NEW = "INSERT INTO files VALUES (NULL, ?, ?, -1, 0, 0, x'', 0, '')"
 _DONE = "UPDATE files SET size = ?, changed = ?, touched = ?, hash = ?, reader = ?, reason = ? WHERE key = ?"
 _FOLDERS = """SELECT r.path, r.options, r.indexed_at,
@@ -119,14 +121,8 @@ def open_root(writing: Writing, path: str, options: dict[str, Any]) -> int:
 def drop_root(writing: Writing, key: int) -> int:
     """Remove a folder, its files and their documents; how many documents that were."""
     connection = writing.connection
-    ids = [
-        one.decode("utf-8", "surrogatepass")
-        for (one,) in connection.execute(
-            "SELECT d.id FROM files f JOIN holdings h ON h.file = f.key JOIN documents d ON d.key = h.document WHERE f.root = ?",
-            (key,),
-        )
-    ]
-    removed = writing.remove(ids)
+    rows: Any = connection.execute(_ALL, (key,))
+    removed = writing.remove([decoded(one) for (one,) in rows])
     connection.execute("DELETE FROM files WHERE root = ?", (key,))
     connection.execute("DELETE FROM roots WHERE key = ?", (key,))
     return removed
@@ -167,12 +163,14 @@ class Filing:
         self._writing = writing
         self._root = root
         self._keys: dict[str, int] = {}
+        self._new: set[int] = set()
 
     def put(self, path: str, drafts: Sequence[Draft]) -> list[str]:
         """Documents of a file. It is not yet read to its end: were that all, it would be read again. The ids they got."""
         execute, ids = self._writing.connection.execute, []
         file = self._file(path)
-        execute("UPDATE files SET reader = 0 WHERE key = ? AND reader <> 0", (file,))
+        if file not in self._new:
+            execute("UPDATE files SET reader = 0 WHERE key = ?", (file,))
 
         def rows() -> Iterator[dict[str, Any]]:
             for one in drafts:
@@ -194,8 +192,8 @@ class Filing:
     def finish(self, path: str, seen: Seen, hashed: bytes, *, reason: str = "", ids: set[str] | frozenset[str]) -> None:
         """It was read to its end, or not for a reason: it has these documents, and no others that it may have had before."""
         file = self._file(path)
-        owned = (one.decode("utf-8", "surrogatepass") for (one,) in self._writing.connection.execute(_OWNED, (file,)))
-        self._writing.remove([one for one in owned if one not in ids])
+        if file not in self._new:
+            self._writing.remove([one for one in self._owned(file) if one not in ids])
         self._tell(file, seen, hashed, reason)
 
     def same(self, path: str, seen: Seen, known: Known) -> None:
@@ -204,8 +202,7 @@ class Filing:
 
     def forget(self, path: str) -> None:
         file, connection = self._file(path), self._writing.connection
-        owned = [one.decode("utf-8", "surrogatepass") for (one,) in connection.execute(_OWNED, (file,))]
-        self._writing.remove(owned)
+        self._writing.remove(self._owned(file))
         connection.execute("DELETE FROM files WHERE key = ?", (file,))
         del self._keys[path]
 
@@ -221,8 +218,13 @@ class Filing:
             if known is None:
                 execute(_NEW, given)
                 known = self._writing.connection.last_insert_rowid()
+                self._new.add(known)
             self._keys[path] = int(known)
         return int(known)
+
+    def _owned(self, file: int) -> list[str]:
+        rows: Any = self._writing.connection.execute(_OWNED, (file,))
+        return [decoded(one) for (one,) in rows]
 
     def _tell(self, file: int, seen: Seen, hashed: bytes, reason: str) -> None:
         values = (seen.size, seen.changed, seen.touched, hashed, READER, reason, file)

@@ -131,14 +131,14 @@ class Loading:
             )
 
     def _records(self, records: Iterator[Record | Wrong]) -> Iterator[Draft]:
-        taken, wrong, first = 0, 0, ""
+        taken, wrong, first, unit = 0, 0, ("", ""), "line" if self._kind == "records" else "item"
         given, url, note = set[str](), _uri(self._whole), ""
         try:
             for one in records:
                 reason = one.reason if isinstance(one, Wrong) else "the id of an earlier one" if one.id in given else ""
                 if isinstance(one, Wrong) or reason:
                     wrong += 1
-                    first = first or f"{'line' if self._kind == 'records' else 'item'} {one.number}: {reason}"
+                    first = first if wrong > 1 else (f"{unit} {one.number}", reason)
                     continue
                 taken += 1
                 if one.id:
@@ -154,9 +154,13 @@ class Loading:
                 )
         except Unreadable as error:
             note = error.reason
-        if wrong:
-            note = f"{note}; " * bool(note) + f"{wrong} of {taken + wrong} are no documents ({first})"
-        self.outcome = Loaded(note=note) if taken else Loaded(reason=note or "there are no documents in it")
+        if not taken:
+            self.outcome = Loaded(reason=note or f"no {unit} of it is a document{f' ({first[1]})' * bool(wrong)}")
+        elif wrong:
+            told = f"{wrong} of {taken + wrong} {unit}s are no documents ({': '.join(first)})"
+            self.outcome = Loaded(note=f"{note}; {told}" if note else told)
+        else:
+            self.outcome = Loaded(note=note)
 
     def _name(self) -> str:
         """What the file is called, for lack of a title."""

@@ -16,7 +16,8 @@ from clicket.search.ranking.pages import Page, name_terms, page_of, reduced
 from clicket.search.ranking.sighting import Question, around, sight
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.ranking.weights import SOFTNESS
-from clicket.search.text.names import flattened, is_cjk, name_key, names
+from clicket.search.text.names import flattened, is_cjk, joined_key, name_key, names
+from clicket.search.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
@@ -46,13 +47,23 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)
 def _stretches(question: str) -> tuple[tuple[int, int, str, int], ...]:
-    """Every run of words of a question: from, to, its key, and how many words."""
+    """Every run of words of a question that says something: from, to, its key, and how many words."""
     words = _words(question)
+    runs = [
+        (low, low + size) for size in range(min(_LONGEST, len(words)), 0, -1) for low in range(len(words) - size + 1)
+    ]
+    if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
+        keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]
+        says = [bool(name_terms(key)) for key in keys]
+    else:  # the key of several words is made of those of each
+        flat = [flattened(question[start:end]).split() for start, end in words]
+        telling = [bool(terms(" ".join(one))) for one in flat]
+        keys = [joined_key([word for one in flat[low:high] for word in one]) for low, high in runs]
+        says = [any(telling[low:high]) for low, high in runs]
     return tuple(
-        (words[low][0], words[low + size - 1][1], key, size)
-        for size in range(min(_LONGEST, len(words)), 0, -1)
-        for low in range(len(words) - size + 1)
-        if name_terms(key := name_key(question[words[low][0] : words[low + size - 1][1]]))
+        (words[low][0], words[high - 1][1], key, high - low)
+        for (low, high), key, tells in zip(runs, keys, says, strict=True)
+        if tells
     )
 
 

@@ -12,10 +12,10 @@ from math import log
 import msgspec
 
 from clicket.search.ranking.pages import Page, name_terms
-from clicket.search.ranking.sighting import Question, Sight, around, sight
+from clicket.search.ranking.sighting import Question, Sight, around, closest, sight
 from clicket.search.ranking.statistics import Statistics
 
-__all__ = ["DIRECT", "LINKED", "Link", "Measured", "Measurer", "link_figures"]
+__all__ = ["ASKED", "DIRECT", "LINKED", "Link", "Measured", "Measurer", "link_figures"]
 
 DIRECT = (
     "words",  # BM25 of the question
@@ -41,6 +41,11 @@ LINKED = (
     "joint",  # the strength of the best that it mentions, by what both have of the question
     "crowd",  # how much mentions it in all
     "name",  # how many words the name has by which it is mentioned
+)
+
+ASKED = (
+    "asked",  # how much of a query of a later round stands close together in it
+    "meant",  # how near it is to such a query, when there are vectors
 )
 
 _NAMES = 4
@@ -113,6 +118,21 @@ class Measurer:
                 figures[one][10] = sum(self.weights[term] for term in new) / self.total
                 union.update(new)
         return Measured(figures=figures, links=self._links(sights, order[:_PARENTS]), anchors=anchors)
+
+    def asked(self, pages: Sequence[Page], queries: Sequence[str]) -> list[float]:
+        """For each page, the most that it has close together of any of the queries, as a share of it."""
+        wanted = [name_terms(query) for query in queries]
+        self.statistics.learn([*self.question.terms, *(term for each in wanted for term in each)], pages)
+        found = [0.0] * len(pages)
+        for each in wanted:
+            weights = {term: self.statistics[term] for term in each}
+            total = sum(weights.values())
+            for at, page in enumerate(pages):
+                has = sum([weight for term, weight in weights.items() if term in page.known])
+                if has > found[at] * total:
+                    spots = [(spot, term) for spot, term in enumerate(page.terms) if term in weights]
+                    found[at] = max(found[at], closest(spots, weights) / total)
+        return found
 
     def _figures(
         self, sights: Sequence[Sight], anchors: list[tuple[str, list[int]]], meaning: Sequence[float] | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 import msgspec
@@ -17,7 +16,7 @@ _MAX_TEXT = 8_000
 """Characters of a document that are read: the passages that were found, or its beginning."""
 _MAX_KEPT = 1_024
 _MAX_NAMES = 8
-_SINGLE = re.compile(r"(?<= )(?:[a-z] |jr |sr )")
+_LITTLE = frozenset([*"abcdefghijklmnopqrstuvwxyz", "jr", "sr"])
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -53,8 +52,9 @@ def _flat(text: str) -> tuple[str, frozenset[str]]:
 
 
 def reduced(flat: str) -> str:
-    """Without initials and "Jr.": "john f kennedy" and "john kennedy" are one."""
-    return _SINGLE.sub("", flat)
+    """Without initials and "Jr.": "john f kennedy" and "john kennedy" are one. A blank is at both ends."""
+    words = flat.split(" ")
+    return flat if _LITTLE.isdisjoint(words) else " ".join([word for word in words if word not in _LITTLE])
 
 
 @lru_cache(maxsize=16_384)

@@ -10,7 +10,7 @@ from clicket.search.ranking.pages import Page, reduced
 from clicket.search.text.names import flattened
 from clicket.search.text.terms import terms
 
-__all__ = ["Question", "Sight", "around", "sight"]
+__all__ = ["Question", "Sight", "around", "closest", "sight"]
 
 _K1, _B, _TYPICAL = 1.2, 0.3, 80
 _TITLE_WEIGHT = 2
@@ -70,7 +70,7 @@ def sight(page: Page, question: Question, weights: Mapping[str, float], total: f
         page=page,
         worths=worths,
         spots=spots,
-        close=_closest(spots, weights) / total,
+        close=closest(spots, weights) / total,
         length=length,
         has=has,
         own=own,
@@ -78,7 +78,8 @@ def sight(page: Page, question: Question, weights: Mapping[str, float], total: f
     )
 
 
-def _closest(spots: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
+def closest(spots: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
+    """The most weight that stands close together, each term counted once."""
     best = 0.0
     for first, (low, _) in enumerate(spots):
         seen = set()

@@ -93,7 +93,7 @@ class Aside:
 
 async def aside(part: Callable[[Dossier], Any], dossier: Dossier, *, slow: bool = False) -> Any:
     """What a deterministic part makes of a dossier. The loop goes on while it reads long texts."""
-    size = sum(len(one.text) for one in dossier.documents.values())
+    size = sum([len(one.text) for one in dossier.documents.values()])
     return await (off_loop if slow else partial(beside, size))(lambda: _made(part(dossier)))
 
 

@@ -67,7 +67,7 @@ class FileCheckpoints:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"Checkpoints need a folder of their own; {str(self.path)!r} is a file.")
 

@@ -115,9 +115,10 @@ class Machine:
                 self._stop("budget", spent)
                 return
             outcome = await self._run(self._crew.planner, budget.decomposing)
-            new = fresh(outcome.value, self._dossier.searched, budget.max_queries)
-            if not new and self._loop == 1:
-                new = fresh((self._order.question,), (), 1)
+            planned = outcome.value
+            if not self._dossier.documents and (self._loop > 1 or not fresh(planned, (), 1)):
+                planned = (self._order.question, *planned)  # by all that was planned nothing was found
+            new = fresh(planned, self._dossier.searched, budget.max_queries)
             kept = await self._keep(f"plan:{self._loop}", PlanKept(fingerprint="", queries=new, **_told(outcome)))
         self._add(notes=kept.notes, usage=kept.usage)
         self._queries = kept.queries

@@ -10,14 +10,27 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["FUNCTION_WORDS", "candidates", "flattened", "is_cjk", "leading_name", "name_key", "names", "own_names"]
+__all__ = [
+    "FUNCTION_WORDS",
+    "candidates",
+    "flattened",
+    "is_cjk",
+    "joined_key",
+    "leading_name",
+    "name_key",
+    "names",
+    "own_names",
+]
 
 _LONGEST = 10
 """Words in a name, at most."""
 
-_LETTERS = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "’": "'", "‘": "'", "`": "'"}
+_LETTERS = (
+    *(("ø", "o"), ("ł", "l"), ("đ", "d"), ("ı", "i"), ("æ", "ae"), ("œ", "oe"), ("þ", "th"), ("ð", "d")),
+    *(("’", "'"), ("‘", "'"), ("`", "'")),
 )
+_PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(128))
+"""ASCII for `str.translate`: small letters and digits, all else a blank."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKS = re.compile("[\u0300-\u036f]")
 _QUALIFIER = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
@@ -48,6 +61,8 @@ _LOOSE = frozenset(
 """What may stand between two words of a name: close, or close enough for a title."""
 _UPPER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я"
 _CAPITAL = re.compile(rf"(?:[{_UPPER}]|(?<![^\W_])\d)[^\W_]*")
+_ASCII_CAPITAL = re.compile("[A-Z0-9](?:(?<=[A-Z])|(?<![A-Za-z0-9].))[A-Za-z0-9]*", re.DOTALL)
+"""The same, for text that is ASCII: it begins with one set of characters, and is found several times faster."""
 _QUOTED = re.compile(
     r"《([^《》\n]{1,60})》|「([^「」\n]{1,60})」|『([^『』\n]{1,60})』|“([^“”\n]{1,90})”"
     r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
@@ -70,21 +85,30 @@ def flattened(text: str) -> str:
     """The words of a text as they are compared: no case, accents, punctuation or possessive, one space between."""
     text = text.casefold()
     if not text.isascii():
-        text = _MARKS.sub("", unicodedata.normalize("NFKD", text.translate(_LETTERS)))
-        text = unicodedata.normalize("NFC", text)
+        for letter, plain in _LETTERS:  # one look for each is many times faster than str.translate
+            text = text.replace(letter, plain)
+        text = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     if "'" in text:
         text = _POSSESSIVE.sub("", text)
-    text = _APART.sub(" ", text).strip()
-    return text if text.isascii() else _BETWEEN_CJK.sub("", text)
+    if text.isascii():
+        return " ".join(text.translate(_PLAIN).split())
+    return _BETWEEN_CJK.sub("", _APART.sub(" ", text).strip())
 
 
 @lru_cache(maxsize=65536)
 def name_key(text: str) -> str:
     """The form in which names are compared: `flattened`, and no leading article or "(qualifier)"."""
-    words = flattened(_QUALIFIER.sub("", text) or text).split()
-    while len(words) > 1 and words[0] in _ARTICLES:
-        del words[0]
-    return " ".join(words)
+    if ")" in text or "）" in text:
+        text = _QUALIFIER.sub("", text) or text
+    return joined_key(flattened(text).split())
+
+
+def joined_key(words: list[str]) -> str:
+    """The key of a name that has these words, each `flattened`."""
+    first = 0
+    while first < len(words) - 1 and words[first] in _ARTICLES:
+        first += 1
+    return " ".join(words[first:] if first else words)
 
 
 def is_cjk(text: str) -> bool:
@@ -93,7 +117,9 @@ def is_cjk(text: str) -> bool:
 
 
 def _quoted(text: str) -> list[tuple[str, int, int]]:
-    found = []
+    found: list[tuple[str, int, int]] = []
+    if text.isascii() and '"' not in text and "``" not in text:
+        return found
     for match in _QUOTED.finditer(text):
         group = match.lastindex or 0
         inside = match.group(group)
@@ -106,7 +132,7 @@ def _runs(text: str) -> list[list[tuple[int, int, bool]]]:
     """Capitalised words that belong together: from, to, and is it close to the one before."""
     runs: list[list[tuple[int, int, bool]]] = []
     previous, since = -2, 0
-    for match in _CAPITAL.finditer(text):
+    for match in (_ASCII_CAPITAL if text.isascii() else _CAPITAL).finditer(text):
         start, end = match.span()
         gap = text[previous:start] if runs else ""
         if gap in _TIGHT:

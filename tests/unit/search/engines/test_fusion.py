@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -43,6 +44,30 @@ def test_one_that_hangs_does_not_take_the_others_with_it() -> None:
     answer = leaping(ask)
     assert [one.id for one in answer.documents] == ["a"]
     assert answer.notes == ("failed: slow: no answer within 16 s",)
+
+
+@pytest.mark.parametrize("how", ["too late", "cancelled"])
+def test_no_engine_is_left_running(how: str) -> None:
+    ended: list[str] = []
+
+    async def slow(query: str) -> list[Any]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("slow")
+        return []
+
+    async def work() -> None:
+        mixed = Mixed([slow, engine("quick", "a")])
+        asking = asyncio.ensure_future(mixed.ask("query", k=10, deadline=20.0))
+        if how == "cancelled":
+            await asyncio.sleep(1)
+            asking.cancel()
+        await asyncio.wait((asking,))
+        assert ended == ["slow"]
+        assert asking.cancelled() is (how == "cancelled")
+
+    leaping(work)
 
 
 async def test_when_all_fail_the_whole_has_failed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.search.fakes import document
 
+from clicket.model.document import Document
 from clicket.search.engines.merging import Pool, canonical_url
 
 PAGE = " ".join(f"word{at} of a long page about rivers" for at in range(60))
@@ -99,3 +100,18 @@ def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
     assert pool.add(document("b")) is None
     assert pool.add(document("a")) == "a"
     assert pool.refused == 1
+
+
+@pytest.mark.parametrize("near", [True, False])
+@pytest.mark.parametrize("url", ["file:///data/rows.jsonl", "https://example.org/handbook"])
+def test_parts_of_one_file_or_page_that_an_engine_tells_apart_stay_apart(url: str, near: bool) -> None:
+    pool = Pool(near=near)
+    rows = [Document(id=str(n), text=f"Row {n} says {n}.", url=url, source="rows") for n in range(3)]
+    assert [pool.add(one) for one in (*rows, *rows)] == ["0", "1", "2"] * 2
+    assert list(pool.documents.values()) == rows
+
+
+def test_in_a_collection_of_ones_own_an_address_tells_nothing() -> None:
+    pool = Pool(near=False)
+    rows = [Document(id=str(n), text=f"Row {n}.", url="https://example.org/a", source=f"file {n}") for n in range(2)]
+    assert [pool.add(one) for one in rows] == ["0", "1"]

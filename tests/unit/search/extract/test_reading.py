@@ -74,6 +74,14 @@ def test_plain_text_in_any_encoding(text: str, charset: str) -> None:
     assert extract(f"{text}\r\n{text}".encode(charset), "a.txt").text == f"{text}\n{text}"
 
 
+def test_a_damaged_byte_does_not_spoil_the_rest() -> None:
+    text = "这个问题 " * 30
+    assert extract(text.encode() + b"\xe9" + text.encode(), "a.txt").text == f"{text}\N{REPLACEMENT CHARACTER}{text}"
+    late = ("plain " * 20_000 + text).encode("gbk")
+    assert extract(late, "a.txt").text.endswith(text)
+    assert extract(f"<p>{text}".encode("gbk"), "a.html").text == text.strip()
+
+
 def test_rows_of_a_table_can_be_understood_alone() -> None:
     assert extract(b'name;age\nAda;36\n"Bob; Jr";\n;;x\n', "a.csv").text == "name: Ada; age: 36\nname: Bob; Jr\nx"
     assert extract(b"1\t2\n3\t4\n", "a.tsv").text == "1 | 2\n3 | 4"
@@ -231,6 +239,7 @@ def test_more_than_people_write_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
         ("a.txt", b"\0\1\2" * 100, "not text"),
         ("a", b"\x7fELF\2\1\1\0" * 10, "not text"),
         ("a.csv", b"\0" * 100, "not text"),
+        ("id_rsa", b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA", "private key"),
         ("a.png", b"x", "no text to read"),
         ("a.tar.gz", b"x", "no text to read"),
         ("a.doc", b"x", "save them as .docx"),

@@ -203,6 +203,13 @@ async def test_nothing_found_is_an_answer() -> None:
     assert found.answer
 
 
+async def test_of_two_finds_that_are_one_document_the_first_counts() -> None:
+    found = [document("a", "The text.", title="T", score=3.0), document("b", "The text.", title="T", score=1.0)]
+    messages = await told(engine=Engine(default=found), planner=Plans(["one"]), max_loop=1)
+    (shown,) = next(one["searchResult"]["docs"] for one in messages if one["messageType"] == "search")
+    assert [(one["id"], one["relevance_score"]) for one in shown] == [("a", 3.0)]
+
+
 async def test_documents_are_one_across_rounds_and_all_reach_the_synthesis() -> None:
     page = "The very same words on two pages. " * 10
     engine = Engine(

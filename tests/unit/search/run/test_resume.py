@@ -13,7 +13,9 @@ import pytest
 from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leaping
 
 from clicket.errors import UsageError
+from clicket.model.chat import Usage
 from clicket.search import Budget, FileCheckpoints, MemoryCheckpoints, SearchResult, deep_search, deep_search_stream
+from clicket.search.ledger import note, spend
 
 QUESTION = "Where was the director of Alpha born?"
 TABLE: dict[str, Any] = {
@@ -97,6 +99,19 @@ def test_a_finished_search_is_not_run_at_all() -> None:
     engine = Engine(TABLE)
     assert encoded(leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))) == wanted
     assert engine.asked == []
+
+
+def test_what_the_last_plan_cost_and_said_is_taken_over_though_it_was_empty() -> None:
+    async def planned(dossier: Any) -> list[str]:
+        spend(Usage(input_tokens=5))
+        note(f"planned round {len(dossier.rounds) + 1}")
+        return ["alpha"] if not dossier.rounds else []
+
+    kept, told = MemoryCheckpoints(), {"planner": planned, "analyzer": Scores((0.3, ["more"]))}
+    first = leaping(lambda: deep_search(QUESTION, engine=Engine(TABLE), checkpoints=kept, **told))
+    assert (first.stopped, first.usage.total) == ("nothing_new", 10)
+    assert first.notes == ("planned round 1", "planned round 2")
+    assert encoded(leaping(lambda: deep_search(QUESTION, engine=Engine(), checkpoints=kept, **told))) == encoded(first)
 
 
 def test_what_was_found_stays_found_when_the_engine_has_other_documents_by_then() -> None:

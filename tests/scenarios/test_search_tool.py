@@ -461,11 +461,22 @@ async def test_an_index_that_was_replaced_is_closed_when_its_last_search_has_end
 
 
 async def test_two_runtimes_have_the_index_each_for_itself(tmp_path: Path) -> None:
-    tool = deep_search.tool(index=index_at(tmp_path / "docs.db"))
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def planned(dossier: Any) -> list[str]:
+        if "slow" in dossier.question:
+            began.set()
+            await go_on.wait()
+        return [dossier.question] if not dossier.rounds else []
+
+    tool = deep_search.tool(index=index_at(tmp_path / "docs.db"), planner=planned)
     async with make([tool], cache=False) as one:
+        slow = asyncio.ensure_future(one.call(NAME, {"query": f"slow {QUESTION}"}))
+        await began.wait()
         async with make([tool], cache=False) as two:
             assert (await two.call(NAME, {"query": QUESTION})).success
-        assert (await one.call(NAME, {"query": QUESTION})).success
+        go_on.set()  # what the other one has closed is not what is searched here
+        assert (await slow).success
     async with make([tool], cache=False) as again:
         assert (await again.call(NAME, {"query": QUESTION})).success
 

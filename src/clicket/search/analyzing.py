@@ -24,8 +24,8 @@ _OPEN = 0.48
 """A name that is worth less than this is not worth a round."""
 _MAX_AREAS = 5
 _LOWEST, _HIGHEST = -20.0, 20.0
-_WEIGHTS = {"coverage": 3.8, "second": 0.4, "drop": 0.3, "borne": 0.5, "open": -4.0}
-_BIAS = -3.5
+_WEIGHTS = {"coverage": 3.2, "second": 0.2, "drop": 0.55, "borne": 0.4, "open": -2.1}
+_BIAS = -3.4
 
 
 class CoverageAnalyzer:

@@ -14,6 +14,7 @@ from clicket.errors import UsageError, did_you_mean
 from clicket.model.document import Document
 from clicket.search.engines.merging import canonical_url
 from clicket.search.extract.html import plain_text
+from clicket.search.text.cleaning import clean
 from clicket.web.paths import Path
 
 __all__ = ["FIELDS", "Fields"]
@@ -91,7 +92,7 @@ class Fields:
 
 def _plain(value: Any) -> str:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+        return clean(value).replace("\x00", "").strip()
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return ""

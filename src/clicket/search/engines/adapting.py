@@ -8,7 +8,6 @@ import asyncio
 import contextvars
 import inspect
 import math
-import re
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -21,8 +20,9 @@ from clicket.errors import ClicketError, UsageError
 from clicket.model.document import Document, Span
 from clicket.search.engines.merging import canonical_url
 from clicket.search.parts import is_collection
+from clicket.search.text.cleaning import clean, is_whole
 
-__all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "beside", "clean", "off_loop", "said", "stop"]
+__all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "beside", "off_loop", "said", "stop"]
 
 T = TypeVar("T")
 MAX_RESULTS = 100
@@ -43,7 +43,6 @@ _NAMES = {
     "source": ("source",),
     "score": ("score", "relevance_score"),
 }
-_LONE = re.compile("[\ud800-\udfff]")
 
 
 class EngineFailed(ClicketError):
@@ -269,7 +268,7 @@ def _is_sound(document: Document, max_text: int | None) -> bool:
         return False
     if text.isascii() and title.isascii() and id.isascii() and url.isascii() and source.isascii():
         return True
-    return _is_whole(text) and _is_whole(title) and _is_whole(id) and _is_whole(url) and _is_whole(source)
+    return is_whole(text) and is_whole(title) and is_whole(id) and is_whole(url) and is_whole(source)
 
 
 def _from_fields(fields: Mapping[str, Any], engine: str, max_text: int | None) -> Document | None:
@@ -311,19 +310,6 @@ def _text(value: Any, limit: int | None) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)[:limit]
     return ""
-
-
-def clean(text: str) -> str:
-    """Half characters become one sign each, so that places stay where they are: no JSON can carry them."""
-    return text if text.isascii() or _is_whole(text) else _LONE.sub("\ufffd", text)
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _number(value: Any) -> float:

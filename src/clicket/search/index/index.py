@@ -193,7 +193,7 @@ class Index:
         self._refuse_closed()
         if self.embedder is None and self._reading.acquire(blocking=False):
             try:
-                if self.size() <= _INLINE:
+                if 0 <= self._view.size <= _INLINE or self.size() <= _INLINE:
                     return self.find(query, k=k)
             finally:
                 self._reading.release()

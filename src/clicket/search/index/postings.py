@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
 from heapq import nlargest
+from itertools import accumulate
 from math import inf, log
 from operator import itemgetter
 
@@ -90,8 +91,8 @@ class Postings:
         ordered = sorted(
             ((one.most * count, one, count) for one, count in lists if one.most), key=lambda each: -each[0]
         )
-        left = [sum(each[0] for each in ordered[at:]) for at in range(len(ordered) + 1)]
-        rest = [sum(len(each[1].passages) for each in ordered[at:]) for at in range(len(ordered))]
+        left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
+        rest = [*accumulate([len(each[1].passages) for each in reversed(ordered)])][::-1]
         scores: dict[int, float] = {}
         bar, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered):

@@ -59,6 +59,11 @@ class Reading:
         self._asked: dict[str, Any] = {}
         self.forget()
 
+    @property
+    def size(self) -> int:
+        """How many passages there were when somebody looked last; -1 when nobody did since the last change."""
+        return -1 if self._version is None else self._postings.size
+
     def forget(self) -> None:
         """Something was changed through this connection."""
         self._version = None

@@ -19,6 +19,7 @@ from clicket.ports.services import ChatModel
 from clicket.search import ledger
 from clicket.search.modelled.fitting import tokens_of
 from clicket.search.modelled.reading import MAX_TEXT, values_in
+from clicket.search.text.cleaning import clean
 from clicket.vault import hide_text
 
 __all__ = ["SPENT", "Asking", "Form", "NoAnswer"]
@@ -84,8 +85,8 @@ class Asking:
     async def _ask(self, form: Form[T], system: str, prompt: str, limit: asyncio.Timeout) -> T:
         ending = f"Answer with JSON only, in this form:\n{form.example}"
         messages = [
-            ChatMessage(role="system", content=_encodable(system)),
-            ChatMessage(role="user", content=_encodable(f"{prompt}\n\n{ending}")),
+            ChatMessage(role="system", content=clean(system)),
+            ChatMessage(role="user", content=clean(f"{prompt}\n\n{ending}")),
         ]
         reply = await self._chat(form, messages, limit)
         found = _read(form, reply)
@@ -99,7 +100,7 @@ class Asking:
             else "was not of the form asked for"
         )
         messages += [
-            ChatMessage(role="assistant", content=_encodable(reply.text[:_SHOWN_AGAIN]) or "(nothing)"),
+            ChatMessage(role="assistant", content=clean(reply.text[:_SHOWN_AGAIN]) or "(nothing)"),
             ChatMessage(role="user", content=f"Your answer {wrong}. {ending}"),
         ]
         found = _read(form, await self._chat(form, messages, limit))
@@ -158,9 +159,4 @@ def _wait(attempt: int, asked: Any) -> float:
 def _said(error: BaseException) -> str:
     """For a note that is kept: in one line, and without what looks like a key."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return hide_text(_encodable(text))[:_MAX_SAID]
-
-
-def _encodable(text: str) -> str:
-    """Half characters, which some pages have, cannot be sent."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+    return hide_text(clean(text))[:_MAX_SAID]

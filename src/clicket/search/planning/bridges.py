@@ -13,7 +13,7 @@ from clicket.model.document import Document
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
 from clicket.search.ranking.pages import Page, name_terms, page_of, reduced
-from clicket.search.ranking.sighting import Question, around, sight
+from clicket.search.ranking.sighting import Question, around, spots_of
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.ranking.weights import SOFTNESS
 from clicket.search.text.names import flattened, is_cjk, joined_key, name_key, names
@@ -111,11 +111,13 @@ def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, in
     text = text[:_RUN]
     if not is_cjk(text):
         return []
+    unspaced = [is_cjk(one) for one in text]
     spots = [
         (text[start : start + size], start, start + size)
         for start in range(len(text))
+        if unspaced[start]
         for size in range(min(_MAX_UNSPACED, len(text) - start), 1, -1)
-        if is_cjk(text[start]) and is_cjk(text[start + size - 1])
+        if unspaced[start + size - 1]
     ]
     keys = [name_key(piece) for piece, _, _ in spots]
     taken = [False] * len(text)
@@ -167,20 +169,21 @@ def _bridges(dossier: Dossier, collection: Collection | None, statistics: Statis
     if collection is not None:
         borne = dict(zip(keys, collection.named(keys), strict=True))
     weights = {term: statistics[term] for term in question.terms}
+    total = sum(weights.values()) or 1.0
+    known, most = statistics.known, statistics.most
     found: dict[str, Bridge] = {}
     for (page, score), each in zip(sources, mentions, strict=True):
         strength = exp(SOFTNESS * (score - best))
         if any(question.has(name) for name in page.names[:1]):
             strength = max(strength, 0.8)
-        total = sum(weights.values()) or 1.0
-        seen = sight(page, question, weights, total)
+        spots = spots_of(page, weights)
         left = tuple(term for term in question.terms if term not in page.known)
         for key, name in each:
             parts = name_terms(key)
-            rarest = max([statistics[term] for term in parts], default=0.0) / statistics.most
+            rarest = max([known.get(term, most) for term in parts], default=0.0) / most
             if rarest < _COMMON:
                 continue
-            early, near = around(seen, parts, weights)
+            early, near = around(page, spots, parts, weights)
             worth = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
             ids = borne.get(key, ())
             if ids:

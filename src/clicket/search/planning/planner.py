@@ -6,6 +6,7 @@ No query is asked twice, and when there is nothing new to ask the plan is empty,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
@@ -47,11 +48,15 @@ class BridgePlanner:
             yield _query(dossier.question, known[key].name, known[key].left)
 
 
+@lru_cache(maxsize=64)
+def _words(question: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The words of a question that say something, each with its terms."""
+    words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
+    return tuple((word, frozenset(found)) for word in words if (found := terms(word)))
+
+
 def _query(question: str, name: str, left: Sequence[str]) -> str:
     """The name, and the words of the question that are still open, as they are written there."""
     own, wanted = frozenset(terms(name)), frozenset(left)
-    words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
-    open_words = [
-        word for word in words if (found := terms(word)) and wanted.issuperset(found) and not own & set(found)
-    ]
+    open_words = [word for word, found in _words(question) if found <= wanted and own.isdisjoint(found)]
     return " ".join([name, *dict.fromkeys(open_words[:_MAX_LEFT])])

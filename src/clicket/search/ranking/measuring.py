@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
+from typing import Any
 
 import msgspec
 
@@ -137,7 +138,7 @@ class Measurer:
     def _figures(
         self, sights: Sequence[Sight], anchors: list[tuple[str, list[int]]], meaning: Sequence[float] | None
     ) -> list[list[float]]:
-        weights, statistics = self.weights, self.statistics
+        weights, known, usual = self.weights, self.statistics.known, self.statistics.most
         named = []
         for name, bearers in anchors:
             parts = frozenset(name_terms(name))
@@ -160,16 +161,17 @@ class Measurer:
             for parts, name, worth, holders in named:
                 if at in holders:
                     anchor = max(anchor, 1.0 if name == page.names[0] else 0.5)
-                    rarity = max(rarity, worth / statistics.most)
+                    rarity = max(rarity, worth / usual)
                     whole += _FACTOR * worth
                 elif parts <= page.known and _says(page, name):
                     mentions += worth / self.total
                     whole += _FACTOR * worth
             own = said = 0.0
             for term in page.name_terms:
-                own += statistics[term]
+                worth = known.get(term, usual)
+                own += worth
                 if term in weights:
-                    said += statistics[term]
+                    said += worth
             figures.append(
                 [
                     words,
@@ -199,37 +201,37 @@ class Measurer:
         words = {name: name_terms(name) for _, _, name, _ in hits}
         statistics, weights = self.statistics, self.weights
         statistics.learn([*weights, *(term for each in words.values() for term in each)], pages)
+        known, most = statistics.known, statistics.most
         bearers: dict[str, int] = {}
         for page in pages:
             for name in page.names:
                 bearers[name] = bearers.get(name, 0) + 1
-        rows: dict[int, list[tuple[float, str, Link]]] = {}
+        rows: dict[int, list[tuple[float, str, dict[str, Any]]]] = {}
         for source, target, name, rank in hits:
             parts = words[name]
             if not parts:
                 continue
-            rarest = max(statistics[term] for term in parts) / statistics.most
+            rarest = max([known.get(term, most) for term in parts]) / most
             strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
-            early, near = around(sights[source], parts, weights)
+            early, near = around(pages[source], sights[source].spots, parts, weights)
             here, has = sights[source].worths, sights[source].has
             more = sum([weights[term] for term in sights[target].worths if term not in here])
             residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
-            link = Link(
-                source=source,
-                target=target,
-                strength=strength,
-                early=early,
-                residue=residue,
-                joint=(has + more) / self.total,
-                place=0,
-                size=len(parts),
-            )
+            link = {
+                "source": source,
+                "target": target,
+                "strength": strength,
+                "early": early,
+                "residue": residue,
+                "joint": (has + more) / self.total,
+                "size": len(parts),
+            }
             worth = strength * (1 + near / self.total + residue + 0.3 * early)
             rows.setdefault(source, []).append((-round(worth, 6), pages[target].id, link))
         links: list[Link] = []
         for siblings in rows.values():
             siblings.sort(key=lambda one: one[:2])
-            links += [msgspec.structs.replace(link, place=place) for place, (_, _, link) in enumerate(siblings)]
+            links += [Link(place=place, **link) for place, (_, _, link) in enumerate(siblings)]
         return links
 
 

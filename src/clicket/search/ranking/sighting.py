@@ -10,7 +10,7 @@ from clicket.search.ranking.pages import Page, reduced
 from clicket.search.text.names import flattened
 from clicket.search.text.terms import terms
 
-__all__ = ["Question", "Sight", "around", "closest", "sight"]
+__all__ = ["Question", "Sight", "around", "closest", "sight", "spots_of"]
 
 _K1, _B, _TYPICAL = 1.2, 0.3, 80
 _TITLE_WEIGHT = 2
@@ -59,7 +59,7 @@ def sight(page: Page, question: Question, weights: Mapping[str, float], total: f
         has += weights[term]
         count = page.terms.count(term) + _TITLE_WEIGHT * page.title_terms.count(term)
         worths[term] = weights[term] * count * (_K1 + 1) / (count + norm)
-    spots = [(at, term) for at, term in enumerate(page.terms) if term in worths] if worths else []
+    spots = spots_of(page, worths)
     own, told = [], []
     for rank, name in enumerate(page.names):
         if question.has(name):
@@ -94,11 +94,22 @@ def closest(spots: list[tuple[int, str]], weights: Mapping[str, float]) -> float
     return best
 
 
-def around(one: Sight, name: tuple[str, ...], weights: Mapping[str, float]) -> tuple[float, float]:
+def spots_of(page: Page, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+    """Where the words of the question stand in a text."""
+    if page.known.isdisjoint(weights):
+        return []
+    return [(at, term) for at, term in enumerate(page.terms) if term in weights]
+
+
+def around(
+    page: Page, spots: list[tuple[int, str]], name: tuple[str, ...], weights: Mapping[str, float]
+) -> tuple[float, float]:
     """How early a name stands in a text (1 at its start), and how much of the question is close to it."""
-    try:
-        at = one.page.terms.index(name[0])
-    except (ValueError, IndexError):
+    if not name or name[0] not in page.known:
         return 0.0, 0.0
-    near = dict.fromkeys([term for spot, term in one.spots if -_WINDOW < spot - at < _WINDOW])
+    try:
+        at = page.terms.index(name[0])
+    except ValueError:  # it is in the title only
+        return 0.0, 0.0
+    near = dict.fromkeys([term for spot, term in spots if -_WINDOW < spot - at < _WINDOW])
     return 1 / (1 + at / 12), sum([weights[term] for term in near])

@@ -19,24 +19,28 @@ class Statistics:
     def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
         self._size = -1
-        self._known: dict[str, float] = {}
+        self._found: tuple[str, ...] | None = None
+        self.known: dict[str, float] = {}
+        """The weights of all that was learnt, for those who ask often; others are as rare as can be."""
         self.most = 1.0
         """The weight of a word that occurs once."""
 
     def learn(self, terms: Iterable[str], found: Sequence[Page] = ()) -> None:
         """Make the weights of these terms known. `found` is what there is for want of a collection."""
         if self._collection is None:
-            if len(found) != self._size:
-                self._known.clear()
+            these = tuple(page.id for page in found)
+            if these != self._found:
+                self._found = these
+                self.known.clear()
                 self._begin(len(found))
             for term in dict.fromkeys(terms):
-                self._known[term] = self._weight(sum(term in one.known for one in found))
+                self.known[term] = self._weight(sum(term in one.known for one in found))
             return
         size = self._collection.size()
-        if size != self._size or len(self._known) > _MAX_KNOWN:
-            self._known.clear()
+        if size != self._size or len(self.known) > _MAX_KNOWN:
+            self.known.clear()
             self._begin(size)
-        known = self._known
+        known = self.known
         new = [term for term in dict.fromkeys(terms) if term not in known]
         if new:
             for term, count in zip(new, self._collection.frequencies(new), strict=True):
@@ -50,4 +54,4 @@ class Statistics:
         return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))
 
     def __getitem__(self, term: str) -> float:
-        return self._known.get(term, self.most)
+        return self.known.get(term, self.most)

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from clicket.search.dossier import Analysis, Dossier, Synthesis
-from clicket.search.engines.adapting import clean
 from clicket.search.synthesis.citations import check
+from clicket.search.text.cleaning import clean
 
 __all__ = ["analysis", "queries", "ranking", "synthesis"]
 
@@ -89,6 +89,8 @@ def synthesis(given: Any, dossier: Dossier) -> Synthesis:
 
 
 def _finite(value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, float | int) or not math.isfinite(value):
         raise TypeError(f"a finite number is needed, not {value!r}")
     return float(value)

@@ -12,9 +12,10 @@ from typing import Any, Generic, TypeVar
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.search.dossier import Analysis, Dossier, Synthesis
-from clicket.search.engines.adapting import beside, clean, off_loop, said, stop
+from clicket.search.engines.adapting import beside, off_loop, said, stop
 from clicket.search.ledger import opened
 from clicket.search.run.failure import SearchFailed
+from clicket.search.text.cleaning import clean
 
 __all__ = ["Aside", "Outcome", "Part", "aside", "bounded"]
 

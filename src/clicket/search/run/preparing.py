@@ -13,7 +13,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.ports.services import Embedder
 from clicket.search.analyzing import CoverageAnalyzer
-from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine, clean
+from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.parts import Collection, is_collection
 from clicket.search.planning import BridgePlanner
@@ -27,6 +27,7 @@ from clicket.search.run.nearness import Nearness
 from clicket.search.run.order import Crew, Order
 from clicket.search.run.recall import Recall
 from clicket.search.synthesis import ExtractiveSynthesizer
+from clicket.search.text.cleaning import clean
 
 __all__ = ["MAX_QUESTION", "prepare"]
 

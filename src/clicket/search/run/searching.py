@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from clicket.search.dossier import Found
-from clicket.search.engines.adapting import Answer, Asked, EngineFailed, clean, said, stop
+from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
 from clicket.search.engines.merging import Pool
 from clicket.search.run.checkpoints import SearchKept
+from clicket.search.text.cleaning import clean
 
 __all__ = ["found_by", "notes_on", "search_all"]
 

@@ -68,6 +68,7 @@ _QUOTED = re.compile(
     r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
 )
 _COPULA = re.compile(r"\s(?:is|was|are|were|refers|has|had|may)\s|\s?[(（]|是|，|。|（")
+_ASCII_COPULA = re.compile(r"[\s(](?:(?<=\()|\(|(?:is|was|are|were|refers|has|had|may)\s)")
 _BREAK = re.compile(r",\s(?=[a-z])|[;:]\s|[\"“”]|``|''|\s[–—]\s")
 _NICKNAME = re.compile(r"\s(?:\"[^\"]+\"|“[^”]+”|``[^']+'')")
 _OR = re.compile(r"\s(?:or|also known as)\s")
@@ -181,7 +182,7 @@ def leading_name(text: str) -> str:
     quoted = _QUOTED.match(head)
     if quoted is not None:
         return quoted.group(quoted.lastindex or 0).strip(" ,.")
-    stop = _COPULA.search(head)
+    stop = (_ASCII_COPULA if head.isascii() else _COPULA).search(head)
     if stop is not None and 0 < stop.start() <= 90:
         lead = head[: stop.start()].split("\n", 1)[0]
         lead = _BREAK.split(_NICKNAME.sub("", lead), maxsplit=1)[0].strip(" \"“”'`,.")
@@ -203,8 +204,8 @@ def own_names(title: str, text: str) -> tuple[str, ...]:
     lead = leading_name(text)
     given += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
     given += _shorter(lead.split(",", 1)[0].split())
-    keys = (name_key(one) for one in given if one)
-    return tuple(dict.fromkeys(key for key in keys if len(key) > 1 and key not in FUNCTION_WORDS))
+    keys = dict.fromkeys([name_key(one) for one in dict.fromkeys(given) if one])
+    return tuple([key for key in keys if len(key) > 1 and key not in FUNCTION_WORDS])
 
 
 def _shorter(words: list[str]) -> list[str]:

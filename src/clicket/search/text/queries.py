@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from clicket.search.text.terms import terms
 
@@ -11,6 +12,7 @@ __all__ = ["fresh", "key_of"]
 _MAX_LENGTH = 2_000
 
 
+@lru_cache(maxsize=256)
 def key_of(query: str) -> frozenset[str] | str:
     """What makes a query the same as another; one that is nothing but stopwords is compared as it stands."""
     return frozenset(terms(query)) or " ".join(query.casefold().split())

@@ -206,7 +206,7 @@ async def test_a_caller_may_not_read_what_the_tool_keeps_for_itself(store: str) 
 
 @pytest.mark.parametrize("where", ["argument", "found"])
 @pytest.mark.parametrize("sealing", [None, SEALING])
-@pytest.mark.parametrize("more", [0, 300_000], ids=["small", "large"])
+@pytest.mark.parametrize("more", [0, 300_000, 256 * 1024 - 24], ids=["small", "large", "across two pieces"])
 async def test_a_secret_is_nowhere_in_the_clear(tmp_path: Path, where: str, sealing: str | None, more: int) -> None:
     data = b"." * more + f"the answer is {SECRET}.".encode()
     arguments = {"token": SECRET} if where == "argument" else {}

@@ -12,6 +12,7 @@ from math import exp
 from clicket.search.dossier import Analysis, Dossier
 from clicket.search.parts import Collection
 from clicket.search.planning.bridges import bridges, question_names
+from clicket.search.planning.planner import OPEN
 from clicket.search.ranking.pages import Page, page_of
 from clicket.search.ranking.statistics import Statistics
 from clicket.search.text.names import name_key
@@ -20,12 +21,10 @@ from clicket.search.text.terms import terms
 __all__ = ["CoverageAnalyzer"]
 
 _BEST = 5
-_OPEN = 0.48
-"""A name that is worth less than this is not worth a round."""
 _MAX_AREAS = 5
 _LOWEST, _HIGHEST = -20.0, 20.0
-_WEIGHTS = {"coverage": 3.2, "second": 0.2, "drop": 0.55, "borne": 0.4, "open": -2.1}
-_BIAS = -3.4
+_WEIGHTS = {"coverage": 3.1, "second": 0.27, "drop": 0.5, "borne": 0.5, "open": -2.3}
+_BIAS = -3.3
 
 
 class CoverageAnalyzer:
@@ -37,6 +36,7 @@ class CoverageAnalyzer:
     def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
         self._statistics = Statistics(collection)
+        self._named: tuple[str, list[str]] | None = None
 
     async def analyze(self, dossier: Dossier) -> Analysis:
         ways = bridges(dossier, self._collection, self._statistics)
@@ -51,7 +51,7 @@ class CoverageAnalyzer:
         value = _BIAS + sum(weight * components[name] for name, weight in _WEIGHTS.items())
         return Analysis(
             completeness_score=round(1 / (1 + exp(-min(max(value, _LOWEST), _HIGHEST))), 6) if best else 0.0,
-            unexplored_areas=tuple(one.name for one in ways if one.worth >= _OPEN)[:_MAX_AREAS],
+            unexplored_areas=tuple(one.name for one in ways if one.worth >= OPEN)[:_MAX_AREAS],
             components={name: round(figure, 6) for name, figure in components.items()},
             by="coverage",
         )
@@ -65,7 +65,10 @@ class CoverageAnalyzer:
         return has / total if total else 0.0
 
     def _borne(self, dossier: Dossier, best: list[Page]) -> float:
-        named = [name_key(one) for one in question_names(dossier.question, self._collection)]
+        if self._named is None or self._named[0] != dossier.question:
+            found = question_names(dossier.question, self._collection)
+            self._named = (dossier.question, [name_key(one) for one in found])
+        named = self._named[1]
         return sum(any(name in page.names for page in best) for name in named) / len(named) if named else 0.0
 
 

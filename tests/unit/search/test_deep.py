@@ -108,7 +108,8 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
     options: dict[str, Any] = {"engine": Engine(default=pages), "planner": Plans(["one"], ["two"])}
     meaning = Meaning()
     await deep_search("Which page is of a river?", embedder=meaning, **options)
-    assert len(meaning.embedded) == len(set(meaning.embedded)) == 5
+    assert len(meaning.embedded) == len(set(meaning.embedded))
+    assert sum("This is a page" in one for one in meaning.embedded) == 4
     assert Nearness(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
 
 

@@ -133,12 +133,12 @@ class Postings:
             return _NONE
         rarity = log(1 + (self.size - len(keys) + 0.5) / (len(keys) + 0.5)) * (_K1 + 1)
         # The first one twice: of a single key `itemgetter` would give no tuple.
-        weights = dict(zip(keys, [rarity * once for once in itemgetter(keys[0], *keys)(self._once)[1:]], strict=True))
+        weights = [rarity * once for once in itemgetter(keys[0], *keys)(self._once)[1:]]
         for token, several in execute(_SEVERAL, (often(term, 2), often(term, MOST))):
             count = ord(token[-1]) - _OFTEN
             for key in _integers(several):
-                weights[key] = rarity * count / (count + norms[key])
-        return _List(array("I", keys), array("f", weights.values()), max(weights.values()))
+                weights[bisect_left(keys, key)] = rarity * count / (count + norms[key])
+        return _List(array("I", keys), array("f", weights), max(weights))
 
 
 def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:

@@ -16,8 +16,10 @@ from clicket.search.text.names import name_key
 from clicket.search.text.queries import fresh
 from clicket.search.text.terms import terms
 
-__all__ = ["BridgePlanner"]
+__all__ = ["OPEN", "BridgePlanner"]
 
+OPEN = 0.48
+"""A name that is worth less than this is not worth a third round."""
 _MAX_QUERIES = 5
 _MAX_LEFT = 8
 """Words of the question that go with a name."""
@@ -44,7 +46,8 @@ class BridgePlanner:
             if name_key(gap) not in known:
                 yield gap
         first = dict.fromkeys(key for gap in dossier.gaps if (key := name_key(gap)) in known)
-        for key in [*first, *(one.key for one in ways)]:
+        bar = OPEN if len(dossier.rounds) > 1 else 0.0
+        for key in [*first, *(one.key for one in ways if one.worth >= bar)]:
             yield _query(dossier.question, known[key].name, known[key].left)
 
 

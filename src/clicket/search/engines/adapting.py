@@ -9,8 +9,10 @@ import contextvars
 import inspect
 import math
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
+from types import FunctionType, MethodType
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import msgspec
@@ -189,6 +191,18 @@ def _is_async(search: Callable[..., Any]) -> bool:
 
 def _options(search: Callable[..., Any]) -> tuple[str, ...]:
     """Which of our options it takes."""
+    function = getattr(search, "__func__", None)
+    if inspect.ismethod(search) and inspect.isfunction(function):
+        return _method_options(function)  # a class has few, and every search asks
+    return _taken(search)
+
+
+@lru_cache(maxsize=64)
+def _method_options(function: FunctionType) -> tuple[str, ...]:
+    return _taken(MethodType(function, object()))
+
+
+def _taken(search: Callable[..., Any]) -> tuple[str, ...]:
     try:
         parameters = inspect.signature(search).parameters
     except (TypeError, ValueError):

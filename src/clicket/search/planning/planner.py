@@ -5,6 +5,7 @@ No query is asked twice, and when there is nothing new to ask the plan is empty,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
 from clicket.search.planning.bridges import bridges, question_names
 from clicket.search.ranking.statistics import Statistics
-from clicket.search.text.names import name_key
+from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
 from clicket.search.text.terms import terms
 
@@ -23,6 +24,11 @@ OPEN = 0.48
 _MAX_QUERIES = 5
 _MAX_LEFT = 8
 """Words of the question that go with a name."""
+_BETWEEN = re.compile(
+    "什么|怎[么样]|如何|为何|何时|多少|哪[里儿些位个年一]?"
+    "|[的了是在有谁吗呢和与或被把从到为由于以之其这那个位座所条些种几第，。、；：？！（）《》“”「」]+"
+)
+"""What stands between the words of unspaced text, or asks."""
 
 
 class BridgePlanner:
@@ -55,6 +61,7 @@ class BridgePlanner:
 def _words(question: str) -> tuple[tuple[str, frozenset[str]], ...]:
     """The words of a question that say something, each with its terms."""
     words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
+    words = [part for word in words for part in (_BETWEEN.split(word) if is_cjk(word) else (word,))]
     return tuple((word, frozenset(found)) for word in words if (found := terms(word)))
 
 

@@ -7,10 +7,13 @@ from math import log
 
 from clicket.search.parts import Collection
 from clicket.search.ranking.pages import Page
+from clicket.search.text.terms import is_unspaced
 
 __all__ = ["Statistics"]
 
 _MAX_KNOWN = 100_000
+_CHANCE = 0.3
+"""A pair of characters that nobody has is mostly the end of one word and the start of the next: little is missing there."""
 
 
 class Statistics:
@@ -34,7 +37,7 @@ class Statistics:
                 self.known.clear()
                 self._begin(len(found))
             for term in dict.fromkeys(terms):
-                self.known[term] = self._weight(sum(term in one.known for one in found))
+                self.known[term] = self._worth(term, sum(term in one.known for one in found))
             return
         size = self._collection.size()
         if size != self._size or len(self.known) > _MAX_KNOWN:
@@ -44,11 +47,15 @@ class Statistics:
         new = [term for term in dict.fromkeys(terms) if term not in known]
         if new:
             for term, count in zip(new, self._collection.frequencies(new), strict=True):
-                known[term] = self._weight(count)
+                known[term] = self._worth(term, count)
 
     def _begin(self, size: int) -> None:
         self._size = size
         self.most = max(self._weight(1), 1e-6)
+
+    def _worth(self, term: str, count: int) -> float:
+        worth = self._weight(count)
+        return worth if count or not is_unspaced(term) else _CHANCE * worth
 
     def _weight(self, count: int) -> float:
         return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))

@@ -58,12 +58,12 @@ class Choice(NamedTuple):
 class _Candidate:
     """A sentence that may be taken: how good it is, and for each term of the question, by number, the share that it has."""
 
-    __slots__ = ("has", "is_apt", "leads", "page", "score", "sentence")
+    __slots__ = ("has", "is_apt", "leads", "page", "rounded", "score", "sentence")
 
     def __init__(self, page: Page, sentence: Sentence) -> None:
         self.page = page
         self.sentence = sentence
-        self.score = 0.0
+        self.score = self.rounded = 0.0
         self.has: dict[int, float] = {}
         self.leads: tuple[Page, ...] = ()
         self.is_apt = False
@@ -87,6 +87,8 @@ class _Question:
 
     def shares(self, there: frozenset[str]) -> dict[int, float]:
         """The terms that a sentence has, or says in other words."""
+        if self.wanted.isdisjoint(there):
+            return {}
         has = {number: 1.0 for number, term in self.numbered if term in there}
         for number, others in self.alike:
             if number not in has and not others.isdisjoint(there):
@@ -133,7 +135,8 @@ def choose(
         said = best.sentence.terms
         candidates = [one for one in candidates if one is not best and one.sentence.terms != said]
         for one in candidates:
-            one.score = round(one.score, 6)
+            if one.score is not one.rounded:
+                one.score = one.rounded = round(one.score, 6)
     return chosen
 
 
@@ -156,17 +159,25 @@ def _judged(asked: _Question, pages: Sequence[Page]) -> list[_Candidate]:
         unmet = [number for number, term in asked.numbered if source is not None and term not in source.terms]
         whole = sum([weights[number] for number in unmet]) or 1.0
         title = {number: 1.0 for number, term in asked.numbered if term in page.title}
+        titled = _COVERS * sum([weights[number] for number in title])
         base = _LED * by - _RANK * math.log1p(page.rank) + _OPENS
         for one in of_page:
-            one.has = has = asked.shares(one.sentence.terms)
-            score = base + _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
-            has.update(title)
-            score += _COVERS * sum([weights[number] * share for number, share in has.items()])
+            has = asked.shares(one.sentence.terms)
+            score = base
+            if has:
+                if unmet:
+                    score += _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
+                has.update(title)
+                score += _COVERS * sum([weights[number] * share for number, share in has.items()])
+            else:
+                has = title
+                score += titled
+            one.has = has
             if one.leads or tells(one.sentence.text, asked.kind):
                 score += _TELLS
             if one.leads:
                 score += _LEADS * max([target.score for target in one.leads])
-            one.score = round(score, 6)
+            one.score = one.rounded = round(score, 6)
             base -= _OPENS if one is of_page[0] else 0.0
             one.is_apt = bool(has) or by >= _NAMED
     return [one for one in candidates if one.is_apt] or candidates

@@ -28,10 +28,11 @@ _MAX_ANSWER = 100_000
 _MAX_STATEMENTS = 1_000
 
 MARK = re.compile(
-    r"[\[［【]{1,3}+\^?\s*+(?P<numbers>\d++(?:\s*+[,;，、–-]\s*+\d++)*+)\s*+[\]］】]{1,3}+"
+    r"[\[［【][\[［【]{0,2}+\^?\s*+(?P<numbers>\d++(?:\s*+[,;，、–-]\s*+\d++)*+)\s*+[\]］】]{1,3}+"
     r"(?:\((?:[^()\s]|\([^()\s]*+\))*+\))?"
 )
-"""References as people and models write them: [1], [1, 2], [1-3], [[1]](address), 【1】."""
+"""References as people and models write them: [1], [1, 2], [1-3], [[1]](address), 【1】. A set and no repeat comes first: so
+they are found several times faster."""
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 _LEADING = re.compile(rf"(?:[ \t]{{0,3}}+{MARK.pattern.replace('?P<numbers>', '')})++")
 _GONE = re.compile(r"[ \t]{0,3}\x00")

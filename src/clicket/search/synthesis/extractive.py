@@ -91,13 +91,16 @@ def _title(page: Page) -> str:
     return _plain(title)[:_MAX_TITLE] or "Untitled"
 
 
+def _is_known(term: str, pages: Sequence[Page]) -> bool:
+    return any(term in page.terms for page in pages)
+
+
 def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
     """What the question names and no document does, and searches that found nothing or failed."""
-    known = frozenset[str]().union(*(page.terms for page in pages))
     # One word with a capital at the beginning is seldom a name.
     named = [name for name, start, _ in names(dossier.question) if start > 0 or " " in name]
     parts = dict.fromkeys(part for name in named for part in _SMALL.split(name))
-    absent = [part for part in parts if any(word.isalpha() and word not in known for word in terms(part))]
+    absent = [part for part in parts if any(word.isalpha() and not _is_known(word, pages) for word in terms(part))]
     for part in absent[:_MAX_TOLD]:
         yield f"None of the best documents mentions “{_plain(part)}”."
     empty = [found for one in dossier.rounds for found in one.found if not found.documents]

@@ -63,14 +63,15 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
         if document is None or not document.text:
             continue
         found: list[Sentence] = []
+        heading = document.title
         for start, end in _parts(document):
             part = document.text[start:end]
             found += [
                 Sentence(start + first, start + last, held, part, start)
                 for first, last, held in _sentences(part)
-                if part[first:last] != document.title
+                if last - first != len(heading) or part[first:last] != heading
             ]
-        names, title, same = _called(document.title, document.text[:_LEAD])
+        names, title, same = _called(heading, document.text[:_LEAD])
         pages.append(
             Page(
                 document=document,
@@ -98,6 +99,8 @@ def _called(title: str, lead: str) -> tuple[tuple[tuple[str, frozenset[str]], ..
 def _parts(document: Document) -> list[Span]:
     """What of a text is read: of the parts that were found the best, which come first, in the order of the text."""
     length = len(document.text)
+    if length <= _MAX_READ and document.spans in ((), ((0, length),)):
+        return [(0, length)]
     taken: list[Span] = []
     left = _MAX_READ
     for first, last in document.spans or ((0, length),):
@@ -118,9 +121,12 @@ def _parts(document: Document) -> list[Span]:
 @lru_cache(maxsize=4096)
 def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     made = []
+    plain = "\n" not in part and "# " not in part  # no heading is in it, then
     for start, end in sentences(part):
         text = part[start:end]
-        if not _is_heading(part, start, end) and (end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST):
+        if (plain or not _is_heading(part, start, end)) and (
+            end - start > _SURELY or sum(map(str.isalnum, text)) >= _LEAST
+        ):
             made.append((start, end, frozenset(terms(text))))
     return tuple(made)
 

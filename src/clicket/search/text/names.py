@@ -60,7 +60,8 @@ _LOOSE = frozenset(
 )
 """What may stand between two words of a name: close, or close enough for a title."""
 _UPPER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я"
-_CAPITAL = re.compile(rf"(?:[{_UPPER}]|(?<![^\W_])\d)[^\W_]*")
+_CAPITAL = re.compile(rf"(?:[{_UPPER}]|(?<![^\W_])\d)[^\W_{_CJK}]*")
+"""It ends where unspaced text begins: "1987年由…" is a year and no name."""
 _ASCII_CAPITAL = re.compile("[A-Z0-9](?:(?<=[A-Z])|(?<![A-Za-z0-9].))[A-Za-z0-9]*", re.DOTALL)
 """The same, for text that is ASCII: it begins with one set of characters, and is found several times faster."""
 _QUOTED = re.compile(
@@ -78,6 +79,19 @@ _ALIAS = re.compile(
     r"\b(?:known(?: \w+)? as|née|nicknamed|called|abbreviated(?: as)?|or|aka|a\.k\.a\.|formerly|titled|stylized as|simply as)"
     r"\s(?:the\s)?[\"“`]*"
 )
+_UNSPACED_LEAD = re.compile(r"(?=[\u3040-\u30ff\u3400-\u9fff])[^，。、；：！？（(《》“”「」『』—…\n]{2,40}")
+_SAYING = re.compile(
+    "[是被曾每的了は]|(?<![自理])由|(?<!行)为|(?<!基)因|于|在|(?:位于|地处|坐落|创[办建立]|成立|建[于成立]|始建|设[有在立]|发源|流经"
+    "|收录|讲述|描写|改编|上映|首演|出版(?!社)|出生|毕业|海拔|面积|人口|全长|全[称名]|简称|[又原也]名|[又也]称|总部|隶属|属于|拥有"
+    "|包[括含]|横跨|担任|主演|执导|获得|著有|提供|承担|盛产|主要|通常|目前|最[早初]|\\d+年)"
+)
+"""Where a name in unspaced text ends, going by what is said of it. Two characters at least stand before."""
+_KIND = re.compile(
+    "山脉|水库|学[院校会]|[大中小]学|公司|集团|科技|银行|出版社|杂志|奖学金|电影节|[书物术气象览]馆|医院|研究[所院]|委员会|协会|广场"
+    "|[大铁]桥|机场|车站|铁路|运河|[省市县镇乡村区岛江河湖海峰塔寺奖]"
+)
+"""What names of places and bodies end with, where nothing else tells."""
+_LONG_LEAD = 6
 _CAP = rf"[{_UPPER}][^\W_]*"
 _ALIAS_NAME = re.compile(rf"{_CAP}(?:(?:[ \-']|\. | of | de | the | of the ){_CAP})*")
 
@@ -140,12 +154,17 @@ def _runs(text: str) -> list[list[tuple[int, int, bool]]]:
             runs[-1].append((start, end, True))
         elif gap in _LOOSE:
             runs[-1].append((start, end, False))
-        elif gap in (". ", ".") and (previous - since <= 2 or text[since:previous] in ("Mrs", "Rev", "Gen")):
+        elif gap in (". ", ".") and _abbreviated(text[since:previous], gap):
             runs[-1].append((start, end, True))
         else:
             runs.append([(start, end, False)])
         previous, since = end, start
     return runs
+
+
+def _abbreviated(word: str, gap: str) -> bool:
+    """Does the full stop after a word belong to it? That after a number ends a sentence."""
+    return word in ("Mrs", "Rev", "Gen") or (len(word) <= 2 and (gap == "." or not word.isdigit()))
 
 
 def names(text: str) -> list[tuple[str, int, int]]:
@@ -182,6 +201,9 @@ def leading_name(text: str) -> str:
     quoted = _QUOTED.match(head)
     if quoted is not None:
         return quoted.group(quoted.lastindex or 0).strip(" ,.")
+    unspaced = _UNSPACED_LEAD.match(head)
+    if unspaced is not None:
+        return _before_its_saying(unspaced.group())
     stop = (_ASCII_COPULA if head.isascii() else _COPULA).search(head)
     if stop is not None and 0 < stop.start() <= 90:
         lead = head[: stop.start()].split("\n", 1)[0]
@@ -193,6 +215,15 @@ def leading_name(text: str) -> str:
             return lead
     found = names(text[:400])
     return found[0][0] if found else ""
+
+
+def _before_its_saying(clause: str) -> str:
+    """The name with which a clause begins that has no spaces to tell where it ends."""
+    said = _SAYING.search(clause, 2)
+    if said is not None:
+        return clause[: said.start()].strip()
+    kinds = list(_KIND.finditer(clause, 2)) if len(clause) > _LONG_LEAD else []
+    return clause[: kinds[-1].end()] if kinds else clause.strip()
 
 
 @lru_cache(maxsize=16384)

@@ -18,9 +18,10 @@ _SHORT_LINE = 45
 """A line that ends this early was ended on purpose; a longer one may be wrapped text that goes on in the next."""
 
 _BREAK = re.compile(
-    r"[.!?…]{1,6}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)"  # a full stop, what closes after it, footnote marks
-    r"|[。！？；｡]++[」』”’）】》]*+"
-    r"|\n\s*+"
+    r"[.!?…\n。！？；｡](?:"  # one set to begin with: found several times faster than by alternatives
+    r"(?<=[.!?…])[.!?…]{0,5}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)"  # a full stop, what closes after it, footnotes
+    r"|(?<=\n)\s*+"
+    r"|(?<=[。！？；｡])[。！？；｡]*+[」』”’）】》]*+)"
 )
 _MARK = re.compile(
     r"(?:(?:[-*+•·‣]|#{1,6}|>+|\d{1,3}[.)]|[a-zA-Z]\)|[（(]?[一二三四五六七八九十]{1,3}[)）、])\s+)+|[-=_*~]{3,}\s*"

@@ -69,3 +69,10 @@ async def test_names_in_a_chinese_question_are_found_without_marks() -> None:
     with index_of(CHINESE) as index:
         planned = await BridgePlanner(index).plan(Dossier(question="青石镇的作者林望舒出生在哪里"))
     assert {"青石镇", "林望舒"} <= set(planned)
+
+
+async def test_later_rounds_ask_in_chinese_for_names_with_what_is_open() -> None:
+    with index_of(CHINESE) as index:
+        dossier = await searched(index, "《青石镇》的作者的出生地是哪里？", collection=index, rounds=1)
+        planned = await BridgePlanner(index).plan(dossier)
+    assert "林望舒 出生地" in planned

@@ -43,6 +43,16 @@ def test_quoted_chinese_names_are_found() -> None:
     assert [name for name, _, _ in names("《红楼梦》的作者是“曹雪芹”。")] == ["红楼梦", "曹雪芹"]
 
 
+def test_dates_in_chinese_text_are_no_names() -> None:
+    text = "顾先生（1941年—2009年），1987年由Penguin出版社出版了《北岸》。"
+    assert [name for name, _, _ in names(text)] == ["Penguin", "北岸"]
+
+
+def test_a_name_ends_with_its_sentence_after_a_number() -> None:
+    text = "It is near Place 12. Its mayor is J. R. Smith of St. Louis."
+    assert [name for name, _, _ in names(text)] == ["Place 12", "J. R. Smith of St. Louis"]
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -50,6 +60,12 @@ def test_quoted_chinese_names_are_found() -> None:
         ("Enzo Castellari( born 29 July 1938) is an Italian director.", "Enzo Castellari"),
         ('"Love is in the Air" is the 14th episode.', "Love is in the Air"),
         ("曹雪芹是清代小说家。", "曹雪芹"),
+        ("北京大学创办于1898年，首任校长是孙家鼐。", "北京大学"),
+        ("中华书局出版社成立于上海。", "中华书局出版社"),
+        ("自由女神像位于纽约港。", "自由女神像"),
+        ("昆仑山脉西起帕米尔高原东部", "昆仑山脉"),
+        ("鲁迅原名周树人。", "鲁迅"),
+        ("東京タワーは、港区にある。", "東京タワー"),
         ("As of the census of 2000, Pima had 735 people.", "Pima"),
         ("nothing here", ""),
         ("", ""),

@@ -116,10 +116,14 @@ class Adapted:
     def _answer(self, entries: Sequence[Any], k: int) -> Answer:
         documents: dict[str, Document] = {}
         junk = cut = seen = 0
+        own = self._max_text is None
         for entry in islice(entries, _MAX_ENTRIES):
             if len(documents) >= k:
                 break
             seen += 1
+            if own and type(entry) is Document and entry.source and _is_plain(entry):
+                documents.setdefault(entry.id, entry)
+                continue
             document = _document(entry, self.name, self._max_text)
             if document is None:
                 junk += 1
@@ -156,10 +160,19 @@ async def stop(tasks: Collection[asyncio.Future[Any]], grace: float) -> None:
     """Cancel what still runs and give it a moment to end. What does not end is left, and what it raises is nobody's concern."""
     rest = [task for task in tasks if not task.done()]
     for task in tasks:
-        task.cancel()
-        task.add_done_callback(lambda one: one.cancelled() or one.exception())
+        if task.done():
+            _unread(task)
+        else:
+            task.cancel()
+            task.add_done_callback(_unread)
     if rest:
         await asyncio.wait(rest, timeout=grace)
+
+
+def _unread(task: asyncio.Future[Any]) -> None:
+    """What it raised was looked at: the loop need not complain of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def said(error: BaseException) -> str:
@@ -250,8 +263,7 @@ async def _entries(answer: Any) -> Sequence[Any]:
 def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
     """The document that an entry is, or None. Without `max_text` it is one's own, and what is plain text needs no second look."""
     if isinstance(entry, Document):
-        own = max_text is None and entry.text.isascii() and entry.title.isascii() and entry.id.isascii()
-        if own or _is_sound(entry, max_text):
+        if (max_text is None and _is_plain(entry)) or _is_sound(entry, max_text):
             return entry if entry.source else msgspec.structs.replace(entry, source=engine)
         fields: Mapping[str, Any] = msgspec.structs.asdict(entry)
     elif isinstance(entry, Mapping):
@@ -265,6 +277,10 @@ def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
         return _from_fields(fields, engine, max_text)
     except Exception:  # a mapping may be anything that calls itself one
         return None
+
+
+def _is_plain(document: Document) -> bool:
+    return document.text.isascii() and document.title.isascii() and document.id.isascii()
 
 
 def _is_sound(document: Document, max_text: int | None) -> bool:

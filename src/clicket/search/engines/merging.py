@@ -77,12 +77,13 @@ class Pool:
         if key is not None:
             self._merge(key, document)
             return key
-        url = canonical_url(document.url) if self._near and not document.url.startswith(_FILE) else ""
-        content = _content(document, self._near)
+        near = self._near
+        url = canonical_url(document.url) if near and not document.url.startswith(_FILE) else ""
+        content = _content(document, near)
         key = self._same_page(url, document) if url else None
         if key is None and content is not None:
             key = self._contents.get(content)
-        shingles = _shingles(document.text) if key is None and self._near else None
+        shingles = _shingles(document.text) if key is None and near else None
         if key is None and shingles:
             key = self._likeness.find(shingles)
         if key is None:
@@ -123,9 +124,10 @@ class Pool:
     def _merge(self, key: str, new: Document) -> None:
         """The longer text stays: an engine may show a part of a page first, and all of it later."""
         old = self.documents[key]
-        if old is new:
+        is_same = old.text == new.text
+        if is_same and old.spans == new.spans and (old.title or not new.title) and (old.url or not new.url):
             return
-        if old.text == new.text:
+        if is_same:
             text, spans = old.text, _union(old.spans, new.spans)
         elif len(old.text) >= len(new.text):
             text, spans = old.text, old.spans
@@ -146,9 +148,9 @@ def _union(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
 def _content(document: Document, loose: bool) -> Hashable:
     """The words, by which it is the same as another. Pages are set in many ways; in a collection a copy is a copy."""
     words = " ".join(document.text.split()) if loose else document.text
-    if not words:
-        return None
-    return words if len(words) >= _LONG else (document.title.strip().casefold(), words)
+    if len(words) >= _LONG:
+        return words
+    return None if not words else (document.title.strip().casefold(), words)
 
 
 def _says_again(one: str, other: str) -> bool:

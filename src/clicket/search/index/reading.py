@@ -18,11 +18,12 @@ from clicket.ports.services import Embedder
 from clicket.search.index.postings import Postings
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
+from clicket.search.ranking.pages import stored
 from clicket.search.text.terms import all_terms
 
 __all__ = ["Reading"]
 
-_DOCUMENT = "SELECT id, title, text, url, source FROM documents WHERE key = ?"
+_DOCUMENT = "SELECT id, title, text, url, source, page FROM documents WHERE key = ?"
 _NAMED = (
     """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
 )
@@ -146,8 +147,10 @@ class Reading:
     def _document(self, key: int) -> Document:
         known = self._texts.get(key)
         if known is None:
-            one, title, text, url, source = map(decoded, self._connection.execute(_DOCUMENT, (key,)).get)
+            *row, page = self._connection.execute(_DOCUMENT, (key,)).get
+            one, title, text, url, source = map(decoded, row)
             known = Document(id=one, title=title, text=text, url=url, source=source)
+            stored(known, page)
             self._held += len(text)
             if self._held > _MAX_TEXT:
                 self._texts.clear()

@@ -24,7 +24,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE documents (
             key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title BLOB NOT NULL, text BLOB NOT NULL, url BLOB NOT NULL,
-            source BLOB NOT NULL, hash BLOB NOT NULL) STRICT""",
+            source BLOB NOT NULL, hash BLOB NOT NULL, page BLOB NOT NULL) STRICT""",
         # Keys of passages are used again: what is kept in memory for each of them stays as small as the index is.
         """CREATE TABLE passages (
             key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from clicket.search.index.passages import passages
 from clicket.search.index.postings import often
 from clicket.search.index.rows import Row, decoded, encoded, row_of
+from clicket.search.ranking.pages import LEAD, packed
 from clicket.search.text.names import own_names
 from clicket.search.text.terms import all_terms, singles, terms
 
@@ -22,7 +23,7 @@ __all__ = ["Added", "Writing"]
 _TITLE_WEIGHT = 2
 _TIDY = 500
 _FIND = "SELECT key, hash FROM documents WHERE id = ?"
-_DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings) VALUES (?, ?, ?, ?, ?, ?)"
 _POSTINGS = "INSERT INTO postings (rowid, terms) VALUES (?, ?)"
 _NAME = "INSERT OR IGNORE INTO names (name, rank, document) VALUES (?, ?, ?)"
@@ -91,21 +92,23 @@ class Writing:
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
         execute, one = self.connection.execute, row.document
-        execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed))
+        called, cut = own_names(one.title, one.text[:LEAD]), passages(one.text)
+        read = [_terms(one.title, _headings(row, start), one.text[start:stop]) for start, stop in cut]
+        page = packed(one.title, one.text, called, [term for each in read for term in each.body])
+        execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed, page))
         document = self.connection.last_insert_rowid() if key is None else key
         self._documents += 1
-        for start, stop in passages(one.text):
-            headings, passage = _headings(row, start), self._key()
-            title, found, more = _terms(one.title, headings, one.text[start:stop])
-            execute(_PASSAGE, (passage, document, start, stop, len(found), encoded(headings)))
-            counts = Counter(title * (_TITLE_WEIGHT - 1) + found + more)
+        for (start, stop), each in zip(cut, read, strict=True):
+            passage, length = self._key(), len(each.found)
+            execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start))))
+            counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.found + each.singles)
             several = [often(term, count) for term, count in counts.items() if count > 1]
             execute(_POSTINGS, (passage, " ".join([*counts, *several])))
             self._counts.update(counts.keys())
             self._passages += 1
             self._touched += 1
-            self._length += len(found)
-        for rank, name in enumerate(own_names(one.title, one.text)):
+            self._length += length
+        for rank, name in enumerate(called):
             execute(_NAME, (name.encode(errors="replace").decode(), rank, document))
 
     def _key(self) -> int:
@@ -123,8 +126,8 @@ class Writing:
             "SELECT key, start, stop, length, headings FROM passages WHERE document = ?", (document,)
         ).fetchall()
         for key, start, stop, length, headings in rows:
-            _, found, more = _terms(title, decoded(headings), text[start:stop])
-            self._counts.subtract({*found, *more})
+            each = _terms(title, decoded(headings), text[start:stop])
+            self._counts.subtract({*each.found, *each.singles})
             execute("DELETE FROM postings WHERE rowid = ?", (key,))
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
@@ -146,7 +149,16 @@ def _headings(row: Row, start: int) -> str:
     return row.headings[at - 1][1] if at else ""
 
 
-def _terms(title: str, headings: str, body: str) -> tuple[list[str], list[str], list[str]]:
-    """Of a passage: the terms of its title, all its terms, and characters by which it can also be found."""
-    named = all_terms(title)
-    return named, [*named, *terms(headings), *terms(body)], singles(title) + singles(body)
+class _Read(NamedTuple):
+    title: list[str]
+    body: list[str]
+    found: list[str]
+    """All its terms."""
+    singles: list[str]
+    """Characters by which it can also be found."""
+
+
+def _terms(title: str, headings: str, body: str) -> _Read:
+    """What a passage is found by."""
+    named, own = all_terms(title), terms(body)
+    return _Read(named, own, [*named, *terms(headings), *own], singles(title) + singles(body))

@@ -27,7 +27,6 @@ _COMMON = 0.3
 _LONGEST = 10
 _MAX_UNSPACED = 12
 _RUN = 400
-_MAX_NAME = 80
 
 
 _last: tuple[Any, Any, dict[str, Document], list[Bridge]] | None = None
@@ -131,18 +130,6 @@ def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, in
     return sorted(found, key=lambda one: one[1])
 
 
-@lru_cache(maxsize=512)
-def _mentioned(text: str) -> tuple[tuple[str, str], ...]:
-    """Names in a text, each once: its key, and as written."""
-    found: dict[str, str] = {}
-    for name, _, _ in names(text):
-        if len(name) <= _MAX_NAME:
-            key = reduced(f" {name_key(name)} ").strip()
-            if len(key) > 2 or is_cjk(key):
-                found.setdefault(key, name)
-    return tuple(found.items())
-
-
 def bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
     """Every name that could lead on, the best first. Those that were asked for, or are in the question, are not among them."""
     if not dossier.ranked:
@@ -201,7 +188,7 @@ def _bridges(dossier: Dossier, collection: Collection | None, statistics: Statis
 
 def _new_names(page: Page, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:
     """Names that a page mentions, that are not its own, and that nobody has asked for."""
-    mentioned = dict(_mentioned(page.text))
+    mentioned = dict(page.mentioned)
     if page.unspaced and collection is not None:
         for name, _, _ in unspaced_names(page.text, collection):
             mentioned.setdefault(name_key(name), name)

@@ -1,21 +1,33 @@
-"""A document as ranker and planner see it: its words and the names that it bears. Worked out once for each."""
+"""A document as ranker and planner see it: its words, the names that it bears, and those that it mentions.
+
+What is read of a text depends on its title and itself alone. So an index works it out once, when the document is added, and
+hands it over with the document; `stored` takes it, and `page_of` need not read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
 
 from clicket.model.document import Document, Span
-from clicket.search.text.names import flattened, is_cjk, own_names
+from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
 from clicket.search.text.terms import terms
 
-__all__ = ["Page", "name_terms", "page_of", "reduced"]
+__all__ = ["LEAD", "Page", "name_terms", "packed", "page_of", "reduced", "stored"]
+
+_EDITION = 1
+"""Raised with every change of what is packed, or of how names and terms are read: what others packed is read again."""
 
 _MAX_TEXT = 8_000
 """Characters of a document that are read: the passages that were found, or its beginning."""
 _MAX_KEPT = 1_024
 _MAX_NAMES = 8
+_MAX_NAME = 80
+LEAD = 400
+"""Characters in which a document says what it is called."""
+_MAX_STORED = 16_384
 _LITTLE = frozenset([*"abcdefghijklmnopqrstuvwxyz", "jr", "sr"])
 
 
@@ -34,21 +46,56 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All terms, those of the title too."""
     unspaced: bool
 
+    folded: str | None
+    """`flat`, if it is known."""
+
     @property
     def flat(self) -> str:
         """The text as names are compared, a blank at both ends."""
-        return _flat(self.text)[0]
+        return _flat(self.text) if self.folded is None else self.folded
 
     @property
     def words(self) -> frozenset[str]:
         """The words of `flat`."""
-        return _flat(self.text)[1]
+        return _words(self.flat)
+
+    @property
+    def mentioned(self) -> tuple[tuple[str, str], ...]:
+        """Names in the text, each once: its key, and as written."""
+        return _mentioned(self.text)
+
+
+class _Packed(msgspec.Struct, array_like=True, frozen=True):
+    edition: int
+    terms: str
+    title_terms: str
+    names: tuple[str, ...]
+    folded: str
+
+
+_stored: dict[tuple[str, str], bytes] = {}
+_unpacked = msgspec.msgpack.Decoder(_Packed).decode
 
 
 @lru_cache(maxsize=_MAX_KEPT)
-def _flat(text: str) -> tuple[str, frozenset[str]]:
-    flat = reduced(f" {flattened(text)} ")
-    return flat, frozenset(flat.split(" "))
+def _flat(text: str) -> str:
+    return reduced(f" {flattened(text)} ")
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _words(flat: str) -> frozenset[str]:
+    return frozenset(flat.split(" "))
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _mentioned(text: str) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for name, _, _ in names(text):
+        if len(name) <= _MAX_NAME:
+            key = reduced(f" {name_key(name)} ").strip()
+            if len(key) > 2 or is_cjk(key):
+                found.setdefault(key, name)
+    return tuple(found.items())
 
 
 def reduced(flat: str) -> str:
@@ -68,20 +115,60 @@ def page_of(document: Document) -> Page:
     return _read(document.id, document.title, document.text, document.spans)
 
 
+def packed(title: str, text: str, called: Iterable[str], found: list[str]) -> bytes:
+    """What there is to know of a text, for an index to keep, given its own names and its terms. Nothing for texts of which
+    only parts are read, and for those that cannot be written."""
+    if len(text) > _MAX_TEXT:
+        return b""
+    one = _Packed(
+        edition=_EDITION,
+        terms=" ".join(found),
+        title_terms=" ".join(terms(title)),
+        names=_distinct(called),
+        folded=reduced(f" {flattened(text)} "),
+    )
+    try:
+        return msgspec.msgpack.encode(one)
+    except UnicodeEncodeError:  # half a character
+        return b""
+
+
+def stored(document: Document, known: bytes) -> None:
+    """Take over what an index has kept of a document."""
+    if known:
+        if len(_stored) > _MAX_STORED:
+            _stored.clear()
+        _stored[document.title, document.text] = known
+
+
 @lru_cache(maxsize=_MAX_KEPT)
 def _read(one: str, title: str, whole: str, spans: tuple[Span, ...]) -> Page:
+    known = _stored.get((title, whole))
+    if known is not None:
+        kept = _unpacked(known)
+        if kept.edition == _EDITION:
+            return _page(one, whole, kept.names, kept.terms.split(), kept.title_terms.split(), kept.folded)
     text = whole
     if len(text) > _MAX_TEXT:
         text = "\n".join(text[start:end] for start, end in spans)[:_MAX_TEXT] if spans else text[:_MAX_TEXT]
-    found, titled = tuple(terms(text)), tuple(terms(title))
-    names = tuple(dict.fromkeys(reduced(f" {name} ").strip() for name in own_names(title, whole[:400])))[:_MAX_NAMES]
+    return _page(one, text, _distinct(own_names(title, whole[:LEAD])), terms(text), terms(title), None)
+
+
+def _distinct(called: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([reduced(f" {name} ").strip() for name in called]))[:_MAX_NAMES]
+
+
+def _page(
+    one: str, text: str, called: tuple[str, ...], found: list[str], titled: list[str], folded: str | None
+) -> Page:
     return Page(
         id=one,
         text=text,
-        names=names,
-        name_terms=name_terms(names[0]) if names else (),
-        terms=found,
-        title_terms=titled,
+        names=called,
+        name_terms=name_terms(called[0]) if called else (),
+        terms=tuple(found),
+        title_terms=tuple(titled),
         known=frozenset(found).union(titled),
         unspaced=is_cjk(text),
+        folded=folded,
     )

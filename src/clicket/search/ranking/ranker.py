@@ -17,7 +17,7 @@ from clicket.search.ranking.weights import MEANING, SOFTNESS, WORDS, Weights
 
 __all__ = ["LinkRanker", "scored", "strengths"]
 
-_DEEP, _DEEPER = 6, 10
+_DEEP, _DEEPER = 5, 10
 """How far down a search is read, and how far that of the question."""
 
 

@@ -61,13 +61,15 @@ def analysis(given: Any, dossier: Dossier) -> Analysis:
 
 def ranking(given: Any, dossier: Dossier) -> tuple[tuple[str, float], ...]:
     """Every document that was found has a score; those that the ranker left out come last."""
+    documents = dossier.documents
     scores: dict[str, float] = {}
     for key, score in islice(given, _MAX_RANKED):
-        if key in dossier.documents:
+        if key in documents:
             scores.setdefault(key, round(_finite(score), 6))
-    least = min([0.0, *scores.values()])
-    for key in dossier.documents:
-        scores.setdefault(key, least)
+    if len(scores) < len(documents):
+        least = min([0.0, *scores.values()])
+        for key in documents:
+            scores.setdefault(key, least)
     return tuple(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
 
 

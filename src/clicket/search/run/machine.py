@@ -234,7 +234,14 @@ class Machine:
             )
             together = min(budget.searching, left)
             await search_all(
-                self._crew.engine, missing, keep, k=self._order.k, each=budget.query, together=together, spent=spent
+                self._crew.engine,
+                missing,
+                keep,
+                k=self._order.k,
+                each=budget.query,
+                together=together,
+                spent=spent,
+                kept=self._recall.keeps,
             )
         return [ended[at] for at in range(len(self._queries))]
 

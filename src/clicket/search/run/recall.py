@@ -31,6 +31,11 @@ class Recall:
         self._kept: Mapping[str, bytes] = {}
 
     @property
+    def keeps(self) -> bool:
+        """Is there anybody who keeps what is finished?"""
+        return self._checkpoints is not None
+
+    @property
     def anything(self) -> bool:
         return bool(self._kept)
 

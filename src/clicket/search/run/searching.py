@@ -19,26 +19,39 @@ Ended = Callable[[int, SearchKept], Awaitable[None]]
 
 
 async def search_all(
-    engine: Asked, queries: Mapping[int, str], ended: Ended, *, k: int, each: float, together: float, spent: str
+    engine: Asked,
+    queries: Mapping[int, str],
+    ended: Ended,
+    *,
+    k: int,
+    each: float,
+    together: float,
+    spent: str,
+    kept: bool,
 ) -> None:
     """Tell `ended` of each search as soon as it is over. `each` search has its seconds, and so have all `together`; `spent`
-    says whose time that was."""
+    says whose time that was. Is what ended `kept`, then one that waits for nobody is told before the next one begins: a crash
+    there does not repeat it."""
     loop = asyncio.get_running_loop()
     patience = min(each, together)
     over_at = loop.time() + patience
     tasks: dict[asyncio.Task[Answer], int] = {}
+    begun: list[asyncio.Task[Answer]] = []
     waiting: set[asyncio.Task[Answer]] = set()
     try:
         for at, query in queries.items():
             task = loop.create_task(engine.ask(query, k=k, deadline=patience))
             tasks[task] = at
+            begun.append(task)
+            if not kept and len(tasks) < len(queries):
+                continue
             await asyncio.sleep(0)
-            if (
-                task.done()
-            ):  # it waited for nobody: told before the next one begins, so that a crash there does not repeat it
-                await ended(at, _outcome(query, task))
-            else:
-                waiting.add(task)
+            for task in begun:
+                if task.done():
+                    await ended(tasks[task], _outcome(queries[tasks[task]], task))
+                else:
+                    waiting.add(task)
+            begun.clear()
         while waiting:
             left = max(over_at - loop.time(), 0.0)
             done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from clicket.model.document import Document
 from clicket.search.dossier import Dossier
 from clicket.search.parts import Collection
 from clicket.search.ranking.pages import Page, name_terms, page_of, reduced
@@ -29,8 +28,8 @@ _MAX_UNSPACED = 12
 _RUN = 400
 
 
-_last: tuple[Any, Any, dict[str, Document], list[Bridge]] | None = None
-"""Analyzer and planner ask the same, one after the other."""
+_last: tuple[Any, Any, int, list[Bridge]] | None = None
+"""Analyzer and planner ask the same, one after the other: about the very same ranking. No document is held."""
 
 
 class Bridge(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,11 +134,11 @@ def bridges(dossier: Dossier, collection: Collection | None, statistics: Statist
     if not dossier.ranked:
         return []
     global _last
-    key = (dossier.question, dossier.ranked, dossier.searched)
-    if _last is not None and _last[0] == key and _last[1] is collection and _last[2] == dossier.documents:
-        return _last[3]
+    last = _last
+    if last is not None and last[0] is dossier.ranked and last[1] == dossier.searched and last[2] == id(collection):
+        return last[3]
     found = _bridges(dossier, collection, statistics)
-    _last = (key, collection, dossier.documents, found)
+    _last = (dossier.ranked, dossier.searched, id(collection), found)
     return found
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from clicket.model.document import Document, Span
+from clicket.model.document import Document
 from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
 from clicket.search.text.terms import terms
 
@@ -27,7 +27,7 @@ _MAX_NAMES = 8
 _MAX_NAME = 80
 LEAD = 400
 """Characters in which a document says what it is called."""
-_MAX_STORED = 16_384
+_MAX_STORED = 8_192
 _LITTLE = frozenset([*"abcdefghijklmnopqrstuvwxyz", "jr", "sr"])
 
 
@@ -111,8 +111,12 @@ def name_terms(name: str) -> tuple[str, ...]:
 
 
 def page_of(document: Document) -> Page:
-    """The page of a document; the last thousand or so are remembered."""
-    return _read(document.id, document.title, document.text, document.spans)
+    """The page of a document; the last thousand or so are remembered, and nothing of them but what was read."""
+    whole = document.text
+    if len(whole) <= _MAX_TEXT:
+        return _read(document.id, document.title, whole, "")
+    parts = "\n".join(whole[start:end] for start, end in document.spans) if document.spans else whole
+    return _read(document.id, document.title, parts[:_MAX_TEXT], whole[:LEAD])
 
 
 def packed(title: str, text: str, called: Iterable[str], found: list[str]) -> bytes:
@@ -142,16 +146,14 @@ def stored(document: Document, known: bytes) -> None:
 
 
 @lru_cache(maxsize=_MAX_KEPT)
-def _read(one: str, title: str, whole: str, spans: tuple[Span, ...]) -> Page:
-    known = _stored.get((title, whole))
+def _read(one: str, title: str, text: str, lead: str) -> Page:
+    known = None if lead else _stored.get((title, text))
     if known is not None:
         kept = _unpacked(known)
         if kept.edition == _EDITION:
-            return _page(one, whole, kept.names, kept.terms.split(), kept.title_terms.split(), kept.folded)
-    text = whole
-    if len(text) > _MAX_TEXT:
-        text = "\n".join(text[start:end] for start, end in spans)[:_MAX_TEXT] if spans else text[:_MAX_TEXT]
-    return _page(one, text, _distinct(own_names(title, whole[:LEAD])), terms(text), terms(title), None)
+            return _page(one, text, kept.names, kept.terms.split(), kept.title_terms.split(), kept.folded)
+    called = own_names(title, lead or text[:LEAD])
+    return _page(one, text, _distinct(called), terms(text), terms(title), None)
 
 
 def _distinct(called: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clicket.model.document import Document, Span
-from clicket.search.ranking.pages import name_terms
 from clicket.search.text.names import flattened, is_cjk, name_key, own_names
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
@@ -93,8 +92,8 @@ def _called(title: str, lead: str) -> tuple[tuple[tuple[str, frozenset[str]], ..
     """The names of a document with their terms, the terms of its title, and what documents of one name have in common."""
     names = own_names(title, lead)[:_MAX_NAMES]
     name = title or (names[0] if names else "")
-    found = [(one, frozenset(name_terms(one))) for one in names]
-    return tuple([one for one in found if one[1]]), frozenset(terms(name)), name_key(name)
+    found = ((one, frozenset(terms(one))) for one in names)
+    return tuple((one, needed) for one, needed in found if needed), frozenset(terms(name)), name_key(name)
 
 
 def _parts(document: Document) -> list[Span]:

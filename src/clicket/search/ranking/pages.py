@@ -6,7 +6,7 @@ hands it over with the document; `stored` takes it, and `page_of` need not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -17,13 +17,14 @@ from clicket.search.text.terms import terms
 
 __all__ = ["LEAD", "Page", "name_terms", "packed", "page_of", "reduced", "stored"]
 
-_EDITION = 1
+_EDITION = 2
 """Raised with every change of what is packed, or of how names and terms are read: what others packed is read again."""
 
 _MAX_TEXT = 8_000
 """Characters of a document that are read: the passages that were found, or its beginning."""
 _MAX_KEPT = 1_024
 _MAX_NAMES = 8
+_MAX_CALLED = 3
 _MAX_NAME = 80
 LEAD = 400
 """Characters in which a document says what it is called."""
@@ -37,6 +38,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was read of it."""
     names: tuple[str, ...]
     """Keys, the surest first."""
+    called: tuple[str, ...]
+    """The surest of them, with initials and "Jr."."""
     name_terms: tuple[str, ...]
     """Terms of the first of them."""
     terms: tuple[str, ...]
@@ -71,6 +74,7 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     title_terms: str
     names: tuple[str, ...]
     folded: str
+    called: tuple[str, ...] = ()
 
 
 _stored: dict[tuple[str, str], bytes] = {}
@@ -119,7 +123,7 @@ def page_of(document: Document) -> Page:
     return _read(document.id, document.title, parts[:_MAX_TEXT], whole[:LEAD])
 
 
-def packed(title: str, text: str, called: Iterable[str], found: list[str]) -> bytes:
+def packed(title: str, text: str, called: Sequence[str], found: list[str]) -> bytes:
     """What there is to know of a text, for an index to keep, given its own names and its terms. Nothing for texts of which
     only parts are read, and for those that cannot be written."""
     if len(text) > _MAX_TEXT:
@@ -129,6 +133,7 @@ def packed(title: str, text: str, called: Iterable[str], found: list[str]) -> by
         terms=" ".join(found),
         title_terms=" ".join(terms(title)),
         names=_distinct(called),
+        called=tuple(called[:_MAX_CALLED]),
         folded=reduced(f" {flattened(text)} "),
     )
     try:
@@ -147,13 +152,22 @@ def stored(document: Document, known: bytes) -> None:
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _read(one: str, title: str, text: str, lead: str) -> Page:
-    known = None if lead else _stored.get((title, text))
-    if known is not None:
-        kept = _unpacked(known)
-        if kept.edition == _EDITION:
-            return _page(one, text, kept.names, kept.terms.split(), kept.title_terms.split(), kept.folded)
+    kept = None if lead else _kept(title, text)
+    if kept is not None:
+        return _page(one, text, kept.names, kept.called, kept.terms.split(), kept.title_terms.split(), kept.folded)
     called = own_names(title, lead or text[:LEAD])
-    return _page(one, text, _distinct(called), terms(text), terms(title), None)
+    return _page(one, text, _distinct(called), called[:_MAX_CALLED], terms(text), terms(title), None)
+
+
+def _kept(title: str, text: str) -> _Packed | None:
+    known = _stored.get((title, text))
+    if known is None:
+        return None
+    try:
+        kept = _unpacked(known)
+    except msgspec.MsgspecError:  # of another edition, or damaged: it is read again
+        return None
+    return kept if kept.edition == _EDITION else None
 
 
 def _distinct(called: Iterable[str]) -> tuple[str, ...]:
@@ -161,13 +175,20 @@ def _distinct(called: Iterable[str]) -> tuple[str, ...]:
 
 
 def _page(
-    one: str, text: str, called: tuple[str, ...], found: list[str], titled: list[str], folded: str | None
+    one: str,
+    text: str,
+    names: tuple[str, ...],
+    called: tuple[str, ...],
+    found: list[str],
+    titled: list[str],
+    folded: str | None,
 ) -> Page:
     return Page(
         id=one,
         text=text,
-        names=called,
-        name_terms=name_terms(called[0]) if called else (),
+        names=names,
+        called=called,
+        name_terms=name_terms(names[0]) if names else (),
         terms=tuple(found),
         title_terms=tuple(titled),
         known=frozenset(found).union(titled),

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clicket.model.document import Document, Span
-from clicket.search.text.names import flattened, is_cjk, name_key, own_names
+from clicket.search.ranking.pages import name_terms, page_of
+from clicket.search.text.names import flattened, is_cjk, name_key
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
 
@@ -15,9 +16,6 @@ __all__ = ["Page", "Sentence", "mentions", "read"]
 
 _MAX_READ = 6_000
 """Characters of one document that are read."""
-_MAX_NAMES = 3
-_LEAD = 400
-"""Characters in which a document says what it is called."""
 _FALL = 0.1
 """How fast the score falls from place to place."""
 _LEAST = 3
@@ -71,7 +69,7 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
                 for first, last, held in _sentences(part)
                 if last - first != len(heading) or part[first:last] != heading
             ]
-        names, title, same = _called(heading, document.text[:_LEAD])
+        names, title, same = _called(heading, page_of(document).called)
         pages.append(
             Page(
                 document=document,
@@ -88,12 +86,11 @@ def read(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document])
 
 
 @lru_cache(maxsize=4096)
-def _called(title: str, lead: str) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
+def _called(title: str, names: tuple[str, ...]) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
     """The names of a document with their terms, the terms of its title, and what documents of one name have in common."""
-    names = own_names(title, lead)[:_MAX_NAMES]
     name = title or (names[0] if names else "")
-    found = ((one, frozenset(terms(one))) for one in names)
-    return tuple((one, needed) for one, needed in found if needed), frozenset(terms(name)), name_key(name)
+    found = [(one, frozenset(name_terms(one))) for one in names]
+    return tuple([one for one in found if one[1]]), frozenset(name_terms(name)), name_key(name)
 
 
 def _parts(document: Document) -> list[Span]:

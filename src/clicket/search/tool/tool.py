@@ -63,7 +63,7 @@ class DeepSearch:
         return type(self)(setup_of(options, self.setup))
 
     async def __call__(self, question: str, **options: Unpack[SearchOptions]) -> SearchResult:
-        """The result. The options are those of `prepare`; what is not given is as this tool has it."""
+        """The result. Options: `engine`, `engines`, `model`, `max_loop`, `budget` …; those not given are as this tool has them."""
         async with self._begun(question, options) as machine:
             return await machine.finish()
 

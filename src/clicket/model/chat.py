@@ -7,24 +7,56 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Ended", "Usage"]
+__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Delta", "Ended", "ToolOffer", "ToolUse", "Usage"]
 
 Ended = Literal["stop", "length", "refusal"]
 """Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
 
 
-class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
-    role: Literal["system", "user", "assistant"]
-    content: str
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool call as a model wrote it: `arguments` is its text, which need not be JSON, nor fit the tool."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = {}
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`uses` are an assistant's tool calls; each is answered by one message of the role `tool` with its id as `use_id`."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    use_id: str = ""
+    failed: bool = False
+    """Of a tool's answer: the call did not succeed, and `content` says why."""
+    thought: str = ""
+    """What the model thought before it answered, where it tells. Shown to people; not sent back."""
+    vendor: Mapping[str, Any] | None = None
+    """Parts that only the model's own vendor can read, and wants back as they were: `{"anthropic": [...]}`."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`schema`: the answer is to be JSON that fits it. A model that cannot promise that is still asked; who asks checks."""
+    """`schema`: the answer is to be JSON that fits it. A model that cannot promise that is still asked; who asks checks.
+
+    `tools`: what the model may call. `tool_choice`: "none" forbids it for this answer although the tools are listed,
+    "required" asks for at least one call; neither is a promise.
+    """
 
     messages: tuple[ChatMessage, ...]
     schema: Mapping[str, Any] | None = None
     schema_name: str = "answer"
     max_tokens: int | None = None
+    tools: tuple[ToolOffer, ...] = ()
+    tool_choice: Literal["auto", "none", "required"] = "auto"
 
     @property
     def text(self) -> str:
@@ -36,9 +68,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`cached_tokens` are those of the input that the vendor had read before. `cost` is in the currency of the prices."""
+
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float = 0.0
 
     @property
     def total(self) -> int:
@@ -46,11 +82,27 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            input_tokens=self.input_tokens + other.input_tokens, output_tokens=self.output_tokens + other.output_tokens
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=self.cost + other.cost,
         )
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
-    text: str
+    text: str = ""
     usage: Usage = Usage()
     ended: Ended = "stop"
+    uses: tuple[ToolUse, ...] = ()
+    thought: str = ""
+    vendor: Mapping[str, Any] | None = None
+    """As in `ChatMessage`."""
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of an answer that is being given. `use`: the number of the tool call, from 0, that `name` begins and
+    `arguments` go on with."""
+
+    kind: Literal["text", "thought", "name", "arguments"]
+    text: str
+    use: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight, moved
-from clicket.ports.services import ChatModel, Embedder, SearchEngine
+from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
     CacheItem,
@@ -52,6 +52,7 @@ __all__ = [
     "Standing",
     "Store",
     "Stored",
+    "StreamingModel",
     "Sweep",
     "SystemClock",
     "Tally",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
-from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.chat import ChatReply, ChatRequest, Delta
 from clicket.model.document import Document
 
-__all__ = ["ChatModel", "Embedder", "SearchEngine"]
+__all__ = ["ChatModel", "Embedder", "SearchEngine", "StreamingModel"]
 
 
 class SearchEngine(Protocol):
@@ -27,6 +27,14 @@ class ChatModel(Protocol):
     def name(self) -> str: ...
 
     async def chat(self, request: ChatRequest) -> ChatReply: ...
+
+
+@runtime_checkable
+class StreamingModel(ChatModel, Protocol):
+    """A model that tells its answer while it gives it. `tell` is called on the loop and neither waits nor raises; the pieces add
+    up to the reply that is returned. Who asks twice after a failure gets the pieces anew."""
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply: ...
 
 
 class Embedder(Protocol):

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
+    "AgentBusy",
     "ApprovalDenied",
     "ClicketError",
     "Conflict",
@@ -71,6 +72,12 @@ class Conflict(ClicketError):
     """The id is taken by a call with other arguments; no call was made."""
 
     code = "conflict"
+
+
+class AgentBusy(ClicketError):
+    """The thread has a turn under way; no second one was begun."""
+
+    code = "agent_busy"
 
 
 class QueueFull(ClicketError):

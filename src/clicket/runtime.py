@@ -20,6 +20,7 @@ from clicket.engine.audit import AuditEntry, entries
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
 from clicket.errors import ClicketError, PermissionDenied, UsageError
 from clicket.execution import grant, name_of
+from clicket.hosting import Host
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, LiveCall
 from clicket.kernel import State
@@ -131,6 +132,11 @@ class Runtime:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         return self._engine
+
+    @property
+    def host(self) -> Host:
+        """What agents stand on."""
+        return Host(self)
 
     def on_open(self, observe: Callable[[Any], None]) -> None:
         """Show what runs inside to somebody who watches it: now, and whenever the runtime is opened again."""

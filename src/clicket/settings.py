@@ -84,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the tool `deep_search`, which commands then offer: `[search]` of `clicket.toml`, or JSON in `CLICKET_SEARCH`."""
     standings_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
+    memory_retention: float = 30 * 24 * 3600.0
+    """Seconds after which an agent's thread is forgotten, counted from its last turn."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
     telemetry: Telemetry = "auto"

@@ -38,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     thread_retention_calls: int | None = None
     thread_retention_bytes: int | None = None
     standings_retention: float = 7 * 24 * 3600.0
+    memory_retention: float = 30 * 24 * 3600.0
 
 
 class Plans:
@@ -58,7 +59,7 @@ class Plans:
         call.lane, needs, exclusive, retries = plan
         if exclusive:
             needs = (*needs, ("session", tool.name, call.caller, call.thread, 1))
-        if self._limits.max_thread_concurrency is not None:
+        if self._limits.max_thread_concurrency is not None and needs:
             needs = (*needs, ("thread", call.caller, call.thread, self._limits.max_thread_concurrency))
         call.needs = needs
         call.retries_left = retries
@@ -70,6 +71,8 @@ class Plans:
         return free
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
+        if getattr(tool, "inner", False):  # its work is other calls, and those hold the slots
+            return lane, (), False, tool.options.max_retries
         needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self._limits.max_concurrency),)
         if lane == "thread":
             needs = (*needs, ("lane", lane, self._limits.worker_threads))

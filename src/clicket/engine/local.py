@@ -39,6 +39,9 @@ __all__ = ["LocalEngine"]
 
 logger = logging.getLogger("clicket.engine")
 
+_INNER_ROOM = 1_000
+"""How many calls of clicket's own parts are claimed at once: they hold no slot."""
+
 
 class LocalEngine:
     """One per runtime, on one event loop. `gives_away`: calls are accepted here, and run by other runtimes."""
@@ -135,10 +138,12 @@ class LocalEngine:
         direct: bool = False,
         trial: str | None = None,
         vouched: bool = False,
+        inner: bool = False,
     ) -> LiveCall:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
 
-        `direct`: whoever made it goes on to `conduct` it. `vouched`: the hub has just said that its tool may be used.
+        `direct`: whoever made it goes on to `conduct` it. `vouched`: the hub has just said that its tool may be used. `inner`:
+        it is made by a part of clicket's own, for a tool that nobody else can call.
         """
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
@@ -157,6 +162,8 @@ class LocalEngine:
             call.trial = trial
         if vouched:
             call.vouched = True
+        if inner:
+            call.inner = True
         if prefer_sync:
             call.prefer_sync = True
         call.direct = direct
@@ -181,7 +188,7 @@ class LocalEngine:
                 give_away(self, call)
             else:
                 self.journal.commit(call, self.accepted)
-        elif call.cache_key is None and not self.gives_away:
+        elif call.cache_key is None and (call.inner or not self.gives_away):
             self.queue(call)
         else:
             self.proceed(call)
@@ -197,7 +204,7 @@ class LocalEngine:
             self._run(call)
 
     def _run(self, call: LiveCall) -> None:
-        if self.gives_away:
+        if self.gives_away and not call.inner:
             give_away(self, call)
         else:
             self.queue(call)
@@ -215,9 +222,10 @@ class LocalEngine:
 
     def _rooms(self) -> dict[str, int]:
         """How many more calls of each tool could start here."""
-        if self.gives_away:
-            return {}
-        return {tool.name: self.plans.room(tool, self.limiter.used) for tool in self.registry}
+        rooms = dict.fromkeys(self.registry.inner_names, _INNER_ROOM)
+        if not self.gives_away:
+            rooms.update((tool.name, self.plans.room(tool, self.limiter.used)) for tool in self.registry)
+        return rooms
 
     async def take_up(self, claimed: list[Stored]) -> None:
         assert self.on_claimed is not None, "recovery is wired in when the runtime opens"

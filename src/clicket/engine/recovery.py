@@ -153,6 +153,7 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
     """Decide by what the journal says; the answer is the report's field."""
     started = call.state in (State.RUNNING, State.STREAMING)
     call.tool = engine.registry.get(call.tool_name)  # figures and the hub name it, however the call goes on
+    call.inner = getattr(call.tool, "inner", False)
     deaths = _deaths(call) if stored.taken_from is not None else 0
     if stored.taken_from is not None:
         engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
@@ -209,15 +210,20 @@ def _denial(call: LiveCall) -> dict[str, Any] | None:
 
 
 def _deaths(call: LiveCall) -> int:
-    """How often a worker died over this call. Waiting, and being handed back, is no death."""
-    before = sum(
-        1 for event in call.events if event.type == "note" and "claims" in event.data and event.state in _AT_WORK
-    )
+    """How often a worker died over this call. Waiting, and being handed back, is no death. A turn of an agent is a long way: only
+    deaths since its last step count."""
+    before = 0
+    for event in call.events:
+        if event.type == "note":
+            if "claims" in event.data and event.state in _AT_WORK:
+                before += 1
+            elif call.inner and "entry" in event.data:
+                before = 0
     return before + (call.state in _AT_WORK)
 
 
 def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str:
-    tool = engine.registry.find(call.tool_name)[0]
+    tool = call.required_tool()
     policy = tool.options.recovery
     if policy == "rerun" or (policy == "auto" and tool.options.repeatable):
         error = _unknown(f"the process that ran attempt {call.attempt} died; the tool may be run again.")

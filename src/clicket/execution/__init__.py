@@ -6,10 +6,11 @@ from clicket.execution.artifacts import GRANT, grant, granted, name_of, unknown
 from clicket.execution.limits import RUNTIME, Limiter
 from clicket.execution.outcome import Stopped, state_of, stop_error
 from clicket.execution.processes import ProcessPool
-from clicket.execution.retry import describe, transient
+from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.runner import STOPPABLE, Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data
 from clicket.execution.spool import Spool
+from clicket.execution.turns import TurnLog, entries_in
 
 __all__ = [
     "GRANT",
@@ -21,7 +22,10 @@ __all__ = [
     "Runner",
     "Spool",
     "Stopped",
+    "TurnLog",
+    "backoff",
     "describe",
+    "entries_in",
     "grant",
     "granted",
     "lane_of",

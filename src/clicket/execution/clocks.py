@@ -36,7 +36,9 @@ class Clocks:
 
     def grant(self, call: LiveCall, then: Callable[..., None], *args: LiveCall) -> None:
         """The call was told to stop: after the grace, `then`."""
-        call.grace_timer = self.clock.call_later(self.grace, then, *args)
+        # A call that waits for others stops when they have stopped, and they have their grace, too.
+        grace = 2 * self.grace + 1.0 if call.inner else self.grace
+        call.grace_timer = self.clock.call_later(grace, then, *args)
 
     def over(self, call: LiveCall) -> None:
         """The attempt has ended: nothing ticks for it any more."""

@@ -76,6 +76,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """Seconds that a person has to decide."""
     scopes: frozenset[str] = frozenset()
     """What its caller may do; a policy may ask."""
+    inner: bool = False
+    """Of one of clicket's own parts: it holds no slot, and neither the hub nor the policy is asked about it."""
     vouched: bool = False
     """The hub was asked about it just now."""
     trial: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from clicket.kernel.table import StrEnum, Table
 
 __all__ = ["AGENT", "AgentState"]
@@ -12,6 +14,11 @@ class AgentState(StrEnum):
     RUNNING = "running"
     FINISHED = "finished"
     ERROR = "error"
+
+    def __await__(self) -> Generator[None, None, AgentState]:
+        """`agent.state(thread)` answers at once; who awaits it, as most of a runtime's methods want, gets the same."""
+        return self
+        yield
 
 
 AGENT = Table(

@@ -43,6 +43,16 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     vendor: Mapping[str, Any] | None = None
     """Parts that only the model's own vendor can read, and wants back as they were: `{"anthropic": [...]}`."""
 
+    # The names by which most programs know them.
+
+    @property
+    def tool_calls(self) -> tuple[ToolUse, ...]:
+        return self.uses
+
+    @property
+    def tool_call_id(self) -> str:
+        return self.use_id
+
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`schema`: the answer is to be JSON that fits it. A model that cannot promise that is still asked; who asks checks.

@@ -26,7 +26,7 @@ class Authorize:
         self._max_size = max_size
 
     def __call__(self, call: LiveCall) -> None:
-        if self._open and (not call.caller or not call.required_tool().options.permissions):
+        if call.inner or (self._open and (not call.caller or not call.required_tool().options.permissions)):
             return
         given = call.request.arguments
         try:

@@ -59,7 +59,8 @@ class Persist:
 def tally_of(call: LiveCall, at: float) -> Tally:
     """What the ending says to the figures and the hub. The run time is the execute stage's, as the journal has it."""
     work = call.work
-    if call.outcome is State.COMPLETED and work[0][0] == "execute" and call.tool is not None and not call.cached:
+    plain = call.tool is not None and not call.cached and not call.inner
+    if call.outcome is State.COMPLETED and work[0][0] == "execute" and plain:
         took = work[0][1].duration  # the way of almost every call
         return Tally(call.request.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
@@ -79,6 +80,8 @@ def tally_of(call: LiveCall, at: float) -> Tally:
 
 
 def _weight(call: LiveCall, code: str) -> Weight:
+    if call.inner:  # nobody asks the hub about it
+        return "none"
     if call.outcome is State.COMPLETED:
         return "served" if call.cached else "completed"
     if call.stopping == "shutdown":  # its runtime stopped it: a few restarts in a row are no failures of the tool

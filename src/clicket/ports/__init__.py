@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
+from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight, moved
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
@@ -27,6 +28,7 @@ from clicket.ports.store import (
 )
 
 __all__ = [
+    "AgentHost",
     "Append",
     "Audited",
     "CacheItem",
@@ -55,9 +57,11 @@ __all__ = [
     "StreamingModel",
     "Sweep",
     "SystemClock",
+    "Taken",
     "Tally",
     "Timer",
     "Unstorable",
+    "Watch",
     "Weight",
     "elapsed",
     "mark",

@@ -21,6 +21,7 @@ class Registry:
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, tuple[Tool, Check]] = {}
+        self._inner: dict[str, tuple[Tool, Check]] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
         for each in tools:
@@ -39,6 +40,11 @@ class Registry:
             self.dependent.add(added.name)
         self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
+
+    def add_inner(self, inner: Tool) -> None:
+        """A tool that only clicket's own parts call: not listed, not offered, and found by `inner` alone. Its calls are taken up
+        after a crash like all others; the last one of a name counts."""
+        self._inner[inner.name] = (inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
 
     def remove(self, name: str) -> bool:
         """Calls that run go on; new ones find no such tool."""
@@ -64,8 +70,12 @@ class Registry:
                 f"Registered: {', '.join(sorted(self._tools)) or 'none'}."
             ) from None
 
+    def inner(self, name: str) -> tuple[Tool, Check]:
+        """As `find`, for those that are not listed, too."""
+        return self._inner.get(name) or self.find(name)
+
     def get(self, name: str) -> Tool | None:
-        found = self._tools.get(name)
+        found = self._tools.get(name) or self._inner.get(name)
         return found[0] if found else None
 
     def __iter__(self) -> Iterator[Tool]:
@@ -76,7 +86,11 @@ class Registry:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._tools)
+        return frozenset(self._tools) | frozenset(self._inner)
+
+    @property
+    def inner_names(self) -> frozenset[str]:
+        return frozenset(self._inner)
 
 
 def as_tool(given: Any) -> Tool:

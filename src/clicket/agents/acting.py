@@ -1,0 +1,194 @@
+"""The tool calls of one answer: side by side through the runtime, each with exactly one result, whatever happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from clicket.agents import entries
+from clicket.agents.limits import Stopped
+from clicket.agents.transcript import INTERRUPTED
+from clicket.agents.turn import Turn
+from clicket.errors import ClicketError, UsageError
+from clicket.kernel import State
+from clicket.model import ToolResult
+from clicket.model.chat import ChatMessage, ToolUse
+from clicket.model.codec import canonical, clean, decode
+from clicket.model.record import result_of
+
+__all__ = ["Actor", "repeated_of"]
+
+Entry = dict[str, Any]
+_NONE = ("", "null")
+
+
+class Actor:
+    """`max_observation`: how many characters of a result the model reads at once; the rest is kept, and can be asked for."""
+
+    def __init__(self, *, max_concurrency: int = 5, max_observation: int = 32_768) -> None:
+        for name, value, least in (("max_concurrency", max_concurrency, 1), ("max_observation", max_observation, 200)):
+            if type(value) is not int or value < least:
+                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        self._max_concurrency = max_concurrency
+        self._max_observation = max_observation
+
+    async def act(self, turn: Turn, message: ChatMessage) -> tuple[Stopped, str] | None:
+        """Run what a message asks for. Afterwards each of its calls is answered, and the answers are on record.
+
+        Returned is why the run ends with it, as `Spent.over` says it, if it does.
+        """
+        found = turn.known_results()
+        wanted: list[tuple[int, ToolUse]] = []
+        stop: tuple[Stopped, str] | None = None
+        refused: list[Entry] = []
+        for number, use in enumerate(message.uses, start=1):
+            why = self._over(turn, use)
+            if why is not None:
+                stop = stop or why
+                if use.id not in found:
+                    refused.append(entries.result(use, "", f"not run: {why[1]}.", failed=True, code=why[0]))
+            elif use.id not in found:
+                wanted.append((number, use))
+        started = turn.host.clock.monotonic()
+        try:
+            await self._run(turn, wanted, found)
+        except asyncio.CancelledError:
+            if turn.stopping == "shutdown":
+                raise
+            await self._interrupted(turn, message, wanted, found, refused, started)
+            raise
+        new = [found[use.id] for _, use in wanted] + refused
+        found.update((item["id"], item) for item in refused)
+        if new:
+            turn.new_results(new, turn.host.clock.monotonic() - started)
+        turn.add_results(message, found)
+        return stop
+
+    def _over(self, turn: Turn, use: ToolUse) -> tuple[Stopped, str] | None:
+        """Counted in the order of the calls, on record or new, so that it comes out the same after a crash."""
+        spent, limits = turn.spent, turn.limits
+        if limits.max_calls is not None and spent.calls >= limits.max_calls:
+            return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
+        if limits.max_repeats is not None:
+            key = repeated_of(use)
+            if spent.repeats[key] >= limits.max_repeats:
+                return (
+                    "repeated",
+                    f"Terminated: Repeated {use.name!r} with the same arguments over {limits.max_repeats} times",
+                )
+            spent.repeats[key] += 1
+        spent.calls += 1
+        return None
+
+    async def _run(self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry]) -> None:
+        if len(wanted) == 1:
+            number, use = wanted[0]
+            found[use.id] = await self._answer(turn, number, use)
+            return
+        rest = iter(wanted)
+
+        async def work() -> None:
+            for number, use in rest:
+                found[use.id] = await self._answer(turn, number, use)
+
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
+        await _all(tasks)
+
+    async def _answer(self, turn: Turn, number: int, use: ToolUse) -> Entry:
+        """One call's answer. What the model wrote never raises; a runtime that closes takes the turn with it."""
+        turn.leave_if_closing()
+        call_id, host = turn.call_id(number), turn.host
+        try:
+            known = await host.made(call_id, turn.thread) if turn.resumed else None
+            if known is not None:
+                result = await _settled(known.result(), known.cancel)
+            else:
+                arguments = "{}" if use.arguments.strip() in _NONE else use.arguments
+                result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+        except Exception as error:
+            turn.leave_if_closing()
+            return entries.result(use, call_id, _why(error), failed=True, code=getattr(error, "code", "tool_error"))
+        return await self._observed(turn, use, result)
+
+    async def _observed(self, turn: Turn, use: ToolUse, result: ToolResult) -> Entry:
+        if not result.success:
+            error = result.error
+            text = f"the call ended as {result.state}." if error is None else str(error)
+            code = "" if error is None else error.code
+            return entries.result(use, result.call_id, clean(text), failed=True, code=code, state=str(result.state))
+        text = result.content
+        if len(text) <= self._max_observation:
+            return entries.result(use, result.call_id, text, failed=False)
+        whole = result.artifact or await turn.host.keep(text.encode("utf-8", "backslashreplace"))
+        size = len(text) if not result.truncated else None
+        shown = text[: self._max_observation]
+        told = f"{size:,} characters" if size is not None else "more"
+        note = (
+            f"\n[cut after {self._max_observation:,} characters of {told}. Read on with read_result: artifact {whole}]"
+        )
+        return entries.result(use, result.call_id, shown + note, failed=False, artifact=whole)
+
+    async def _interrupted(
+        self,
+        turn: Turn,
+        message: ChatMessage,
+        wanted: list[tuple[int, ToolUse]],
+        found: dict[str, Entry],
+        refused: list[Entry],
+        started: float,
+    ) -> None:
+        """The turn was cancelled: what ended has its result, what did not says so, and nothing is left unanswered."""
+        new = list(refused)
+        for number, use in wanted:
+            if use.id not in found:
+                call_id = turn.call_id(number)
+                record = await turn.host.record(call_id, turn.thread)
+                if record is not None and record.state.is_terminal:
+                    found[use.id] = await self._observed(turn, use, result_of(record))
+                else:
+                    found[use.id] = entries.result(
+                        use, call_id, INTERRUPTED, failed=True, code="cancelled", state=str(State.CANCELLED)
+                    )
+            new.append(found[use.id])
+        found.update((item["id"], item) for item in refused)
+        turn.new_results(new, turn.host.clock.monotonic() - started)
+        turn.add_results(message, found)
+
+
+def repeated_of(use: ToolUse) -> tuple[str, bytes]:
+    """Equal for calls of one tool with the same arguments, however they are spelt."""
+    try:
+        return use.name, canonical(decode(use.arguments or "{}"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return use.name, use.arguments.encode("utf-8", "backslashreplace")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ClicketError):
+        return clean(f"{error.code}: {error.message}")
+    return clean(f"tool_error: the call could not be made: {type(error).__name__}: {error}")
+
+
+async def _settled(result: Coroutine[Any, Any, ToolResult], cancel: Any) -> ToolResult:
+    """Wait for a call that an earlier process made; who stops waiting stops it."""
+    try:
+        return await result
+    except asyncio.CancelledError:
+        await cancel("the turn was stopped")
+        raise
+
+
+async def _all(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait for all; whoever is cancelled meanwhile cancels them, and waits until they have stopped."""
+    try:
+        done, _ = await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    for task in done:
+        task.result()

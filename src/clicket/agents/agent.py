@@ -1,0 +1,311 @@
+"""An agent: threads of conversation, and in each one turn at a time. A turn is a call of the runtime's own, so it is durable, can be
+watched and stopped from any process, and is taken up after a crash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, Self
+
+from clicket.agents.limits import Limits
+from clicket.agents.memory import Memory, Page
+from clicket.agents.taking import Drive, Hook, Taking
+from clicket.agents.telling import Telling, place_of
+from clicket.agents.threads import Threads, turn_id
+from clicket.agents.values import AgentEvent, AgentResult, ThreadView
+from clicket.errors import AgentBusy, NotFound, UsageError
+from clicket.execution import TurnLog
+from clicket.kernel import AgentState
+from clicket.model.chat import ChatMessage
+from clicket.model.ids import new_id
+from clicket.model.request import check_name
+from clicket.ports import AgentHost, Taken
+from clicket.tools import Options, ToolContext
+
+__all__ = ["Agent", "Hosting"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_MESSAGE = 512 * 1024
+_TEXT = {"type": "string"}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"message": _TEXT, "thread": _TEXT, "turn": {"type": "integer"}, "run": _TEXT},
+    "required": ["message", "thread", "turn", "run"],
+    "additionalProperties": False,
+}
+
+
+class Hosting(Protocol):
+    """A runtime, or whatever else agents can stand on."""
+
+    @property
+    def host(self) -> Any: ...
+
+
+class TurnTool:
+    """The inner tool behind the turns of all agents of one name on one runtime."""
+
+    inner = True
+    is_async = True
+    description = "One turn of an agent."
+    input_schema: Mapping[str, Any] = _SCHEMA
+    options = Options(timeout=None, max_retries=0, recovery="rerun")
+
+    def __init__(self, name: str, agent: Agent) -> None:
+        self.name = name
+        self.agent = agent
+        """Takes up what a crash left: the last one that was made."""
+        self.starting: dict[str, Agent] = {}
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
+
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
+        agent = self.starting.pop(bound["run"], None)
+        return await (agent or self.agent)._take(bound, ctx, resumed=agent is None)
+
+
+class Agent:
+    """`drive` is what makes an agent this one: it brings a turn to its end, and says how it ended.
+
+    `on_state_changed(before, after)` is called for every change of state; override it, or give a function.
+    """
+
+    def __init__(
+        self, rt: Hosting, drive: Drive, *, name: str, limits: Limits, on_state_changed: Hook | None = None
+    ) -> None:
+        if not hasattr(rt, "host"):
+            raise UsageError(f"an agent works with a Runtime, not with {type(rt).__name__}.")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is no name for an agent: up to 64 letters, digits, '_' or '-'.")
+        self.name: str = name
+        self.limits: Limits = limits
+        self._host: AgentHost = rt.host
+        self._hook = on_state_changed
+        self._memory = Memory(name)
+        self._taking = Taking(name, self._memory, drive, limits, self._changed)
+        self._telling = Telling(self._taking.turns)
+        self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
+        """Of the turns that somebody here waits for, once they are over."""
+        self._unattended: set[tuple[str, str]] = set()
+        installed = self._host.installed(f"agent:{name}")
+        if isinstance(installed, TurnTool):
+            self._tool = installed
+            installed.agent = self
+        else:
+            self._tool = TurnTool(f"agent:{name}", self)
+            self._host.install(self._tool)
+        self._threads = Threads(self._host, self._memory, self._tool.name, self._unattended)
+
+    def on_state_changed(self, before: AgentState, after: AgentState) -> Any:
+        """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
+        return None if self._hook is None else self._hook(before, after)
+
+    def _changed(self, before: AgentState, after: AgentState) -> Any:
+        return self.on_state_changed(before, after)
+
+    def acting_for(self, rt: Hosting) -> Self:
+        """This agent in the name of a caller: `rt` is a runtime that acts for it."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._host = rt.host
+        view._threads = Threads(view._host, self._memory, self._tool.name, self._unattended)
+        return view
+
+    # Running.
+
+    async def run(self, message: str, *, thread: str = "default") -> AgentResult:
+        """One turn: the message is answered, or the run stops at a limit, is stopped, or fails; then its error is raised.
+
+        A turn with the same message that a crash cut off is gone on with, and this is its result.
+        """
+        _check(message, thread)
+        threads = self._threads
+        while True:
+            number, run = await threads.next(thread), new_id()
+            self._tool.starting[run] = self
+            self._endings[run] = None
+            try:
+                arguments = {"message": message, "thread": thread, "turn": number, "run": run}
+                await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
+            except Taken:
+                if await threads.take_over(message, thread, number):
+                    return await threads.ended(thread, number)
+                continue
+            finally:
+                self._tool.starting.pop(run, None)
+                ending = self._endings.pop(run, None)
+            if ending is None:
+                return await threads.ended(thread, number)
+            if isinstance(ending[1], Exception):
+                raise ending[1]
+            return ending[0]
+
+    async def begin(self, message: str, *, thread: str = "default") -> int:
+        """Start a turn, and return its number as soon as it is durable; `events` tells how it goes on."""
+        _check(message, thread)
+        threads = self._threads
+        while True:
+            number, run = await threads.next(thread), new_id()
+            self._tool.starting[run] = self
+            try:
+                arguments = {"message": message, "thread": thread, "turn": number, "run": run}
+                await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
+            except Taken:
+                self._tool.starting.pop(run, None)
+                if not await threads.take_over(message, thread, number):
+                    continue
+            except BaseException:
+                self._tool.starting.pop(run, None)
+                raise
+            return number
+
+    async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
+        """One turn, told as it happens; the last event is `final` or `error`. Who leaves early leaves the turn running."""
+        _check(message, thread)
+        reader = self._telling.listen(self._threads, thread)
+        try:
+            number = await self.begin(message, thread=thread)
+            async for event in self._telling.until_over(self._threads, reader, thread, number):
+                yield event
+        finally:
+            self._telling.leave(self._threads, thread, reader)
+
+    async def resume(self, thread: str = "default") -> AgentResult | None:
+        """Go on with a turn that a crash or a restart cut off, and wait for its end; None: there is none."""
+        number = await self._threads.next(thread)
+        if not await self._threads.take_over(None, thread, number):
+            return None
+        return await self._threads.ended(thread, number)
+
+    async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
+        """Wait for the end of a turn (the one under way), wherever it runs; None: there is none."""
+        number = await self._threads.next(thread) if turn is None else turn
+        if turn is None and await self._threads.record(thread, number) is None:
+            return None
+        return await self._threads.ended(thread, number)
+
+    async def stop(self, thread: str = "default", reason: str = "") -> bool:
+        """Cancel the turn under way, in whichever process it runs. False: there is none."""
+        number = await self._threads.next(thread)
+        with suppress(NotFound):
+            return await self._host.cancel(
+                turn_id(number), self._threads.inner(thread), reason or "the agent was stopped"
+            )
+        return False
+
+    # Looking.
+
+    def state(self, thread: str = "default") -> AgentState:
+        """The state of a thread as this process knows it, at once. `look` asks the store, and knows of other processes."""
+        host = self._host
+        if (host.caller, thread) in self._taking.turns:
+            return AgentState.RUNNING
+        head = self._memory.glance(host, thread)
+        return AgentState.IDLE if head is None else head.state
+
+    async def look(self, thread: str = "default") -> ThreadView:
+        """A thread as the store has it, whichever process works on it."""
+        check_name("thread", thread)
+        host, threads = self._host, self._threads
+        head, _ = await self._memory.head(host, thread)
+        record = await threads.record(thread, head.turns + 1)
+        plan = None
+        running = record is not None and not record.state.is_terminal
+        if record is not None and running:
+            on_record = threads.entries(record.events, thread, head.turns + 1)
+            plan = next((entry["plan"] for entry in reversed(on_record) if entry.get("e") == "plan"), None)
+        elif head.turns and (last := await self._memory.turn(host, thread, head.turns)) is not None:
+            plan = last.plan
+        return ThreadView(
+            thread=thread,
+            agent=self.name,
+            state=AgentState.RUNNING if running else head.state,
+            turns=head.turns,
+            stopped=head.stopped,
+            text=head.text,
+            steps=head.steps,
+            usage=head.usage,
+            error=head.error,
+            plan=plan,
+            updated_at=head.updated_at if record is None else record.updated_at,
+            waiting_for=await host.waiting(thread) if running else [],
+        )
+
+    async def messages(self, thread: str = "default") -> list[ChatMessage]:
+        """What models are told of a thread: the messages of its turns that are over."""
+        check_name("thread", thread)
+        return list((await self._memory.load(self._host, thread)).messages)
+
+    async def history(self, thread: str = "default", *, after: int = 0, limit: int = 100) -> Page:
+        """The turns of a thread that are over, the oldest first; `after` of one page fetches the next."""
+        check_name("thread", thread)
+        if type(limit) is not int or not 1 <= limit <= 1_000 or type(after) is not int or after < 0:
+            raise UsageError(f"limit is a number from 1 to 1,000 and after one from 0, not {limit!r} and {after!r}.")
+        return await self._memory.page(self._host, thread, after=after, limit=limit)
+
+    async def events(
+        self, thread: str = "default", *, after: str = "", follow: bool = False
+    ) -> AsyncIterator[AgentEvent]:
+        """What happened in a thread after the event with the id `after` (without one: in its last turn), then live.
+
+        Ends with the turn under way, or at once; with `follow` it goes on with the turns to come.
+        """
+        check_name("thread", thread)
+        place, threads = place_of(after), self._threads
+        reader = self._telling.listen(threads, thread)
+        try:
+            head, _ = await self._memory.head(self._host, thread)
+            number = place[0] or max(head.turns, 1)
+            while True:
+                async for event in self._telling.turn(threads, reader, thread, number, place):
+                    yield event
+                if number <= (await self._memory.head(self._host, thread))[0].turns:
+                    number += 1
+                    if await threads.record(thread, number) is not None:
+                        continue
+                if not follow:
+                    return
+                await self._telling.next_turn(threads, reader, thread, number)
+        finally:
+            self._telling.leave(threads, thread, reader)
+
+    async def forget(self, thread: str = "default") -> int:
+        """Remove what the agent remembers of a thread; how many turns there were. Tool calls stay as long as calls are kept."""
+        number = await self._threads.next(thread)
+        record = await self._threads.record(thread, number)
+        if record is not None and not record.state.is_terminal:
+            raise AgentBusy(f"thread {thread!r} has turn {number} under way; end it with agent.stop({thread!r}) first.")
+        return await self._memory.forget(self._host, thread)
+
+    async def _take(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
+        """The body of a turn's call."""
+        log, thread, number = TurnLog(ctx), bound["thread"], bound["turn"]
+        host = self._host.acting_for(ctx.caller, log.scopes)
+        place = (host.caller, thread)
+        if resumed:
+            self._unattended.add(place)
+        try:
+            result, raised = await self._taking.take(
+                host, log, self._telling.feed(*place), thread=thread, number=number, message=bound["message"]
+            )
+        finally:
+            self._unattended.discard(place)
+            self._telling.release(*place)
+        if bound["run"] in self._endings:
+            self._endings[bound["run"]] = (result, raised)
+        if raised is not None:
+            raise raised
+        return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
+
+
+def _check(message: Any, thread: str) -> None:
+    if not isinstance(message, str) or not message.strip():
+        raise UsageError(f"a message is text that says something, not {message!r:.100}.")
+    if len(message) > _MAX_MESSAGE:
+        raise UsageError(
+            f"the message has {len(message):,} characters, and at most {_MAX_MESSAGE:,} are taken. Put the text into a file "
+            "(rt.put_artifact), and give the agent a tool that reads it."
+        )
+    check_name("thread", thread)

@@ -1,0 +1,156 @@
+"""A turn on record: a few kinds of entries, from which everything else can be told again. What a reader sees is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from clicket.agents.values import AgentEvent, AgentEventType
+from clicket.kernel import AgentState
+from clicket.model.chat import ChatMessage, ToolUse, Usage
+
+__all__ = ["begun", "ended", "events_of", "message_of", "plan", "reply", "result", "results", "results_of", "usage_of"]
+
+Entry = dict[str, Any]
+
+
+# Writing.
+
+
+def begun(turn: int, message: str, states: Iterable[tuple[AgentState, AgentState]], at: float) -> Entry:
+    changes = [[str(before), str(after)] for before, after in states]
+    return {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at}
+
+
+def reply(mark: str, step: int, message: ChatMessage, usage: Usage, took: float, at: float, total: Usage) -> Entry:
+    """`mark`: how the ids of the turn's tool calls begin."""
+    entry: Entry = {
+        "e": "reply",
+        "mark": mark,
+        "step": step,
+        "text": message.content,
+        "uses": [[use.id, use.name, use.arguments] for use in message.uses],
+        "usage": _usage(usage),
+        "total": _usage(total),
+        "took": took,
+        "at": at,
+    }
+    if message.thought:
+        entry["thought"] = message.thought
+    if message.vendor:
+        entry["vendor"] = dict(message.vendor)
+    return entry
+
+
+def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:
+    """One tool call's answer, for `results`."""
+    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": failed, **more}
+
+
+def results(step: int, items: list[Entry], took: float, at: float) -> Entry:
+    return {"e": "results", "step": step, "items": items, "took": took, "at": at}
+
+
+def plan(step: int, body: Entry, at: float) -> Entry:
+    return {"e": "plan", "step": step, "plan": body, "at": at}
+
+
+def ended(
+    state: AgentState, stopped: str, text: str, steps: int, calls: int, usage: Usage, at: float, error: str = ""
+) -> Entry:
+    entry: Entry = {
+        "e": "ended",
+        "state": str(state),
+        "stopped": stopped,
+        "text": text,
+        "steps": steps,
+        "calls": calls,
+        "usage": _usage(usage),
+        "at": at,
+    }
+    return {**entry, "error": error} if error else entry
+
+
+def _usage(usage: Usage) -> Entry:
+    body: Entry = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    if usage.cached_tokens:
+        body["cached_tokens"] = usage.cached_tokens
+    if usage.cost:
+        body["cost"] = usage.cost
+    return body
+
+
+# Reading. What is on record was written by this module, or by somebody who can write into the store: it is read with care.
+
+
+def usage_of(body: Any) -> Usage:
+    try:
+        return msgspec.convert(body, Usage)
+    except msgspec.ValidationError:
+        return Usage()
+
+
+def message_of(entry: Entry) -> ChatMessage:
+    """A `reply` as the message that it was."""
+    uses = tuple(
+        ToolUse(id=str(id), name=str(name), arguments=str(arguments)) for id, name, arguments in entry.get("uses", ())
+    )
+    return ChatMessage(
+        role="assistant",
+        content=str(entry.get("text", "")),
+        uses=uses,
+        thought=str(entry.get("thought", "")),
+        vendor=entry.get("vendor"),
+    )
+
+
+def results_of(entry: Entry) -> list[ChatMessage]:
+    return [
+        ChatMessage(role="tool", content=item["text"], use_id=item["id"], failed=item["failed"])
+        for item in entry["items"]
+    ]
+
+
+def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
+    """What a reader is told of an entry, always the same; `number` is the entry's among those of its turn, from 1."""
+    told: list[AgentEvent] = []
+    at, step = float(entry.get("at", 0.0)), int(entry.get("step", 0))
+
+    def tell(type: AgentEventType, **data: Any) -> None:
+        id = f"{turn}-{number}.{len(told) + 1}"
+        told.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data=data))
+
+    match entry.get("e"):
+        case "begun":
+            for before, after in entry["states"]:
+                tell("state", **{"from": before, "to": after})
+            tell("message", role="user", text=entry["message"])
+        case "reply":
+            if entry.get("thought"):
+                tell("thought", text=entry["thought"])
+            tell("usage", **entry["usage"], total=entry["total"])
+            if entry["text"] or not entry["uses"]:
+                tell("message", role="assistant", text=entry["text"])
+            for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
+                call_id = f"{entry['mark']}.{step}.{place}"
+                tell("tool_started", id=id, tool=name, call_id=call_id, arguments=arguments)
+        case "results":
+            for item in entry["items"]:
+                more = {key: item[key] for key in ("artifact", "code", "state") if key in item}
+                tell(
+                    "tool_result",
+                    id=item["id"], tool=item["tool"], call_id=item["call"], success=not item["failed"],
+                    content=item["text"], **more,
+                )  # fmt: skip
+        case "plan":
+            tell("plan", **entry["plan"])
+        case "ended":
+            tell("state", **{"from": "running", "to": entry["state"]})
+            if entry["state"] == "error":
+                tell("error", message=entry.get("error", ""))
+            else:
+                names = ("text", "state", "stopped", "steps", "calls", "usage")
+                tell("final", **{name: entry[name] for name in names})
+    return told

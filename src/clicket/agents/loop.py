@@ -1,0 +1,45 @@
+"""Think, act, and again, until the model asks for no tool."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from clicket.agents.acting import Actor
+from clicket.agents.limits import Stopped
+from clicket.agents.thinking import OutOfTime, Thinker
+from clicket.agents.turn import Turn
+from clicket.model.chat import ToolOffer
+
+__all__ = ["NO_STEPS", "Loop"]
+
+NO_STEPS = "No steps executed"
+Ending = tuple[Stopped, str]
+
+
+class Loop:
+    """`only`: the names of the tools that may be offered; None: all that the hub offers."""
+
+    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str] | None = None) -> None:
+        self.thinker = thinker
+        self.actor = actor
+        self.only = None if only is None else frozenset(only)
+
+    async def __call__(self, turn: Turn) -> Ending:
+        while True:
+            over = turn.spent.over(turn.limits)
+            if over is not None:
+                return over if turn.spent.steps else (over[0], NO_STEPS)
+            try:
+                message = await self.thinker.think(turn, await self.offers(turn))
+            except OutOfTime as late:
+                return "budget", f"Terminated: {late.message}"
+            if not message.uses:
+                return "finished", message.content
+            stop = await self.actor.act(turn, message)
+            if stop is not None:
+                return stop
+
+    async def offers(self, turn: Turn) -> tuple[ToolOffer, ...]:
+        """Asked for each step: what the hub offers changes with what tools did."""
+        offers = await turn.host.offers(turn.thread)
+        return offers if self.only is None else tuple(offer for offer in offers if offer.name in self.only)

@@ -1,0 +1,228 @@
+"""What an agent knows of its threads: one paper for each turn, and one that says how far the thread is. A turn's paper is written
+first and once; whoever finds it knows that the turn is over, also if its process died right after."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from clicket.agents.limits import Stopped
+from clicket.agents.transcript import paired
+from clicket.errors import StoreUnavailable
+from clicket.kernel import AgentState
+from clicket.model.chat import ChatMessage, Usage
+from clicket.ports import AgentHost, Paper
+
+__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnPaper", "key_of"]
+
+HEAD = "agent.thread"
+TURN = "agent.turn"
+_MAX_THREADS = 2_000
+_PAGE = 200
+_ATTEMPTS = 50
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a thread is: the number of turns that are over, and how the last one ended."""
+
+    turns: int = 0
+    state: AgentState = AgentState.IDLE
+    stopped: Stopped | None = None
+    text: str = ""
+    steps: int = 0
+    usage: Usage = Usage()
+    error: str = ""
+    updated_at: float = 0.0
+    since: int = 1
+    """The first turn that models are still told of; earlier ones are in `summary`."""
+    summary: str = ""
+    thread: str = ""
+
+
+class TurnPaper(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn that is over."""
+
+    turn: int
+    messages: tuple[ChatMessage, ...]
+    state: AgentState
+    stopped: Stopped | None = None
+    text: str = ""
+    steps: int = 0
+    calls: int = 0
+    usage: Usage = Usage()
+    error: str = ""
+    plan: dict[str, Any] | None = None
+    at: float = 0.0
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Turns of a thread, the oldest first. `after` fetches the next page; it is None on the last."""
+
+    turns: list[TurnPaper]
+    after: int | None = None
+
+
+class Known(msgspec.Struct):
+    """A thread as this process knows it; `version` is the head's."""
+
+    head: Head
+    version: int
+    messages: list[ChatMessage]
+
+
+_head = msgspec.json.Decoder(Head)
+_turn = msgspec.json.Decoder(TurnPaper)
+_encode = msgspec.json.Encoder().encode
+
+
+def key_of(caller: str, thread: str, agent: str) -> str:
+    return f"{quote(caller, safe='')}/{agent}/{quote(thread, safe='')}"
+
+
+class Memory:
+    """Of one agent. Threads that were used lately are kept; the store is asked whether they moved on elsewhere."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self._known: OrderedDict[str, Known] = OrderedDict()
+
+    def glance(self, host: AgentHost, thread: str) -> Head | None:
+        """The head, as far as it is known without waiting."""
+        key = key_of(host.caller, thread, self._agent)
+        found = host.records.paper_now(HEAD, key)
+        if found is not None:
+            return self._read_head(host, key, found[0]) if found[0] is not None else None
+        known = self._known.get(key)
+        return known.head if known is not None else None
+
+    async def head(self, host: AgentHost, thread: str) -> tuple[Head, int]:
+        key = key_of(host.caller, thread, self._agent)
+        found = host.records.paper_now(HEAD, key)
+        paper = found[0] if found is not None else await host.records.paper(HEAD, key)
+        return (Head(), 0) if paper is None else (self._read_head(host, key, paper), paper.version)
+
+    async def load(self, host: AgentHost, thread: str) -> Known:
+        """The thread as it is now, with every message that a model is to be told of."""
+        key = key_of(host.caller, thread, self._agent)
+        head, version = await self.head(host, thread)
+        known = self._known.get(key)
+        if known is None or known.version != version:
+            messages: list[ChatMessage] = []
+            after = head.since - 1
+            while after < head.turns:
+                page = await self.page(host, thread, after=after, until=head.turns)
+                for turn in page.turns:
+                    messages += turn.messages
+                if page.after is None:
+                    break
+                after = page.after
+            known = self._known[key] = Known(head, version, messages)
+        self._known.move_to_end(key)
+        if len(self._known) > _MAX_THREADS:
+            self._known.popitem(last=False)
+        return known
+
+    async def page(
+        self, host: AgentHost, thread: str, *, after: int = 0, until: int | None = None, limit: int = _PAGE
+    ) -> Page:
+        """Turns after number `after`."""
+        key = key_of(host.caller, thread, self._agent)
+        papers = await host.records.papers(TURN, after=_turn_key(key, after), limit=limit + 1)
+        mine = [paper for paper in papers if paper.key.startswith(f"{key}/")]
+        turns = [turn for paper in mine if (turn := self._read_turn(host, paper)) is not None]
+        turns = [turn for turn in turns if until is None or turn.turn <= until]
+        more = len(turns) > limit
+        return Page(turns=turns[:limit], after=turns[limit - 1].turn if more else None)
+
+    async def turn(self, host: AgentHost, thread: str, number: int) -> TurnPaper | None:
+        key = _turn_key(key_of(host.caller, thread, self._agent), number)
+        paper = await host.records.paper(TURN, key)
+        return None if paper is None else self._read_turn(host, paper)
+
+    async def save(self, host: AgentHost, thread: str, turn: TurnPaper) -> TurnPaper:
+        """Write a turn that is over, then that the thread is so far. If somebody wrote that turn before, theirs counts."""
+        key, kept = key_of(host.caller, thread, self._agent), turn
+        turn_key = _turn_key(key, turn.turn)
+        if not await host.records.put_paper(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
+            kept = await self.turn(host, thread, turn.turn) or turn
+        for _ in range(_ATTEMPTS):
+            head, version = await self.head(host, thread)
+            if head.turns >= kept.turn:
+                return kept
+            new = msgspec.structs.replace(
+                head,
+                turns=kept.turn, state=kept.state, stopped=kept.stopped, text=kept.text, steps=kept.steps, error=kept.error,
+                usage=head.usage + kept.usage, updated_at=kept.at, thread=thread,
+            )  # fmt: skip
+            if await host.records.put_paper(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
+                self._follow(key, new, version, kept)
+                return kept
+        raise StoreUnavailable(f"thread {thread!r} is being written by too many at once; its turn {turn.turn} is kept.")
+
+    def _follow(self, key: str, head: Head, version: int, turn: TurnPaper) -> None:
+        known = self._known.get(key)
+        if known is None and version == 0:
+            known = self._known[key] = Known(head, 0, [])
+        if known is not None and known.version == version:
+            known.head, known.version = head, version + 1
+            known.messages = [*known.messages, *turn.messages]
+        else:
+            self._known.pop(key, None)
+
+    async def fold(self, host: AgentHost, thread: str, since: int, summary: str) -> None:
+        """From now on models are told of turns from `since` on, and of `summary` in place of the earlier ones."""
+        key = key_of(host.caller, thread, self._agent)
+        head, version = await self.head(host, thread)
+        new = msgspec.structs.replace(head, since=since, summary=summary)
+        if await host.records.put_paper(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
+            self._known.pop(key, None)
+
+    async def forget(self, host: AgentHost, thread: str) -> int:
+        """Remove a thread; how many turns it had."""
+        key = key_of(host.caller, thread, self._agent)
+        removed, after = 0, 0
+        while True:
+            page = await self.page(host, thread, after=after)
+            for turn in page.turns:
+                removed += await host.records.delete_paper(TURN, _turn_key(key, turn.turn))
+            if page.after is None:
+                break
+            after = page.after
+        self._known.pop(key, None)
+        # The number of turns stays: a turn that comes must not have the name of one that was.
+        for _ in range(_ATTEMPTS):
+            head, version = await self.head(host, thread)
+            if not version:
+                break
+            gone = _encode(Head(turns=head.turns, since=head.turns + 1, updated_at=head.updated_at, thread=thread))
+            if await host.records.put_paper(HEAD, key, gone, version):
+                break
+        return removed
+
+    # What was written may have been written by another version, or by another hand.
+
+    def _read_head(self, host: AgentHost, key: str, paper: Paper) -> Head:
+        try:
+            body = host.reveal(HEAD, key, paper.body)
+            return _head.decode(body) if body is not None else Head()
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StoreUnavailable(
+                f"the memory of thread {key!r} cannot be read ({error}). Restore a backup, or forget the thread."
+            ) from error
+
+    def _read_turn(self, host: AgentHost, paper: Paper) -> TurnPaper | None:
+        try:
+            body = host.reveal(TURN, paper.key, paper.body)
+            if body is None:
+                return None
+            turn = _turn.decode(body)
+        except (msgspec.MsgspecError, ValueError):
+            return None  # the thread goes on without it
+        return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
+
+
+def _turn_key(key: str, number: int) -> str:
+    return f"{key}/{number:010d}"

@@ -1,0 +1,146 @@
+"""A turn is taken: the state machine around whatever drives it. Every change of state goes through the table, and every way out
+leaves the thread paired, on record, and ready for the next turn."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+from clicket.agents import entries
+from clicket.agents.feed import Feed
+from clicket.agents.limits import Limits, Stopped
+from clicket.agents.loop import NO_STEPS
+from clicket.agents.memory import Head, Memory, TurnPaper
+from clicket.agents.threads import result_of
+from clicket.agents.transcript import paired
+from clicket.agents.turn import Turn
+from clicket.agents.values import AgentResult
+from clicket.errors import ClicketError
+from clicket.execution import TurnLog
+from clicket.kernel import AGENT, AgentState
+from clicket.model.codec import clean
+from clicket.ports import AgentHost
+from clicket.vault import hide_text
+
+__all__ = ["Drive", "Hook", "Taking"]
+
+logger = logging.getLogger("clicket.agents")
+
+Drive = Callable[[Turn], Awaitable[tuple[Stopped, str]]]
+Hook = Callable[[AgentState, AgentState], Any]
+_MAX_ERROR = 4_000
+
+
+class Taking:
+    """Brings turns of one agent to their end. `turns` are those under way in this process."""
+
+    def __init__(self, name: str, memory: Memory, drive: Drive, limits: Limits, hook: Hook) -> None:
+        self.turns: dict[tuple[str, str], Turn] = {}
+        self._name = name
+        self._memory = memory
+        self._drive = drive
+        self._limits = limits
+        self._hook = hook
+
+    async def take(
+        self, host: AgentHost, log: TurnLog, feed: Feed, *, thread: str, number: int, message: str
+    ) -> tuple[AgentResult, BaseException | None]:
+        """The result, and what to raise instead. It is cancelled only after all of it is on record; when the runtime closes,
+        nothing is: whoever opens the store next goes on."""
+        done = await self._memory.turn(host, thread, number) if log.entries else None
+        known = await self._memory.load(host, thread)
+        if done is not None:  # it was over, and its process died right after saying so
+            await self._memory.save(host, thread, done)
+            known = await self._memory.load(host, thread)
+            return result_of(done, thread, known.messages), _failure(done)
+        turn = Turn(
+            host, log, feed,
+            thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
+            history=known.messages, limits=self._limits,
+        )  # fmt: skip
+        place = (host.caller, thread)
+        self.turns[place] = turn
+        try:
+            await self._begin(turn, known.head, message)
+            return await self._through(turn)
+        finally:
+            del self.turns[place]
+
+    async def _begin(self, turn: Turn, head: Head, message: str) -> None:
+        if turn.recorded("begun") is not None:
+            return
+        states = [AgentState.IDLE] if head.state is AgentState.IDLE else [head.state, AgentState.IDLE]
+        states.append(AgentState.RUNNING)
+        changes = [(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
+        turn.write(
+            f"Turn {turn.number} begins.",
+            entries.begun(turn.number, message, changes, turn.host.clock.now()),
+            (message,),
+        )
+        for before, after in changes:
+            await self._changed(before, after)
+
+    async def _through(self, turn: Turn) -> tuple[AgentResult, BaseException | None]:
+        raised: BaseException | None = None
+        stopped: Stopped | None
+        try:
+            stopped, text = await self._drive(turn)
+            state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
+        except asyncio.CancelledError as cancelled:
+            if turn.stopping == "shutdown":
+                raise
+            raised, state, stopped = cancelled, AgentState.IDLE, "cancelled"
+            text = "Terminated: Cancelled" if turn.spent.steps else NO_STEPS
+        except Exception as error:
+            turn.leave_if_closing()
+            raised, state, stopped, text = error, AgentState.ERROR, None, ""
+        AGENT.advance(AgentState.RUNNING, state)
+        return await self._end(turn, state, stopped, text, raised), raised
+
+    async def _end(
+        self, turn: Turn, state: AgentState, stopped: Stopped | None, text: str, raised: BaseException | None
+    ) -> AgentResult:
+        spent, now = turn.spent, turn.host.clock.now()
+        error = "" if state is not AgentState.ERROR or raised is None else _said(raised)
+        if turn.recorded("ended") is None:
+            entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)
+            turn.write(f"Turn {turn.number} ends: {error or stopped}.", entry, (text, error))
+        paper = TurnPaper(
+            turn=turn.number,
+            messages=tuple(paired(turn.messages[turn.begins :])),
+            state=state,
+            stopped=stopped,
+            text=text,
+            steps=spent.steps,
+            calls=spent.calls,
+            usage=spent.usage,
+            error=error,
+            plan=turn.plan,
+            at=now,
+        )
+        paper = await self._memory.save(turn.host, turn.thread, paper)
+        await self._changed(AgentState.RUNNING, state)
+        return result_of(paper, turn.thread, [*turn.messages[: turn.begins], *paper.messages])
+
+    async def _changed(self, before: AgentState, after: AgentState) -> None:
+        try:
+            waiting = self._hook(before, after)
+            if inspect.isawaitable(waiting):
+                await waiting
+        except Exception:
+            logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
+
+
+def _said(error: BaseException) -> str:
+    text = error.message if isinstance(error, ClicketError) else f"{type(error).__name__}: {error}"
+    return hide_text(clean(text), None)[:_MAX_ERROR]
+
+
+def _failure(paper: TurnPaper) -> BaseException | None:
+    if paper.state is AgentState.ERROR:
+        return ClicketError(f"turn {paper.turn} failed: {paper.error}")
+    return None

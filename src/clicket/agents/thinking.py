@@ -1,0 +1,127 @@
+"""The model is asked: again after failures that pass by themselves, never longer than the run may take, and each answer once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from clicket.agents.turn import Turn
+from clicket.bridge import fulfil
+from clicket.errors import ClicketError, UsageError
+from clicket.execution import backoff, transient
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.ports import ChatModel, StreamingModel, sleep
+from clicket.tools import Options
+
+__all__ = ["OutOfTime", "Thinker", "Window"]
+
+T = TypeVar("T")
+Window = Callable[[Turn, ChatRequest], Awaitable[ChatRequest]]
+"""Makes a request fit what the model can read."""
+
+
+class OutOfTime(ClicketError):
+    """The run's seconds are over while the model was asked."""
+
+    code = "timeout"
+
+
+class Thinker:
+    """Asks one model. `retries` and `retry_delay` are as a tool's: doubled, jittered, capped, never before Retry-After."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        system: str = "",
+        max_tokens: int | None = None,
+        retries: int = 3,
+        retry_delay: float = 1.0,
+        window: Window | None = None,
+    ) -> None:
+        if not hasattr(model, "chat"):
+            raise UsageError(
+                f"{model!r} is not a model: it has no method chat(request). Use OpenAIModel, AnthropicModel, "
+                "model_of('openai:NAME'), or ScriptedModel in tests."
+            )
+        self.model = model
+        self._system = (ChatMessage(role="system", content=system),) if system else ()
+        self._max_tokens = max_tokens
+        self._policy = Options(max_retries=retries, retry_delay=retry_delay)
+        self._chance = random.Random()  # jitter, not secrets
+        self._window = window
+        self._streams = isinstance(model, StreamingModel)
+
+    async def think(self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto") -> ChatMessage:
+        """The next answer: the one on record, or a new one, which is on record when this returns."""
+        known = turn.known_reply()
+        if known is not None:
+            return known
+        turn.leave_if_closing()
+        request = ChatRequest(
+            messages=(*self._system, *turn.messages),
+            tools=offers,
+            tool_choice=tool_choice,
+            max_tokens=self._max_tokens,
+        )
+        if self._window is not None:
+            request = await self._window(turn, request)
+        clock = turn.host.clock
+        started = clock.monotonic()
+        left = turn.spent.seconds_left(turn.limits)
+        reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+        return turn.new_reply(reply, clock.monotonic() - started)
+
+    async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:
+        retry = 0
+        while True:
+            try:
+                reply = await self._once(turn, request)
+            except Exception as error:
+                retry += 1
+                if retry > self._policy.max_retries or not transient(error, self._policy):
+                    raise
+                delay = backoff(retry, self._policy, error, self._chance)
+                turn.tell("retry", retry=retry, delay=round(delay, 3), error=str(error)[:500])
+                await sleep(turn.host.clock, delay)
+                turn.leave_if_closing()
+            else:
+                if not isinstance(reply, ChatReply):
+                    raise UsageError(
+                        f"{getattr(self.model, 'name', self.model)} answered with {type(reply).__name__}: a model's chat() "
+                        "returns a ChatReply."
+                    )
+                return reply
+
+    async def _once(self, turn: Turn, request: ChatRequest) -> ChatReply:
+        if not self._streams or not turn.feed.readers:
+            return await self.model.chat(request)
+
+        def tell(piece: Delta) -> None:
+            if piece.kind in ("name", "arguments"):
+                turn.tell("delta", kind=piece.kind, text=piece.text, use=piece.use)
+            else:
+                turn.tell("delta", kind=piece.kind, text=piece.text)
+
+        model: Any = self.model
+        reply: ChatReply = await model.stream(request, tell)
+        return reply
+
+
+async def _within(turn: Turn, seconds: float, work: Awaitable[T]) -> T:
+    """The work's value, or `OutOfTime`; then the work has been stopped."""
+    task = asyncio.ensure_future(work)
+    up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = turn.host.clock.call_later(seconds, fulfil, up)
+    try:
+        await asyncio.wait((task, up), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+    finally:
+        timer.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+    raise OutOfTime(f"the model had not answered when the run's time was over ({seconds:g} s were left).")

@@ -1,0 +1,137 @@
+"""The threads of an agent in the name of one caller: which turn comes next, which one is under way, and how one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from clicket.agents import entries
+from clicket.agents.loop import NO_STEPS
+from clicket.agents.memory import Memory, TurnPaper
+from clicket.agents.transcript import paired
+from clicket.agents.values import AgentResult
+from clicket.errors import AgentBusy, ClicketError, NotFound
+from clicket.kernel import AgentState, State
+from clicket.model import Event, Record
+from clicket.model.chat import ChatMessage
+from clicket.ports import AgentHost
+
+__all__ = ["Threads", "result_of", "turn_id"]
+
+_MAX_NAME = 512
+
+
+def turn_id(number: int) -> str:
+    return f"turn-{number}"
+
+
+class Threads:
+    """`tool` is the name of the inner tool whose calls are the turns. `unattended`: (caller, thread) of turns that were taken up
+    after a crash and that nobody waits for."""
+
+    def __init__(self, host: AgentHost, memory: Memory, tool: str, unattended: set[tuple[str, str]]) -> None:
+        self.host = host
+        self.memory = memory
+        self.tool = tool
+        self._unattended = unattended
+
+    def inner(self, thread: str) -> str:
+        """The thread of the turns' own calls: beside the agent's, which so holds tool calls alone."""
+        name = f"{self.tool}/{thread}"
+        return name if len(name) <= _MAX_NAME else f"{self.tool}/~{sha256(thread.encode()).hexdigest()}"
+
+    async def next(self, thread: str) -> int:
+        """The number of the turn that is under way, or comes next."""
+        return (await self.memory.head(self.host, thread))[0].turns + 1
+
+    async def record(self, thread: str, number: int) -> Record | None:
+        return await self.host.record(turn_id(number), self.inner(thread))
+
+    def entries(self, events: Sequence[Event], thread: str, number: int) -> list[dict[str, Any]]:
+        """What a turn's events have on record."""
+        return self.host.entries(events, turn_id(number), self.inner(thread))
+
+    async def take_over(self, message: str | None, thread: str, number: int) -> bool:
+        """A turn of this number exists. True: a crash cut it off, it runs on now, and it is what `message` asks for (None: any).
+        False: it is over, and the next one may begin. `AgentBusy`: it is somebody else's."""
+        host, id, inner, place = self.host, turn_id(number), self.inner(thread), (self.host.caller, thread)
+        record = await host.record(id, inner)
+        if record is None:
+            return False
+        if record.state.is_terminal:
+            if (await self.memory.head(host, thread))[0].turns < number:
+                await self._mend(thread, number, record)
+            return False
+        asked = record.arguments.get("message") if isinstance(record.arguments, dict) else None
+        same = message is None or asked == message
+        if host.lives(id, inner):
+            if same and place in self._unattended:
+                self._unattended.discard(place)
+                return True
+        elif await host.claim(id, inner):
+            if same:
+                self._unattended.discard(place)
+                return True
+            raise AgentBusy(
+                f"turn {number} of thread {thread!r} was cut off by a crash and runs on now. Wait for it with "
+                f"agent.resume({thread!r}), or end it with agent.stop({thread!r}); then send your message again."
+            )
+        raise AgentBusy(
+            f"turn {number} of thread {thread!r} is under way, and a thread has one turn at a time. Wait for it, end it with "
+            f"agent.stop({thread!r}), or use another thread."
+        )
+
+    async def ended(self, thread: str, number: int) -> AgentResult:
+        """Wait for the end of a turn, wherever it runs; its error is raised."""
+        await self.host.outcome(turn_id(number), self.inner(thread))
+        paper = await self.memory.turn(self.host, thread, number)
+        if paper is None:
+            record = await self.record(thread, number)
+            if record is None:
+                raise NotFound(f"thread {thread!r} has no turn {number}.")
+            paper = await self._mend(thread, number, record)
+        if paper.state is AgentState.ERROR:
+            raise ClicketError(f"turn {number} of thread {thread!r} failed: {paper.error}")
+        return result_of(paper, thread, (await self.memory.load(self.host, thread)).messages)
+
+    async def _mend(self, thread: str, number: int, record: Record) -> TurnPaper:
+        """A turn whose call ended without a word to the memory gets one: it killed its process each time, or never began."""
+        arguments = record.arguments if isinstance(record.arguments, dict) else {}
+        messages = [ChatMessage(role="user", content=str(arguments.get("message", "")))]
+        steps = 0
+        for entry in self.entries(record.events, thread, number):
+            if entry.get("e") == "reply":
+                messages.append(entries.message_of(entry))
+                steps += 1
+            elif entry.get("e") == "results":
+                messages += entries.results_of(entry)
+        cancelled = record.state is State.CANCELLED
+        paper = TurnPaper(
+            turn=number,
+            messages=tuple(paired(messages)),
+            state=AgentState.IDLE if cancelled else AgentState.ERROR,
+            stopped="cancelled" if cancelled else None,
+            text="Terminated: Cancelled" if steps else NO_STEPS,
+            steps=steps,
+            error="" if cancelled else str(record.error or "it ended without a result"),
+            at=record.updated_at,
+        )
+        return await self.memory.save(self.host, thread, paper)
+
+
+def result_of(paper: TurnPaper, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:
+    """`messages` are the thread's, with the turn's own at their end."""
+    return AgentResult(
+        text=paper.text,
+        state=paper.state,
+        stopped=paper.stopped or "cancelled",
+        steps=paper.steps,
+        usage=paper.usage,
+        messages=list(messages),
+        thread=thread,
+        turn=paper.turn,
+        calls=paper.calls,
+        begins=max(len(messages) - len(paper.messages), 0),
+        plan=paper.plan,
+    )

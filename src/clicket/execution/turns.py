@@ -1,0 +1,111 @@
+"""What an agent's turn has done so far, as events of the call that drives it: written before what follows from it, read again by
+whoever takes the turn up after a crash. An entry that holds a secret is sealed; without a key only its masked form is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.journal import Journal, LiveCall, Then
+from clicket.model import Event
+from clicket.model.codec import decode, encode
+from clicket.tools import ToolContext
+from clicket.vault import Vault, has_token, hide
+
+__all__ = ["TurnLog", "entries_in"]
+
+_KIND = "entry"
+
+
+class TurnLog:
+    """Of one call, in the process that runs it. `entries` are those that were on record when it was taken up."""
+
+    __slots__ = ("_call", "_journal", "entries")
+
+    def __init__(self, ctx: ToolContext) -> None:
+        sink: Any = ctx._sink  # the loop's own: an inner tool is async, and runs there
+        self._journal: Journal = sink._journal
+        self._call: LiveCall = sink._call
+        self.entries: list[dict[str, Any]] = entries_in(self._call.events, self._journal.vault, self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, str, str]:
+        return self._call.caller, self._call.thread, self._call.id
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What the turn's caller may do."""
+        return self._call.scopes
+
+    @property
+    def stopping(self) -> str | None:
+        """Why the turn was told to stop: `cancel`, `shutdown`, …"""
+        return self._call.stopping
+
+    def write(
+        self,
+        text: str,
+        entry: dict[str, Any],
+        *,
+        looked_at: Iterable[str] = (),
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Hand an entry to the store. It is durable before anything that is handed over later; `flush` waits for it.
+
+        `looked_at`: the texts in it that people or models wrote, and that may hold a secret. `then` is called once it is
+        durable, and never if it could not be made so.
+        """
+        data: dict[str, Any] = {"text": text, "entry": entry}
+        if any(has_token(each) for each in looked_at):
+            shown = hide(entry, None)
+            if shown != entry:
+                data["entry"] = shown
+                vault = self._journal.vault
+                if vault is not None and vault.seals:
+                    data["sealed"] = vault.seal(self._identity, _KIND, encode(entry))
+        self._journal.record(self._call, "note", data)
+        self._journal.commit(self._call, None if then is None else _told(then))
+
+    async def flush(self) -> None:
+        """Wait until everything written so far is durable."""
+        if self._call.inflight is not None or self._call.staged:
+            await self._journal.flush(self._call)
+
+    def hand_back(self) -> NoReturn:
+        """Leave the turn to whoever opens the store next: the runtime closes, and takes no more calls."""
+        self._call.stopping = "shutdown"
+        raise asyncio.CancelledError
+
+
+def _told(then: Callable[[], None]) -> Then:
+    def durable(_: LiveCall, error: ClicketError | None) -> None:
+        if error is None:
+            then()
+
+    return durable
+
+
+def entries_in(
+    events: Sequence[Event], vault: Vault | None, identity: tuple[str, str, str], after: int = 0
+) -> list[dict[str, Any]]:
+    """The entries among a call's events, in order; what is no entry of ours is passed over."""
+    found: list[dict[str, Any]] = []
+    for event in events:
+        if event.type != "note" or event.seq <= after:
+            continue
+        entry, sealed = event.data.get("entry"), event.data.get("sealed")
+        if type(entry) is not dict:
+            continue
+        if type(sealed) is str and vault is not None:
+            plain = vault.unsealed(identity, _KIND, sealed)
+            try:
+                opened = None if plain is None else decode(plain)
+            except (msgspec.MsgspecError, ValueError):
+                opened = None
+            entry = opened if type(opened) is dict else entry
+        found.append(entry)
+    return found

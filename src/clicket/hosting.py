@@ -1,0 +1,216 @@
+"""A runtime as its agents have it: tools that are offered, calls that are found again, and turns that are calls themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol, Unpack
+
+from clicket.engine import LocalEngine
+from clicket.engine.handover import take
+from clicket.engine.watch import CallHandle, cancel, find_stored
+from clicket.errors import NotFound
+from clicket.execution import entries_in, grant, granted, name_of, unknown
+from clicket.hub import ThreadHub
+from clicket.journal import Fenced, LiveCall
+from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
+from clicket.model.chat import ToolOffer
+from clicket.model.codec import decode, encode
+from clicket.model.request import checked
+from clicket.ports import Clock, Duplicate, Query, Records
+from clicket.ports.host import Taken, Watch
+from clicket.tools import Registry, Tool
+from clicket.vault import has_marker, hide, holds_secret
+
+__all__ = ["Host"]
+
+_PAPER = "paper"
+_SEALED = b'{"sealed":"'
+
+
+class _Runtime(Protocol):
+    """The part of a runtime that a host stands on."""
+
+    _caller: str | None
+    _scopes: frozenset[str]
+    _registry: Registry
+
+    @property
+    def _opened(self) -> LocalEngine: ...
+    def call(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+    async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
+    def hub(self, thread: str = "default") -> ThreadHub: ...
+    def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
+
+
+class Host:
+    """Implements `ports.AgentHost`. It may be made before its runtime is open."""
+
+    def __init__(self, runtime: _Runtime, offers: dict[Tool, ToolOffer] | None = None) -> None:
+        self._runtime = runtime
+        self._offers: dict[Tool, ToolOffer] = {} if offers is None else offers
+        self.call = runtime.call
+
+    @property
+    def _engine(self) -> LocalEngine:
+        return self._runtime._opened
+
+    @property
+    def caller(self) -> str:
+        return self._runtime._caller or ""
+
+    @property
+    def clock(self) -> Clock:
+        return self._engine.clock
+
+    @property
+    def records(self) -> Records:
+        return self._engine.store
+
+    @property
+    def closing(self) -> bool:
+        return self._engine.closing
+
+    def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
+        if caller == self.caller and scopes == self._runtime._scopes:
+            return self
+        return Host(self._runtime.acting_for(caller, scopes), self._offers)
+
+    # Tools that everybody may call.
+
+    async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
+        registry = self._runtime._registry
+        available = await self._runtime.hub(thread).available()
+        return tuple(self._offer(tool) for name in available if (tool := registry.get(name)) is not None)
+
+    def _offer(self, tool: Tool) -> ToolOffer:
+        offer = self._offers.get(tool)
+        if offer is None:
+            offer = self._offers[tool] = ToolOffer(
+                name=tool.name, description=tool.description, input_schema=tool.input_schema
+            )
+        return offer
+
+    async def made(self, id: str, thread: str) -> CallHandle | None:
+        try:
+            return await self._runtime.handle(id, thread=thread)
+        except NotFound:
+            return None
+
+    async def waiting(self, thread: str) -> list[str]:
+        query = Query(thread=thread, caller=self.caller, waiting_for="approval", limit=100)
+        return [stored.id for stored in await self._engine.store.history(query)]
+
+    async def keep(self, data: bytes) -> str:
+        engine = self._engine
+        name, pieces, _ = await name_of(data)
+        await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.limits.memory_retention)
+        await grant(engine.store, self.caller, name)
+        return name
+
+    def protect(self, kind: str, key: str, body: bytes) -> bytes:
+        text = body.decode()
+        if not has_marker(text) or not holds_secret(text):
+            return body
+        vault = self._engine.vault
+        if vault.seals:
+            return encode({"sealed": vault.seal((self.caller, kind, key), _PAPER, body)})
+        return encode(hide(decode(body), None))
+
+    def reveal(self, kind: str, key: str, body: bytes) -> bytes | None:
+        if not body.startswith(_SEALED):
+            return body
+        sealed = decode(body).get("sealed")
+        return self._engine.vault.unsealed((self.caller, kind, key), _PAPER, sealed)
+
+    async def read(self, artifact: str, start: int, end: int) -> bytes:
+        store = self._engine.store
+        if not await granted(store, self.caller, artifact):
+            raise unknown(artifact)
+        return await store.read_artifact(artifact, start, end)
+
+    def watch(self, watch: Watch) -> None:
+        self._engine.journal.listeners.append(_Listener(watch))
+
+    def unwatch(self, watch: Watch) -> None:
+        listeners = self._engine.journal.listeners
+        for listener in [each for each in listeners if isinstance(each, _Listener) and each.watch == watch]:
+            listeners.remove(listener)
+
+    # Turns.
+
+    def install(self, inner: Tool) -> None:
+        self._runtime._registry.add_inner(inner)
+
+    def installed(self, name: str) -> Tool | None:
+        return self._runtime._registry.get(name)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._engine.spawn(work)
+
+    def _accept(self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, direct: bool) -> LiveCall:
+        if self.lives(id, thread):
+            raise Taken(f"call {id} runs in this process.")
+        request = checked(ToolCall(tool, arguments, id=id, thread=thread))
+        return self._engine.accept(request, caller=self.caller, scopes=self._runtime._scopes, direct=direct, inner=True)
+
+    async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
+        call = self._accept(tool, arguments, id, thread, direct=True)
+        try:
+            return await self._engine.conduct(call)
+        except (Duplicate, Fenced) as taken:
+            raise Taken(f"call {id} is made already.") from taken
+
+    async def begin(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> None:
+        call = self._accept(tool, arguments, id, thread, direct=False)
+        try:
+            if call.refused is not None:
+                raise call.refused
+            if not call.events:
+                call.accepted = asyncio.get_running_loop().create_future()
+                await call.accepted
+        except (Duplicate, Fenced) as taken:
+            raise Taken(f"call {id} is made already.") from taken
+
+    async def outcome(self, id: str, thread: str) -> ToolResult:
+        return await (await self._runtime.handle(id, thread=thread)).result()
+
+    async def record(self, id: str, thread: str) -> Record | None:
+        live = self._engine.find_live(id, thread, self.caller)
+        if live is not None and live.events:
+            return fold(live.events)
+        try:
+            return read(id, (await find_stored(self._engine, id, thread, self.caller)).events)
+        except NotFound:
+            return None
+
+    def entries(self, events: Sequence[Event], id: str, thread: str) -> list[dict[str, Any]]:
+        return entries_in(events, self._engine.vault, (self.caller, thread, id))
+
+    def lives(self, id: str, thread: str) -> bool:
+        return self._engine.find_live(id, thread, self.caller) is not None
+
+    async def claim(self, id: str, thread: str) -> bool:
+        try:
+            stored = await find_stored(self._engine, id, thread, self.caller)
+        except NotFound:
+            return False
+        await take(self._engine, stored.key)
+        return self.lives(id, thread)
+
+    async def cancel(self, id: str, thread: str, reason: str) -> bool:
+        return await cancel(self._engine, id, thread, self.caller, reason)
+
+
+class _Listener:
+    """A watch in the shape that the journal calls."""
+
+    __slots__ = ("watch",)
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+        self.watch(call.caller, call.thread, call.id, events)

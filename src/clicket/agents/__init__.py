@@ -11,6 +11,8 @@ from __future__ import annotations
 from clicket.agents.agent import Agent
 from clicket.agents.limits import Limits
 from clicket.agents.memory import Page, TurnPaper
+from clicket.agents.plan import Plan, Step
+from clicket.agents.planning import PlanExecuteAgent
 from clicket.agents.react import ReActAgent
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
 from clicket.errors import AgentBusy
@@ -24,7 +26,10 @@ __all__ = [
     "AgentState",
     "Limits",
     "Page",
+    "Plan",
+    "PlanExecuteAgent",
     "ReActAgent",
+    "Step",
     "ThreadView",
     "TurnPaper",
 ]

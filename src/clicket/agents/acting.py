@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
-
 from clicket.agents import entries
 from clicket.agents.limits import Stopped
 from clicket.agents.transcript import INTERRUPTED
@@ -16,10 +14,10 @@ from clicket.errors import ClicketError, UsageError
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
-from clicket.model.codec import canonical, clean, decode
+from clicket.model.codec import clean
 from clicket.model.record import result_of
 
-__all__ = ["Actor", "repeated_of"]
+__all__ = ["Actor"]
 
 Entry = dict[str, Any]
 _NONE = ("", "null")
@@ -45,7 +43,7 @@ class Actor:
         stop: tuple[Stopped, str] | None = None
         refused: list[Entry] = []
         for number, use in enumerate(message.uses, start=1):
-            why = self._over(turn, use)
+            why = turn.counted(use)
             if why is not None:
                 stop = stop or why
                 if use.id not in found:
@@ -67,22 +65,6 @@ class Actor:
         turn.add_results(message, found)
         return stop
 
-    def _over(self, turn: Turn, use: ToolUse) -> tuple[Stopped, str] | None:
-        """Counted in the order of the calls, on record or new, so that it comes out the same after a crash."""
-        spent, limits = turn.spent, turn.limits
-        if limits.max_calls is not None and spent.calls >= limits.max_calls:
-            return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
-        if limits.max_repeats is not None:
-            key = repeated_of(use)
-            if spent.repeats[key] >= limits.max_repeats:
-                return (
-                    "repeated",
-                    f"Terminated: Repeated {use.name!r} with the same arguments over {limits.max_repeats} times",
-                )
-            spent.repeats[key] += 1
-        spent.calls += 1
-        return None
-
     async def _run(self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry]) -> None:
         if len(wanted) == 1:
             number, use = wanted[0]
@@ -95,7 +77,8 @@ class Actor:
                 found[use.id] = await self._answer(turn, number, use)
 
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
-        await _all(tasks)
+        if tasks:  # none: all that the step asked for was on record
+            await _all(tasks)
 
     async def _answer(self, turn: Turn, number: int, use: ToolUse) -> Entry:
         """One call's answer. What the model wrote never raises; a runtime that closes takes the turn with it."""
@@ -156,14 +139,6 @@ class Actor:
         found.update((item["id"], item) for item in refused)
         turn.new_results(new, turn.host.clock.monotonic() - started)
         turn.add_results(message, found)
-
-
-def repeated_of(use: ToolUse) -> tuple[str, bytes]:
-    """Equal for calls of one tool with the same arguments, however they are spelt."""
-    try:
-        return use.name, canonical(decode(use.arguments or "{}"))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return use.name, use.arguments.encode("utf-8", "backslashreplace")
 
 
 def _why(error: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 from clicket.agents.limits import Limits
 from clicket.agents.memory import Memory, Page
+from clicket.agents.subagents import AgentTool
 from clicket.agents.taking import Drive, Hook, Taking
 from clicket.agents.telling import Telling, place_of
 from clicket.agents.threads import Threads, turn_id
@@ -47,6 +48,7 @@ class TurnTool:
     """The inner tool behind the turns of all agents of one name on one runtime."""
 
     inner = True
+    nests = True
     is_async = True
     description = "One turn of an agent."
     input_schema: Mapping[str, Any] = _SCHEMA
@@ -107,11 +109,23 @@ class Agent:
 
     def acting_for(self, rt: Hosting) -> Self:
         """This agent in the name of a caller: `rt` is a runtime that acts for it."""
+        return self._on(rt.host)
+
+    def _on(self, host: AgentHost) -> Self:
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._host = rt.host
+        view._host = host
         view._threads = Threads(view._host, self._memory, self._tool.name, self._unattended)
         return view
+
+    def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:
+        """This agent as a tool, for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`."""
+        about = description or f"Hands a task to the agent {self.name!r}, and gives its answer."
+
+        def as_caller(caller: str, scopes: frozenset[str]) -> Agent:
+            return self._on(self._host.acting_for(caller, scopes))
+
+        return AgentTool(self, name or self.name, about, as_caller)
 
     # Running.
 
@@ -174,10 +188,13 @@ class Agent:
 
     async def resume(self, thread: str = "default") -> AgentResult | None:
         """Go on with a turn that a crash or a restart cut off, and wait for its end; None: there is none."""
+        number = await self.take_up(thread)
+        return None if number is None else await self._threads.ended(thread, number)
+
+    async def take_up(self, thread: str = "default") -> int | None:
+        """`resume` without the wait: the number of the turn that goes on here now; `events` tells how."""
         number = await self._threads.next(thread)
-        if not await self._threads.take_over(None, thread, number):
-            return None
-        return await self._threads.ended(thread, number)
+        return number if await self._threads.take_over(None, thread, number) else None
 
     async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
         """Wait for the end of a turn (the one under way), wherever it runs; None: there is none."""

@@ -118,9 +118,11 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
     told: list[AgentEvent] = []
     at, step = float(entry.get("at", 0.0)), int(entry.get("step", 0))
 
+    fork = {"fork": entry["fork"]} if entry.get("fork") else {}
+
     def tell(type: AgentEventType, **data: Any) -> None:
         id = f"{turn}-{number}.{len(told) + 1}"
-        told.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data=data))
+        told.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data={**data, **fork}))
 
     match entry.get("e"):
         case "begun":
@@ -134,7 +136,7 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
             if entry["text"] or not entry["uses"]:
                 tell("message", role="assistant", text=entry["text"])
             for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
-                call_id = f"{entry['mark']}.{step}.{place}"
+                call_id = f"{entry['mark']}.{step}.{place}" if entry["mark"] else ""
                 tell("tool_started", id=id, tool=name, call_id=call_id, arguments=arguments)
         case "results":
             for item in entry["items"]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -45,14 +44,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Spent:
     """Counted anew for each run."""
 
-    __slots__ = ("calls", "repeats", "seconds", "steps", "usage")
+    __slots__ = ("calls", "seconds", "steps", "usage")
 
     def __init__(self) -> None:
         self.steps: int = 0
         self.calls: int = 0
         self.seconds: float = 0.0
         self.usage: Usage = Usage()
-        self.repeats: Counter[Any] = Counter()
 
     def over(self, limits: Limits) -> tuple[Stopped, str] | None:
         """Why the model may not be asked once more: what stopped the run, and the sentence that says so."""

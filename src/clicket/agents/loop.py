@@ -26,7 +26,7 @@ class Loop:
 
     async def __call__(self, turn: Turn) -> Ending:
         while True:
-            over = turn.spent.over(turn.limits)
+            over = turn.over()
             if over is not None:
                 return over if turn.spent.steps else (over[0], NO_STEPS)
             try:

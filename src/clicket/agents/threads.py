@@ -101,6 +101,8 @@ class Threads:
         messages = [ChatMessage(role="user", content=str(arguments.get("message", "")))]
         steps = 0
         for entry in self.entries(record.events, thread, number):
+            if entry.get("fork"):  # lines of thought side by side are not one transcript
+                continue
             if entry.get("e") == "reply":
                 messages.append(entries.message_of(entry))
                 steps += 1

@@ -3,15 +3,16 @@ else is said. What breaks it is mended here, so that the next request is always 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse
-from clicket.model.codec import clean
+from clicket.model.codec import clean, decode, encode
 
-__all__ = ["MAX_USES", "paired", "said", "unanswered"]
+__all__ = ["MAX_USES", "paired", "said", "storable", "unanswered"]
 
 MAX_USES = 128
 """Tool calls of one answer; what a model asks for beyond that is not taken up."""
@@ -22,18 +23,19 @@ _CUT = "\n[cut: the answer was longer]"
 INTERRUPTED = "cancelled: the turn ended before this call had a result. Its tool may or may not have run."
 
 
-def said(reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset()) -> ChatMessage:
+def said(reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, keep: bool = True) -> ChatMessage:
     """A model's answer as a message: text that can be stored, and tool calls whose ids nobody has, nor has had.
 
-    `mark` makes ids of those that have none, or one of another call: it is of this step alone, and the same after a crash.
+    `mark` makes ids of those that have none, or one of another call: it is of this step alone, and the same after a
+    crash. Without `keep` all are made so: lines of thought that run side by side must not meet in one.
     """
     text, thought = _text(reply.text), _text(reply.thought)
     uses: list[ToolUse] = []
     seen: set[str] = set()
     for number, use in enumerate(_uses(reply.uses)[:MAX_USES], start=1):
         id = clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
-        if not id or id in seen or id in taken or "\x00" in id:
-            id = f"{mark}_{number}"
+        if not keep or not id or id in seen or id in taken or "\x00" in id:
+            id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
         seen.add(id)
         uses.append(ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
     return ChatMessage(role="assistant", content=text, uses=tuple(uses), thought=thought, vendor=reply.vendor)
@@ -43,7 +45,20 @@ def _uses(given: Iterable[ToolUse] | None) -> list[ToolUse]:
     return [use for use in given or () if isinstance(use, ToolUse)]
 
 
-def _text(text: object) -> str:
+def _vendor(vendor: object) -> Mapping[str, Any] | None:
+    """Kept if it can be: what only its vendor reads is worth no turn."""
+    if not vendor:
+        return None
+    try:
+        plain = msgspec.to_builtins(vendor, str_keys=True)
+        kept = decode(encode(plain))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    return kept if type(kept) is dict else None
+
+
+def storable(text: object) -> str:
+    """Text as every store takes it: whole characters, no NUL, and not without end."""
     whole = text if type(text) is str else "" if text is None else str(text)
     if not whole.isascii():
         whole = clean(whole)
@@ -53,7 +68,7 @@ def _text(text: object) -> str:
 
 
 def _name(name: object) -> str:
-    return _text(name)[:512]
+    return storable(name)[:512]
 
 
 def _arguments(arguments: object) -> str:

@@ -3,17 +3,20 @@ and is given what is on record instead of doing it again."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from clicket.agents import entries
 from clicket.agents.feed import Feed
-from clicket.agents.limits import Limits, Spent
-from clicket.agents.transcript import said
+from clicket.agents.limits import Limits, Spent, Stopped
+from clicket.agents.transcript import paired, said
 from clicket.agents.values import AgentEvent, AgentEventType
 from clicket.execution import TurnLog
-from clicket.model.chat import ChatMessage, ChatReply, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
+from clicket.model.codec import canonical, decode
 from clicket.ports import AgentHost
 
 __all__ = ["Turn"]
@@ -36,34 +39,46 @@ class Turn:
         message: str,
         history: Sequence[ChatMessage],
         limits: Limits,
+        fork: str = "",
+        spent: Spent | None = None,
     ) -> None:
         self.host = host
         self.thread = thread
         self.number = number
         self.mark = mark
         self.limits = limits
-        self.spent = Spent()
+        self.fork = fork
+        self.journaled = True
+        """Are its tool calls calls of the runtime? Those of a planner change its plan, and nothing else."""
+        self.max_steps: int | None = None
+        """Of a fork alone."""
+        self.steps = 0
+        """Of this line of thought alone; `spent` counts for all of the turn."""
+        self.spent = Spent() if spent is None else spent
+        self.repeats: Counter[Any] = Counter()
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
         self.begins = len(history)
         self.plan: Entry | None = None
         self.resumed = bool(log.entries)
         self.feed = feed
         self._log = log
-        self._count = len(log.entries)
-        self._replies: deque[Entry] = deque(entry for entry in log.entries if entry.get("e") == "reply")
+        mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
+        self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
         self._results: dict[int, list[Entry]] = {}
-        for entry in log.entries:
+        for entry in mine:
             if entry.get("e") == "results":
                 self._results.setdefault(entry["step"], []).append(entry)
+        self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
         self._ids = {use.id for message in history for use in message.uses}
 
     # On record.
 
     def write(self, text: str, entry: Entry, looked_at: Sequence[str] = ()) -> None:
         """Put an entry on record, and tell readers of it once it is."""
-        self._count += 1
+        if self.fork:
+            entry["fork"] = self.fork
         if self.feed.readers:
-            held = self.feed.hold(entries.events_of(entry, self._count, self.thread, self.number))
+            held = self.feed.hold(entries.events_of(entry, self._log.count + 1, self.thread, self.number))
             self._log.write(text, entry, looked_at=looked_at, then=lambda: self.feed.release(held))
         else:
             self._log.write(text, entry, looked_at=looked_at)
@@ -96,11 +111,13 @@ class Turn:
         return message
 
     def new_reply(self, reply: ChatReply, took: float) -> ChatMessage:
-        step = self.spent.steps + 1
-        message = said(reply, f"{self.mark}.{step}", self._ids)
+        step = self.steps + 1
+        message = said(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, reply.usage, took)
         now = self.host.clock.now()
-        entry = entries.reply(self.mark, step, message, reply.usage, took, now, self.spent.usage)
+        entry = entries.reply(
+            self.mark if self.journaled else "", step, message, reply.usage, took, now, self.spent.usage
+        )
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
         texts = (message.content, message.thought, *(use.arguments for use in message.uses))
         self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
@@ -109,6 +126,7 @@ class Turn:
     def _take(self, message: ChatMessage, usage: Usage, took: float) -> None:
         self.messages.append(message)
         self._ids.update(use.id for use in message.uses)
+        self.steps += 1
         self.spent.steps += 1
         self.spent.usage = self.spent.usage + usage
         self.spent.seconds += took
@@ -118,7 +136,7 @@ class Turn:
     def known_results(self) -> dict[str, Entry]:
         """What is on record of this step's tool calls, by the ids of the calls as the model knows them."""
         found: dict[str, Entry] = {}
-        for entry in self._results.get(self.spent.steps, ()):
+        for entry in self._results.get(self.steps, ()):
             self.spent.seconds += float(entry["took"])
             found.update((item["id"], item) for item in entry["items"])
         return found
@@ -126,7 +144,7 @@ class Turn:
     def new_results(self, items: list[Entry], took: float) -> None:
         """Put answers on record; `add_results` makes messages of them once all are there."""
         self.spent.seconds += took
-        step = self.spent.steps
+        step = self.steps
         failed = sum(1 for item in items if item["failed"])
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         self.write(text, entries.results(step, items, took, self.host.clock.now()))
@@ -136,6 +154,16 @@ class Turn:
             item = found[use.id]
             self.messages.append(ChatMessage(role="tool", content=item["text"], use_id=use.id, failed=item["failed"]))
 
+    def show_plan(self, body: Entry) -> None:
+        """Put a state of the plan on record, and tell readers: once, also if it is come by again after a crash."""
+        self.plan = body
+        if self._plans:
+            self._plans.popleft()
+        else:
+            done = sum(step["status"] == "completed" for step in body["steps"])
+            entry = entries.plan(self.steps, body, self.host.clock.now())
+            self.write(f"The plan: {done} of {len(body['steps'])} steps are completed.", entry, _texts(body))
+
     # Told, and forgotten.
 
     def tell(self, type: AgentEventType, **data: Any) -> None:
@@ -143,13 +171,61 @@ class Turn:
             self.feed.tell(
                 AgentEvent(
                     type=type, thread=self.thread, turn=self.number, at=self.host.clock.now(),
-                    step=self.spent.steps + 1 if type in ("delta", "retry") else self.spent.steps, data=data,
+                    step=self.steps + 1 if type in ("delta", "retry") else self.steps,
+                    data={**data, "fork": self.fork} if self.fork else data,
                 )
             )  # fmt: skip
 
     def call_id(self, number: int) -> str:
         """Of a tool call of this step: the same in every process that takes the turn up."""
-        return f"{self.mark}.{self.spent.steps}.{number}"
+        return f"{self.mark}.{self.steps}.{number}"
+
+    def counted(self, use: ToolUse) -> tuple[Stopped, str] | None:
+        """Count a tool call; or why it may not be made, and the run ends. In the order of the calls, whether they are on record or
+        new, so that it comes out the same after a crash."""
+        spent, limits = self.spent, self.limits
+        if limits.max_calls is not None and spent.calls >= limits.max_calls:
+            return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
+        if limits.max_repeats is not None:
+            key = _spelt(use)
+            if self.repeats[key] >= limits.max_repeats:
+                times = limits.max_repeats
+                return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {times} times"
+            self.repeats[key] += 1
+        spent.calls += 1
+        return None
+
+    # Sub-tasks.
+
+    def over(self) -> tuple[Stopped, str] | None:
+        """Why the model may not be asked once more."""
+        if self.max_steps is not None and self.steps >= self.max_steps:
+            return "max_steps", f"Terminated: Reached max steps ({self.max_steps})"
+        return self.spent.over(self.limits)
+
+    def forked(self, name: str, message: str, max_steps: int) -> Turn:
+        """A line of thought of its own that begins with all that is known here; it spends what the turn has."""
+        fork = Turn(
+            self.host, self._log, self.feed,
+            thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
+            history=self.messages, limits=self.limits, fork=name, spent=self.spent,
+        )  # fmt: skip
+        fork.max_steps = max_steps
+        return fork
+
+    def merge(self, fork: Turn) -> None:
+        """Take over what a fork said and heard."""
+        self.messages += paired(fork.messages[fork.begins :])
+        self._ids |= fork._ids
 
 
-Drive = Callable[[Turn], Any]
+def _spelt(use: ToolUse) -> tuple[str, bytes]:
+    """Equal for calls of one tool with the same arguments, however they are written."""
+    try:
+        return use.name, canonical(decode(use.arguments or "{}"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return use.name, use.arguments.encode("utf-8", "backslashreplace")
+
+
+def _texts(plan: Entry) -> list[str]:
+    return [plan["title"], *(text for step in plan["steps"] for text in (step["text"], step["notes"]))]

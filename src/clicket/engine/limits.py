@@ -67,13 +67,13 @@ class Plans:
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
         """How many more calls of a tool could start, by what is used of what they need."""
         plan = self._plans.get(tool) or self._plan(tool, lane_of(tool))
-        free: int = min(need[-1] - used.get(need, 0) for need in plan[1])
+        free: int = min((need[-1] - used.get(need, 0) for need in plan[1]), default=self._limits.max_concurrency)
         return free
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
-        if getattr(tool, "inner", False):  # its work is other calls, and those hold the slots
-            return lane, (), False, tool.options.max_retries
-        needs: tuple[tuple[Any, ...], ...] = ((RUNTIME, self._limits.max_concurrency),)
+        # What only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
+        nests = getattr(tool, "nests", False)
+        needs: tuple[tuple[Any, ...], ...] = () if nests else ((RUNTIME, self._limits.max_concurrency),)
         if lane == "thread":
             needs = (*needs, ("lane", lane, self._limits.worker_threads))
         elif lane == "process":

@@ -24,13 +24,15 @@ _KIND = "entry"
 class TurnLog:
     """Of one call, in the process that runs it. `entries` are those that were on record when it was taken up."""
 
-    __slots__ = ("_call", "_journal", "entries")
+    __slots__ = ("_call", "_journal", "count", "entries")
 
     def __init__(self, ctx: ToolContext) -> None:
         sink: Any = ctx._sink  # the loop's own: an inner tool is async, and runs there
         self._journal: Journal = sink._journal
         self._call: LiveCall = sink._call
         self.entries: list[dict[str, Any]] = entries_in(self._call.events, self._journal.vault, self._identity)
+        self.count: int = len(self.entries)
+        """How many are on record by now."""
 
     @property
     def _identity(self) -> tuple[str, str, str]:
@@ -59,6 +61,7 @@ class TurnLog:
         `looked_at`: the texts in it that people or models wrote, and that may hold a secret. `then` is called once it is
         durable, and never if it could not be made so.
         """
+        self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
         if any(has_token(each) for each in looked_at):
             shown = hide(entry, None)

@@ -1,0 +1,68 @@
+"""An agent as a tool of another: each call is a turn in a thread of its own, which a call that is made again finds again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from clicket.errors import ProgramFailed
+from clicket.execution import TurnLog
+from clicket.tools import Options, ToolContext
+from clicket.tools.function import name_of
+
+if TYPE_CHECKING:
+    from clicket.agents.agent import Agent
+
+__all__ = ["AgentTool"]
+
+_MAX_NAME = 512
+_SCHEMA = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "minLength": 1, "description": "What is to be done, with all that is needed for it."}},
+    "required": ["task"],
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+class AgentTool:
+    """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. A crash leaves a turn that is
+    gone on with, so it may always be run again."""
+
+    nests = True
+    is_async = True
+    wants_context = True
+    input_schema = _SCHEMA
+
+    def __init__(self, agent: Agent, name: str, description: str, as_caller: Callable[..., Agent]) -> None:
+        self.name = name_of(name, agent.name, f"agent {agent.name!r}")
+        self.description = description
+        self.options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))
+        self._as_caller = as_caller
+        self._max_steps = agent.limits.max_steps
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
+
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
+        log = TurnLog(ctx)
+        agent = self._as_caller(ctx.caller, log.scopes)
+        thread = f"{ctx.thread}/{ctx.call_id}"
+        if len(thread) > _MAX_NAME:
+            thread = f"{ctx.thread[:64]}/~{sha256(thread.encode()).hexdigest()}"
+        try:
+            async for event in agent.stream(bound["task"], thread=thread):
+                if event.type == "tool_started":
+                    ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
+        except asyncio.CancelledError:
+            if log.stopping != "shutdown":  # then its turn is handed back as this call is, and both go on later
+                await agent.stop(thread, "the call of the agent was cancelled")
+            raise
+        view = await agent.look(thread)
+        if view.error:
+            raise ProgramFailed(f"the agent {agent.name!r} failed: {view.error}")
+        return view.text if view.stopped == "finished" else f"[{view.stopped}] {view.text}"
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}, an agent>"

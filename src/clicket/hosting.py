@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, Unpack
 
 from clicket.engine import LocalEngine
 from clicket.engine.handover import take
 from clicket.engine.watch import CallHandle, cancel, find_stored
-from clicket.errors import NotFound
-from clicket.execution import entries_in, grant, granted, name_of, unknown
+from clicket.errors import ClicketError, NotFound
+from clicket.execution import entries_in, grant, name_of
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, LiveCall
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
@@ -34,6 +35,8 @@ class _Runtime(Protocol):
     _caller: str | None
     _scopes: frozenset[str]
     _registry: Registry
+
+    _engine: LocalEngine | None
 
     @property
     def _opened(self) -> LocalEngine: ...
@@ -125,16 +128,19 @@ class Host:
         sealed = decode(body).get("sealed")
         return self._engine.vault.unsealed((self.caller, kind, key), _PAPER, sealed)
 
-    async def read(self, artifact: str, start: int, end: int) -> bytes:
-        store = self._engine.store
-        if not await granted(store, self.caller, artifact):
-            raise unknown(artifact)
-        return await store.read_artifact(artifact, start, end)
+    async def allow(self, artifact: str) -> None:
+        await grant(self._engine.store, self.caller, artifact)
+
+    def lend(self, tool: Tool) -> None:
+        if self._runtime._registry.get(tool.name) is None:
+            self._runtime._registry.add(tool)
 
     def watch(self, watch: Watch) -> None:
         self._engine.journal.listeners.append(_Listener(watch))
 
     def unwatch(self, watch: Watch) -> None:
+        if self._runtime._engine is None:  # closed, and its listeners gone with it
+            return
         listeners = self._engine.journal.listeners
         for listener in [each for each in listeners if isinstance(each, _Listener) and each.watch == watch]:
             listeners.remove(listener)
@@ -177,9 +183,17 @@ class Host:
     async def outcome(self, id: str, thread: str) -> ToolResult:
         return await (await self._runtime.handle(id, thread=thread)).result()
 
-    async def record(self, id: str, thread: str) -> Record | None:
+    async def _live(self, id: str, thread: str) -> LiveCall | None:
+        """The call, if it is live here and exists: one whose first commit is under way is waited for."""
         live = self._engine.find_live(id, thread, self.caller)
-        if live is not None and live.events:
+        if live is not None and not live.events:
+            with suppress(ClicketError):
+                await self._engine.journal.flush(live)
+        return live if live is not None and live.events else None
+
+    async def record(self, id: str, thread: str) -> Record | None:
+        live = await self._live(id, thread)
+        if live is not None:
             return fold(live.events)
         try:
             return read(id, (await find_stored(self._engine, id, thread, self.caller)).events)
@@ -201,6 +215,7 @@ class Host:
         return self.lives(id, thread)
 
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
+        await self._live(id, thread)
         return await cancel(self._engine, id, thread, self.caller, reason)
 
 

@@ -15,6 +15,7 @@ from clicket.agents.plan import Plan, Step
 from clicket.agents.planning import PlanExecuteAgent
 from clicket.agents.react import ReActAgent
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
+from clicket.agents.window import ContextWindow
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
 
@@ -24,6 +25,7 @@ __all__ = [
     "AgentEvent",
     "AgentResult",
     "AgentState",
+    "ContextWindow",
     "Limits",
     "Page",
     "Plan",

@@ -8,6 +8,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.limits import Stopped
+from clicket.agents.reading import note_of
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn
 from clicket.errors import ClicketError, UsageError
@@ -66,6 +67,8 @@ class Actor:
         return stop
 
     async def _run(self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry]) -> None:
+        # A call that outlives the answer that asked for it would be taken for what another answer asks for.
+        await turn.sent()
         if len(wanted) == 1:
             number, use = wanted[0]
             found[use.id] = await self._answer(turn, number, use)
@@ -106,13 +109,12 @@ class Actor:
         if len(text) <= self._max_observation:
             return entries.result(use, result.call_id, text, failed=False)
         whole = result.artifact or await turn.host.keep(text.encode("utf-8", "backslashreplace"))
-        size = len(text) if not result.truncated else None
-        shown = text[: self._max_observation]
-        told = f"{size:,} characters" if size is not None else "more"
-        note = (
-            f"\n[cut after {self._max_observation:,} characters of {told}. Read on with read_result: artifact {whole}]"
-        )
-        return entries.result(use, result.call_id, shown + note, failed=False, artifact=whole)
+        if result.artifact is not None:
+            await turn.host.allow(whole)
+        turn.refers = True
+        size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
+        shown = text[: self._max_observation] + note_of(size, whole)
+        return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
 
     async def _interrupted(
         self,

@@ -10,15 +10,19 @@ from typing import Any, Protocol, Self
 
 from clicket.agents.limits import Limits
 from clicket.agents.memory import Memory, Page
+from clicket.agents.reading import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.taking import Drive, Hook, Taking
 from clicket.agents.telling import Telling, place_of
 from clicket.agents.threads import Threads, turn_id
+from clicket.agents.transcript import storable
+from clicket.agents.turn import Turn
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
-from clicket.errors import AgentBusy, NotFound, UsageError
+from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
 from clicket.execution import TurnLog
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage
+from clicket.model.codec import encode
 from clicket.model.ids import new_id
 from clicket.model.request import check_name
 from clicket.ports import AgentHost, Taken
@@ -28,6 +32,7 @@ __all__ = ["Agent", "Hosting"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
+_MAX_BYTES = 1_000_000  # with the rest of a turn's arguments less than a call may have
 _TEXT = {"type": "string"}
 _SCHEMA = {
     "type": "object",
@@ -45,7 +50,7 @@ class Hosting(Protocol):
 
 
 class TurnTool:
-    """The inner tool behind the turns of all agents of one name on one runtime."""
+    """The inner tool behind the turns of all agents of one name on one runtime, and what they know in common."""
 
     inner = True
     nests = True
@@ -54,11 +59,15 @@ class TurnTool:
     input_schema: Mapping[str, Any] = _SCHEMA
     options = Options(timeout=None, max_retries=0, recovery="rerun")
 
-    def __init__(self, name: str, agent: Agent) -> None:
-        self.name = name
+    def __init__(self, agent: Agent) -> None:
+        self.name = f"agent:{agent.name}"
         self.agent = agent
         """Takes up what a crash left: the last one that was made."""
         self.starting: dict[str, Agent] = {}
+        self.memory = Memory(agent.name)
+        self.turns: dict[tuple[str, str], Turn] = {}
+        self.telling = Telling(self.turns)
+        self.unattended: set[tuple[str, str]] = set()
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments
@@ -85,20 +94,20 @@ class Agent:
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
         self._hook = on_state_changed
-        self._memory = Memory(name)
-        self._taking = Taking(name, self._memory, drive, limits, self._changed)
-        self._telling = Telling(self._taking.turns)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Of the turns that somebody here waits for, once they are over."""
-        self._unattended: set[tuple[str, str]] = set()
         installed = self._host.installed(f"agent:{name}")
         if isinstance(installed, TurnTool):
             self._tool = installed
             installed.agent = self
         else:
-            self._tool = TurnTool(f"agent:{name}", self)
+            self._tool = TurnTool(self)
             self._host.install(self._tool)
-        self._threads = Threads(self._host, self._memory, self._tool.name, self._unattended)
+        self._memory = self._tool.memory
+        self._telling = self._tool.telling
+        self._taking = Taking(name, self._memory, drive, limits, self._changed, self._tool.turns)
+        self._host.lend(read_result)
+        self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
 
     def on_state_changed(self, before: AgentState, after: AgentState) -> Any:
         """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
@@ -115,7 +124,7 @@ class Agent:
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._host = host
-        view._threads = Threads(view._host, self._memory, self._tool.name, self._unattended)
+        view._threads = Threads(view._host, self._memory, self._tool.name, self._tool.unattended)
         return view
 
     def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:
@@ -134,8 +143,7 @@ class Agent:
 
         A turn with the same message that a crash cut off is gone on with, and this is its result.
         """
-        _check(message, thread)
-        threads = self._threads
+        message, threads = _checked(message, thread), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
             self._tool.starting[run] = self
@@ -144,7 +152,9 @@ class Agent:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
-                if await threads.take_over(message, thread, number):
+                # It began here, and another process took it over; or there is a turn of that number.
+                begun = run not in self._tool.starting
+                if begun or await threads.take_over(message, thread, number):
                     return await threads.ended(thread, number)
                 continue
             finally:
@@ -158,8 +168,7 @@ class Agent:
 
     async def begin(self, message: str, *, thread: str = "default") -> int:
         """Start a turn, and return its number as soon as it is durable; `events` tells how it goes on."""
-        _check(message, thread)
-        threads = self._threads
+        message, threads = _checked(message, thread), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
             self._tool.starting[run] = self
@@ -170,14 +179,14 @@ class Agent:
                 self._tool.starting.pop(run, None)
                 if not await threads.take_over(message, thread, number):
                     continue
-            except BaseException:
+            except Exception:  # who is cancelled here leaves a turn that is about to begin, and needs its agent
                 self._tool.starting.pop(run, None)
                 raise
             return number
 
     async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
         """One turn, told as it happens; the last event is `final` or `error`. Who leaves early leaves the turn running."""
-        _check(message, thread)
+        message = _checked(message, thread)
         reader = self._telling.listen(self._threads, thread)
         try:
             number = await self.begin(message, thread=thread)
@@ -193,11 +202,13 @@ class Agent:
 
     async def take_up(self, thread: str = "default") -> int | None:
         """`resume` without the wait: the number of the turn that goes on here now; `events` tells how."""
+        check_name("thread", thread)
         number = await self._threads.next(thread)
         return number if await self._threads.take_over(None, thread, number) else None
 
     async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
         """Wait for the end of a turn (the one under way), wherever it runs; None: there is none."""
+        check_name("thread", thread)
         number = await self._threads.next(thread) if turn is None else turn
         if turn is None and await self._threads.record(thread, number) is None:
             return None
@@ -205,6 +216,7 @@ class Agent:
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way, in whichever process it runs. False: there is none."""
+        check_name("thread", thread)
         number = await self._threads.next(thread)
         with suppress(NotFound):
             return await self._host.cancel(
@@ -216,8 +228,9 @@ class Agent:
 
     def state(self, thread: str = "default") -> AgentState:
         """The state of a thread as this process knows it, at once. `look` asks the store, and knows of other processes."""
+        check_name("thread", thread)
         host = self._host
-        if (host.caller, thread) in self._taking.turns:
+        if (host.caller, thread) in self._tool.turns:
             return AgentState.RUNNING
         head = self._memory.glance(host, thread)
         return AgentState.IDLE if head is None else head.state
@@ -274,7 +287,8 @@ class Agent:
         reader = self._telling.listen(threads, thread)
         try:
             head, _ = await self._memory.head(self._host, thread)
-            number = place[0] or max(head.turns, 1)
+            under_way = await threads.record(thread, head.turns + 1) is not None
+            number = place[0] or max(head.turns + under_way, 1)
             while True:
                 async for event in self._telling.turn(threads, reader, thread, number, place):
                     yield event
@@ -290,8 +304,11 @@ class Agent:
 
     async def forget(self, thread: str = "default") -> int:
         """Remove what the agent remembers of a thread; how many turns there were. Tool calls stay as long as calls are kept."""
-        number = await self._threads.next(thread)
-        record = await self._threads.record(thread, number)
+        check_name("thread", thread)
+        record = None
+        with suppress(StoreUnavailable):  # a thread that cannot be read can still be forgotten
+            number = await self._threads.next(thread)
+            record = await self._threads.record(thread, number)
         if record is not None and not record.state.is_terminal:
             raise AgentBusy(f"thread {thread!r} has turn {number} under way; end it with agent.stop({thread!r}) first.")
         return await self._memory.forget(self._host, thread)
@@ -302,13 +319,13 @@ class Agent:
         host = self._host.acting_for(ctx.caller, log.scopes)
         place = (host.caller, thread)
         if resumed:
-            self._unattended.add(place)
+            self._tool.unattended.add(place)
         try:
             result, raised = await self._taking.take(
                 host, log, self._telling.feed(*place), thread=thread, number=number, message=bound["message"]
             )
         finally:
-            self._unattended.discard(place)
+            self._tool.unattended.discard(place)
             self._telling.release(*place)
         if bound["run"] in self._endings:
             self._endings[bound["run"]] = (result, raised)
@@ -317,12 +334,16 @@ class Agent:
         return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
 
 
-def _check(message: Any, thread: str) -> None:
+def _checked(message: Any, thread: str) -> str:
+    """The message as it can be stored."""
     if not isinstance(message, str) or not message.strip():
         raise UsageError(f"a message is text that says something, not {message!r:.100}.")
-    if len(message) > _MAX_MESSAGE:
+    message = storable(message)
+    size = len(encode(message))
+    if len(message) > _MAX_MESSAGE or size > _MAX_BYTES:
         raise UsageError(
-            f"the message has {len(message):,} characters, and at most {_MAX_MESSAGE:,} are taken. Put the text into a file "
-            "(rt.put_artifact), and give the agent a tool that reads it."
+            f"the message has {len(message):,} characters in {size:,} bytes; {_MAX_MESSAGE:,} characters in {_MAX_BYTES:,} bytes "
+            "are taken. Put the text into a file (rt.put_artifact), and give the agent a tool that reads it."
         )
     check_name("thread", thread)
+    return message

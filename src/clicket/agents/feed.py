@@ -72,8 +72,11 @@ class Feed:
         self._line.append(held)
         return held
 
-    def release(self, held: Held) -> None:
+    def release(self, held: Held, durable: bool = True) -> None:
+        """What they tell of is durable; or never will be, and nobody hears of it."""
         held.ready = True
+        if not durable:
+            held.events = ()
         while self._line and self._line[0].ready:
             self._push(self._line.popleft().events)
 

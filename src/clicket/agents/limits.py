@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Literal
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 
-__all__ = ["Limits", "Spent", "Stopped"]
+__all__ = ["Limits", "Spent", "Stopped", "counted"]
 
 Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
 
@@ -41,6 +41,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
 
 
+def counted(usage: object) -> Usage:
+    """What a model says that an answer took, as far as it can be counted: never less than nothing, never without end."""
+    if not isinstance(usage, Usage):
+        return Usage()
+    figures = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    if all(type(one) is int and one >= 0 for one in figures) and type(usage.cost) is float and 0 <= usage.cost < inf:
+        return usage
+    tokens = [one if type(one) is int and one >= 0 else 0 for one in figures]
+    cost = usage.cost if isinstance(usage.cost, int | float) and 0 <= usage.cost < inf else 0.0
+    return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cached_tokens=tokens[2], cost=float(cost))
+
+
 class Spent:
     """Counted anew for each run."""
 
@@ -53,11 +65,11 @@ class Spent:
         self.usage: Usage = Usage()
 
     def over(self, limits: Limits) -> tuple[Stopped, str] | None:
-        """Why the model may not be asked once more: what stopped the run, and the sentence that says so."""
+        """Why the model may not be asked once more: what stopped the run, and the sentence that says so. A run that has made
+        all its tool calls may still answer; one more call ends it."""
         if self.steps >= limits.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
         for name, used, bound in (
-            ("tool calls", self.calls, limits.max_calls),
             ("tokens", self.usage.total, limits.max_tokens),
             ("cost", self.usage.cost, limits.max_cost),
             ("seconds", round(self.seconds, 3), limits.max_seconds),

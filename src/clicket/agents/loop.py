@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from clicket.agents.acting import Actor
 from clicket.agents.limits import Stopped
+from clicket.agents.reading import READ_OFFER
 from clicket.agents.thinking import OutOfTime, Thinker
 from clicket.agents.turn import Turn
 from clicket.model.chat import ToolOffer
@@ -32,7 +33,7 @@ class Loop:
             try:
                 message = await self.thinker.think(turn, await self.offers(turn))
             except OutOfTime as late:
-                return "budget", f"Terminated: {late.message}"
+                return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:
                 return "finished", message.content
             stop = await self.actor.act(turn, message)
@@ -42,4 +43,6 @@ class Loop:
     async def offers(self, turn: Turn) -> tuple[ToolOffer, ...]:
         """Asked for each step: what the hub offers changes with what tools did."""
         offers = await turn.host.offers(turn.thread)
-        return offers if self.only is None else tuple(offer for offer in offers if offer.name in self.only)
+        if self.only is not None:
+            offers = tuple(offer for offer in offers if offer.name in self.only)
+        return (*offers, READ_OFFER) if turn.refers else offers

@@ -132,10 +132,13 @@ class Memory:
         key = key_of(host.caller, thread, self._agent)
         papers = await host.records.papers(TURN, after=_turn_key(key, after), limit=limit + 1)
         mine = [paper for paper in papers if paper.key.startswith(f"{key}/")]
-        turns = [turn for paper in mine if (turn := self._read_turn(host, paper)) is not None]
-        turns = [turn for turn in turns if until is None or turn.turn <= until]
-        more = len(turns) > limit
-        return Page(turns=turns[:limit], after=turns[limit - 1].turn if more else None)
+        # Which page comes next is said by the keys: papers that cannot be read are passed over, not stopped at.
+        last = None if len(mine) <= limit else _number_of(mine[limit - 1].key)
+        turns = [turn for paper in mine[:limit] if (turn := self._read_turn(host, paper)) is not None]
+        if until is not None:
+            turns = [turn for turn in turns if turn.turn <= until]
+            last = None if last is None or last >= until else last
+        return Page(turns=turns, after=last)
 
     async def turn(self, host: AgentHost, thread: str, number: int) -> TurnPaper | None:
         key = _turn_key(key_of(host.caller, thread, self._agent), number)
@@ -183,22 +186,26 @@ class Memory:
     async def forget(self, host: AgentHost, thread: str) -> int:
         """Remove a thread; how many turns it had."""
         key = key_of(host.caller, thread, self._agent)
-        removed, after = 0, 0
-        while True:
-            page = await self.page(host, thread, after=after)
-            for turn in page.turns:
-                removed += await host.records.delete_paper(TURN, _turn_key(key, turn.turn))
-            if page.after is None:
+        removed, after = 0, _turn_key(key, 0)
+        while papers := await host.records.papers(TURN, after=after, limit=_PAGE):
+            mine = [paper for paper in papers if paper.key.startswith(f"{key}/")]
+            for paper in mine:
+                removed += await host.records.delete_paper(TURN, paper.key)
+                after = paper.key
+            if len(mine) < _PAGE:
                 break
-            after = page.after
         self._known.pop(key, None)
         # The number of turns stays: a turn that comes must not have the name of one that was.
         for _ in range(_ATTEMPTS):
-            head, version = await self.head(host, thread)
-            if not version:
+            paper = await host.records.paper(HEAD, key)
+            if paper is None:
                 break
-            gone = _encode(Head(turns=head.turns, since=head.turns + 1, updated_at=head.updated_at, thread=thread))
-            if await host.records.put_paper(HEAD, key, gone, version):
+            try:
+                turns = self._read_head(host, key, paper).turns
+            except StoreUnavailable:  # what is damaged can be forgotten, too
+                turns = _number_of(after)
+            gone = _encode(Head(turns=turns, since=turns + 1, updated_at=paper.updated_at, thread=thread))
+            if await host.records.put_paper(HEAD, key, gone, paper.version):
                 break
         return removed
 
@@ -207,7 +214,9 @@ class Memory:
     def _read_head(self, host: AgentHost, key: str, paper: Paper) -> Head:
         try:
             body = host.reveal(HEAD, key, paper.body)
-            return _head.decode(body) if body is not None else Head()
+            if body is None:
+                raise ValueError("it is sealed, and no key of this runtime opens it")  # told as below
+            return _head.decode(body)
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreUnavailable(
                 f"the memory of thread {key!r} cannot be read ({error}). Restore a backup, or forget the thread."
@@ -226,3 +235,8 @@ class Memory:
 
 def _turn_key(key: str, number: int) -> str:
     return f"{key}/{number:010d}"
+
+
+def _number_of(turn_key: str) -> int:
+    number = turn_key.rpartition("/")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0

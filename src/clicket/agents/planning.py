@@ -18,6 +18,7 @@ from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, commanded
 from clicket.agents.taking import Hook
 from clicket.agents.thinking import OutOfTime, Thinker, Window
 from clicket.agents.turn import Turn
+from clicket.agents.window import window_of
 from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
@@ -62,13 +63,14 @@ class PlanExecuteAgent(Agent):
         max_answer_tokens: int | None = None,
         model_retries: int = 3,
         retry_delay: float = 1.0,
-        window: Window | None = None,
+        window: Window | int | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         def thinker(of: ChatModel, role: str) -> Thinker:
             said = f"{system}\n\n{role}" if system else role
             return Thinker(
-                of, system=said, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay, window=window
+                of, system=said, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
+                window=window_of(window, of),
             )  # fmt: skip
 
         limits = Limits(

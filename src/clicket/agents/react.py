@@ -10,6 +10,7 @@ from clicket.agents.limits import Limits
 from clicket.agents.loop import Loop
 from clicket.agents.taking import Hook
 from clicket.agents.thinking import Thinker, Window
+from clicket.agents.window import window_of
 from clicket.ports import ChatModel
 
 __all__ = ["ReActAgent"]
@@ -20,7 +21,8 @@ class ReActAgent(Agent):
 
     `tools`: the names that may be offered (all that the hub offers). `name`: agents of one name on one store share their
     threads. `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` bound one run. `max_observation` is how many
-    characters of a result the model reads at once. `window` makes requests fit the model.
+    characters of a result the model reads at once. `window`: about how many tokens a request may have, or
+    a `ContextWindow`.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class ReActAgent(Agent):
         max_answer_tokens: int | None = None,
         model_retries: int = 3,
         retry_delay: float = 1.0,
-        window: Window | None = None,
+        window: Window | int | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         thinker = Thinker(
@@ -51,7 +53,7 @@ class ReActAgent(Agent):
             max_tokens=max_answer_tokens,
             retries=model_retries,
             retry_delay=retry_delay,
-            window=window,
+            window=window_of(window, model),
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
         limits = Limits(

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from clicket.agents.feed import Feed
 from clicket.agents.limits import Limits, Stopped
 from clicket.agents.loop import NO_STEPS
 from clicket.agents.memory import Head, Memory, TurnPaper
-from clicket.agents.threads import result_of
+from clicket.agents.threads import ended_before, paper_of, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn
 from clicket.agents.values import AgentResult
@@ -38,8 +39,16 @@ _MAX_ERROR = 4_000
 class Taking:
     """Brings turns of one agent to their end. `turns` are those under way in this process."""
 
-    def __init__(self, name: str, memory: Memory, drive: Drive, limits: Limits, hook: Hook) -> None:
-        self.turns: dict[tuple[str, str], Turn] = {}
+    def __init__(
+        self,
+        name: str,
+        memory: Memory,
+        drive: Drive,
+        limits: Limits,
+        hook: Hook,
+        turns: dict[tuple[str, str], Turn],
+    ) -> None:
+        self.turns = turns
         self._name = name
         self._memory = memory
         self._drive = drive
@@ -57,6 +66,11 @@ class Taking:
             await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
             return result_of(done, thread, known.messages), _failure(done)
+        over = ended_before(log.entries)
+        if over is not None:  # nor is what went wrong, or who stopped it, asked anew
+            paper = await self._memory.save(host, thread, paper_of(number, message, log.entries, over))
+            known = await self._memory.load(host, thread)
+            return result_of(paper, thread, known.messages), _failure(paper)
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
@@ -65,10 +79,10 @@ class Taking:
         place = (host.caller, thread)
         self.turns[place] = turn
         try:
-            await self._begin(turn, known.head, message)
-            return await self._through(turn)
+            return await self._through(turn, known.head, message)
         finally:
-            del self.turns[place]
+            if self.turns.get(place) is turn:
+                del self.turns[place]
 
     async def _begin(self, turn: Turn, head: Head, message: str) -> None:
         if turn.recorded("begun") is not None:
@@ -84,17 +98,22 @@ class Taking:
         for before, after in changes:
             await self._changed(before, after)
 
-    async def _through(self, turn: Turn) -> tuple[AgentResult, BaseException | None]:
+    async def _through(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
         stopped: Stopped | None
         try:
+            await self._begin(turn, head, message)
             stopped, text = await self._drive(turn)
             state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
         except asyncio.CancelledError as cancelled:
-            if turn.stopping == "shutdown":
+            if turn.stopping == "shutdown" or turn.lost:
                 raise
-            raised, state, stopped = cancelled, AgentState.IDLE, "cancelled"
-            text = "Terminated: Cancelled" if turn.spent.steps else NO_STEPS
+            if _cancelled(turn):
+                raised, state, stopped = cancelled, AgentState.IDLE, "cancelled"
+                text = "Terminated: Cancelled" if turn.spent.steps else NO_STEPS
+            else:
+                raised = RuntimeError("the model, or a window, raised CancelledError though nobody cancelled the run")
+                state, stopped, text = AgentState.ERROR, None, ""
         except Exception as error:
             turn.leave_if_closing()
             raised, state, stopped, text = error, AgentState.ERROR, None, ""
@@ -122,9 +141,21 @@ class Taking:
             plan=turn.plan,
             at=now,
         )
-        paper = await self._memory.save(turn.host, turn.thread, paper)
-        await self._changed(AgentState.RUNNING, state)
+        paper = await self._saved(turn, paper, state)
         return result_of(paper, turn.thread, [*turn.messages[: turn.begins], *paper.messages])
+
+    async def _saved(self, turn: Turn, paper: TurnPaper, state: AgentState) -> TurnPaper:
+        """Tell of the change, then put the turn into the thread's memory: from then on the next one may begin."""
+        try:
+            with suppress(ClicketError):
+                await turn.flush()
+            turn.leave_if_lost()  # the memory is written by who has the turn
+            await self._changed(AgentState.RUNNING, state)
+            return await self._memory.save(turn.host, turn.thread, paper)
+        except asyncio.CancelledError:  # stopped while it ended: it has ended as it had, and is remembered so
+            if turn.stopping != "shutdown":
+                await self._memory.save(turn.host, turn.thread, paper)
+            raise
 
     async def _changed(self, before: AgentState, after: AgentState) -> None:
         try:
@@ -135,8 +166,17 @@ class Taking:
             logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
 
 
+def _cancelled(turn: Turn) -> bool:
+    """Did somebody stop the turn, or whoever waits for it in this task?"""
+    task = asyncio.current_task()
+    return turn.stopping is not None or (task is not None and task.cancelling() > 0)
+
+
 def _said(error: BaseException) -> str:
-    text = error.message if isinstance(error, ClicketError) else f"{type(error).__name__}: {error}"
+    try:
+        text = error.message if isinstance(error, ClicketError) else f"{type(error).__name__}: {error}"
+    except Exception:  # an exception is foreign code, and may fail even at saying what it is
+        text = type(error).__name__
     return hide_text(clean(text), None)[:_MAX_ERROR]
 
 

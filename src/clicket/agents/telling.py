@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 from clicket.agents.entries import events_of
@@ -19,6 +20,7 @@ __all__ = ["Telling", "place_of"]
 
 Place = tuple[int, int, int]
 _LOOK_EVERY = 1.0
+_LAST = ("final", "error")
 _PROGRESS = frozenset({"progress", "output", "approval_requested", "approval_given"})
 
 
@@ -76,57 +78,74 @@ class Telling:
 
     # Reading.
 
-    async def until_over(self, threads: Threads, reader: Reader, thread: str, number: int) -> AsyncIterator[AgentEvent]:
+    async def until_over(
+        self, threads: Threads, reader: Reader, thread: str, number: int
+    ) -> AsyncGenerator[AgentEvent]:
         """A turn's events to its last; what came before `reader` listened is told from the record."""
-        last: AgentEvent | None = None
-        async for event in self.turn(threads, reader, thread, number, (number, 0, 0)):
-            last = event
-            yield event
-        if last is None or last.type not in ("final", "error"):
-            yield await _closing(threads, thread, number)
+        at, last = threads.host.clock.now(), ""
+        async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as told:
+            async for event in told:
+                at, last = event.at, event.type
+                yield event
+        if last not in _LAST:
+            yield await _closing(threads, thread, number, at)
 
     async def turn(
         self, threads: Threads, reader: Reader, thread: str, number: int, after: Place
-    ) -> AsyncIterator[AgentEvent]:
-        """Events of one turn after a place; live while it runs, in whichever process."""
+    ) -> AsyncGenerator[AgentEvent]:
+        """Events of one turn after a place; live while it runs, in whichever process. The last one is told when the turn's call
+        has ended: whoever hears it may begin the next turn."""
+        running = self._turns.get((threads.host.caller, thread))
+        if running is not None:
+            # What was written before the reader listened is told to nobody: it is on record once this returns.
+            with suppress(ClicketError):
+                await running.flush()
         record = await threads.record(thread, number)
         if record is None:
             return
-        place = after
-        told = threads.entries(record.events, thread, number)
-        for event in _events(told, thread, number, place):
-            place = place_of(event.id)
-            yield event
-        if record.state.is_terminal:
+        queued = reader.take()
+        place, ended = after, record.state.is_terminal
+        told = _events(threads.entries(record.events, thread, number), thread, number, after)
+        for event in told:
+            if ended or event.type not in _LAST:
+                place = place_of(event.id)
+                yield event
+        if ended:
             return
         if threads.host.lives(turn_id(number), threads.inner(thread)):
-            source = self._live(threads, reader, thread, number, place)
+            source = self._live(threads, reader, thread, number, place, _not_stale(queued, told))
         else:
             source = _elsewhere(threads, thread, number, place)
-        async for event in source:
-            yield event
+        async with aclosing(source):
+            async for event in source:
+                yield event
 
     async def _live(
-        self, threads: Threads, reader: Reader, thread: str, number: int, place: Place
-    ) -> AsyncIterator[AgentEvent]:
+        self, threads: Threads, reader: Reader, thread: str, number: int, place: Place, queued: list[AgentEvent]
+    ) -> AsyncGenerator[AgentEvent]:
         over = asyncio.ensure_future(_over(threads, thread, number))
         over.add_done_callback(lambda _: reader.wake())
         try:
             while True:
-                for event in reader.take():
+                for event in queued:
+                    if event.turn != number or event.type in _LAST or (event.id and place_of(event.id) <= place):
+                        continue
                     if event.id:
-                        here = place_of(event.id)
-                        if here <= place:
-                            continue
-                        place = here
+                        place = place_of(event.id)
                     yield event
-                    if event.turn == number and event.type in ("final", "error"):
-                        return
                 if over.done():
-                    return
+                    break
                 await reader.news()
+                queued = reader.take()
         finally:
             over.cancel()
+        try:
+            record = await threads.record(thread, number)
+        except ClicketError:  # the runtime is closed
+            return
+        if record is not None:
+            for event in _events(threads.entries(record.events, thread, number), thread, number, place):
+                yield event
 
     async def next_turn(self, threads: Threads, reader: Reader, thread: str, number: int) -> None:
         """Wait until a turn of this number begins, here or elsewhere."""
@@ -147,18 +166,36 @@ async def _over(threads: Threads, thread: str, number: int) -> None:
         return  # the runtime closes, or another process has the turn: nothing more comes from here
 
 
-async def _elsewhere(threads: Threads, thread: str, number: int, place: Place) -> AsyncIterator[AgentEvent]:
+async def _elsewhere(threads: Threads, thread: str, number: int, place: Place) -> AsyncGenerator[AgentEvent]:
     handle = await threads.host.made(turn_id(number), threads.inner(thread))
     if handle is None:
         return
     count = 0
-    async for event in handle.events():
-        for entry in threads.entries([event], thread, number):
-            count += 1
-            for told in events_of(entry, count, thread, number):
-                if place_of(told.id) > place:
-                    place = place_of(told.id)
-                    yield told
+    last: list[AgentEvent] = []
+    events: Any = handle.events()
+    async with aclosing(events):
+        async for event in events:
+            for entry in threads.entries([event], thread, number):
+                count += 1
+                for told in events_of(entry, count, thread, number):
+                    if place_of(told.id) > place:
+                        place = place_of(told.id)
+                        if told.type in _LAST:
+                            last.append(told)
+                        else:
+                            yield told
+    for told in last:
+        yield told
+
+
+def _not_stale(queued: Sequence[AgentEvent], told: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """What came live while the record was read, without pieces of answers, and progress of calls, that the record has whole."""
+    lines = {(event.data.get("fork"), event.type in ("tool_result", "plan")): event.step for event in told}
+    return [
+        event
+        for event in queued
+        if event.id or event.step > lines.get((event.data.get("fork"), event.type == "tool_progress"), 0)
+    ]
 
 
 def _events(told: Sequence[dict[str, Any]], thread: str, number: int, after: Place) -> list[AgentEvent]:
@@ -166,9 +203,8 @@ def _events(told: Sequence[dict[str, Any]], thread: str, number: int, after: Pla
     return [event for event in every if place_of(event.id) > after]
 
 
-async def _closing(threads: Threads, thread: str, number: int) -> AgentEvent:
-    """The last word on a turn that ended without one."""
-    at = threads.host.clock.now()
+async def _closing(threads: Threads, thread: str, number: int, at: float) -> AgentEvent:
+    """The last word on a turn that ended without one, or that ends elsewhere, later."""
     try:
         result = await threads.ended(thread, number)
     except ClicketError as error:

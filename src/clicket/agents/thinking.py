@@ -12,6 +12,7 @@ from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import backoff, transient
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.model.codec import clean
 from clicket.ports import ChatModel, StreamingModel, sleep
 from clicket.tools import Options
 
@@ -72,6 +73,7 @@ class Thinker:
         started = clock.monotonic()
         left = turn.spent.seconds_left(turn.limits)
         reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+        turn.leave_if_lost()
         return turn.new_reply(reply, clock.monotonic() - started)
 
     async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:
@@ -84,7 +86,7 @@ class Thinker:
                 if retry > self._policy.max_retries or not transient(error, self._policy):
                     raise
                 delay = backoff(retry, self._policy, error, self._chance)
-                turn.tell("retry", retry=retry, delay=round(delay, 3), error=str(error)[:500])
+                turn.tell("retry", retry=retry, delay=round(delay, 3), error=_said(error))
                 await sleep(turn.host.clock, delay)
                 turn.leave_if_closing()
             else:
@@ -108,6 +110,13 @@ class Thinker:
         model: Any = self.model
         reply: ChatReply = await model.stream(request, tell)
         return reply
+
+
+def _said(error: Exception) -> str:
+    try:
+        return clean(error)[:500]
+    except Exception:  # foreign code, which may fail even at saying what it is
+        return type(error).__name__
 
 
 async def _within(turn: Turn, seconds: float, work: Awaitable[T]) -> T:

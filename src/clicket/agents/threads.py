@@ -14,11 +14,12 @@ from clicket.agents.values import AgentResult
 from clicket.errors import AgentBusy, ClicketError, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
-from clicket.model.chat import ChatMessage
+from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost
 
-__all__ = ["Threads", "result_of", "turn_id"]
+__all__ = ["Threads", "ended_before", "paper_of", "result_of", "turn_id"]
 
+Entry = dict[str, Any]
 _MAX_NAME = 512
 
 
@@ -63,8 +64,7 @@ class Threads:
             if (await self.memory.head(host, thread))[0].turns < number:
                 await self._mend(thread, number, record)
             return False
-        asked = record.arguments.get("message") if isinstance(record.arguments, dict) else None
-        same = message is None or asked == message
+        same = message is None or self._message(record, thread, number) == message
         if host.lives(id, inner):
             if same and place in self._unattended:
                 self._unattended.discard(place)
@@ -97,29 +97,64 @@ class Threads:
 
     async def _mend(self, thread: str, number: int, record: Record) -> TurnPaper:
         """A turn whose call ended without a word to the memory gets one: it killed its process each time, or never began."""
-        arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        messages = [ChatMessage(role="user", content=str(arguments.get("message", "")))]
-        steps = 0
-        for entry in self.entries(record.events, thread, number):
-            if entry.get("fork"):  # lines of thought side by side are not one transcript
-                continue
-            if entry.get("e") == "reply":
-                messages.append(entries.message_of(entry))
-                steps += 1
-            elif entry.get("e") == "results":
-                messages += entries.results_of(entry)
-        cancelled = record.state is State.CANCELLED
-        paper = TurnPaper(
-            turn=number,
-            messages=tuple(paired(messages)),
-            state=AgentState.IDLE if cancelled else AgentState.ERROR,
-            stopped="cancelled" if cancelled else None,
-            text="Terminated: Cancelled" if steps else NO_STEPS,
-            steps=steps,
-            error="" if cancelled else str(record.error or "it ended without a result"),
-            at=record.updated_at,
-        )
+        on_record = self.entries(record.events, thread, number)
+        ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
+        if ending is None:
+            cancelled = record.state is State.CANCELLED
+            steps = sum(entry.get("e") == "reply" for entry in on_record)
+            ending = entries.ended(
+                AgentState.IDLE if cancelled else AgentState.ERROR,
+                "cancelled" if cancelled else "",
+                "" if not cancelled else "Terminated: Cancelled" if steps else NO_STEPS,
+                steps,
+                sum(len(entry.get("uses", ())) for entry in on_record if entry.get("e") == "reply"),
+                sum((entries.usage_of(e.get("usage")) for e in on_record if e.get("e") == "reply"), Usage()),
+                record.updated_at,
+                "" if cancelled else str(record.error or "it ended without a result"),
+            )
+        paper = paper_of(number, self._message(record, thread, number), on_record, ending)
         return await self.memory.save(self.host, thread, paper)
+
+    def _message(self, record: Record, thread: str, number: int) -> str:
+        """What a turn was asked. The call's arguments are masked where they hold a secret; what is on record can be opened."""
+        on_record = self.entries(record.events, thread, number)
+        begun = next((entry for entry in on_record if entry.get("e") == "begun"), None)
+        arguments = record.arguments if isinstance(record.arguments, dict) else {}
+        return str((begun or arguments).get("message", ""))
+
+
+def ended_before(on_record: Sequence[Entry]) -> Entry | None:
+    """How a turn ended whose process died right after, if that was not the model's doing: then it cannot be come by again."""
+    ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
+    return ending if ending is not None and ending.get("stopped") not in ("finished", "max_steps", "repeated") else None
+
+
+def paper_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry) -> TurnPaper:
+    """What the memory is told of a turn, made from its record."""
+    messages = [ChatMessage(role="user", content=message or "[a message that was refused]")]
+    plan: Entry | None = None
+    for entry in on_record:
+        if entry.get("e") == "plan":
+            plan = entry["plan"]
+        if entry.get("fork"):  # lines of thought side by side are not one transcript
+            continue
+        if entry.get("e") == "reply":
+            messages.append(entries.message_of(entry))
+        elif entry.get("e") == "results":
+            messages += entries.results_of(entry)
+    return TurnPaper(
+        turn=number,
+        messages=tuple(paired(messages)),
+        state=AgentState(ending["state"]),
+        stopped=ending["stopped"] or None,
+        text=ending["text"],
+        steps=ending["steps"],
+        calls=ending["calls"],
+        usage=entries.usage_of(ending["usage"]),
+        error=ending.get("error", ""),
+        plan=plan,
+        at=ending["at"],
+    )
 
 
 def result_of(paper: TurnPaper, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:

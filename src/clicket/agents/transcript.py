@@ -29,16 +29,18 @@ def said(reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, 
     `mark` makes ids of those that have none, or one of another call: it is of this step alone, and the same after a
     crash. Without `keep` all are made so: lines of thought that run side by side must not meet in one.
     """
-    text, thought = _text(reply.text), _text(reply.thought)
+    text, thought = storable(reply.text), storable(reply.thought)
     uses: list[ToolUse] = []
     seen: set[str] = set()
     for number, use in enumerate(_uses(reply.uses)[:MAX_USES], start=1):
         id = clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
         if not keep or not id or id in seen or id in taken or "\x00" in id:
             id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
+            while id in seen or id in taken:  # a model that has read our ids may write one of them
+                id += "_"
         seen.add(id)
         uses.append(ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
-    return ChatMessage(role="assistant", content=text, uses=tuple(uses), thought=thought, vendor=reply.vendor)
+    return ChatMessage(role="assistant", content=text, uses=tuple(uses), thought=thought, vendor=_vendor(reply.vendor))
 
 
 def _uses(given: Iterable[ToolUse] | None) -> list[ToolUse]:

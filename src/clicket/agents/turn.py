@@ -11,17 +11,19 @@ import msgspec
 
 from clicket.agents import entries
 from clicket.agents.feed import Feed
-from clicket.agents.limits import Limits, Spent, Stopped
+from clicket.agents.limits import Limits, Spent, Stopped, counted
 from clicket.agents.transcript import paired, said
 from clicket.agents.values import AgentEvent, AgentEventType
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.codec import canonical, decode
-from clicket.ports import AgentHost
+from clicket.ports import AgentHost, Taken
 
 __all__ = ["Turn"]
 
 Entry = dict[str, Any]
+REFERENCE = "Read it with read_result: artifact "
+"""Under a result that was cut; the artifact's name follows."""
 
 
 class Turn:
@@ -48,6 +50,8 @@ class Turn:
         self.mark = mark
         self.limits = limits
         self.fork = fork
+        self.refers = any(message.role == "tool" and REFERENCE in message.content for message in history)
+        """Is there a result that was cut? Then the model is offered to read on."""
         self.journaled = True
         """Are its tool calls calls of the runtime? Those of a planner change its plan, and nothing else."""
         self.max_steps: int | None = None
@@ -73,18 +77,22 @@ class Turn:
 
     # On record.
 
-    def write(self, text: str, entry: Entry, looked_at: Sequence[str] = ()) -> None:
+    def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = ()) -> None:
         """Put an entry on record, and tell readers of it once it is."""
         if self.fork:
             entry["fork"] = self.fork
         if self.feed.readers:
             held = self.feed.hold(entries.events_of(entry, self._log.count + 1, self.thread, self.number))
-            self._log.write(text, entry, looked_at=looked_at, then=lambda: self.feed.release(held))
+            self._log.write(text, entry, looked_at=looked_at, then=lambda durable: self.feed.release(held, durable))
         else:
             self._log.write(text, entry, looked_at=looked_at)
 
     async def flush(self) -> None:
         await self._log.flush()
+
+    async def sent(self) -> None:
+        """Wait until no call that is made now can be durable before what was written."""
+        await self._log.sent()
 
     @property
     def stopping(self) -> str | None:
@@ -94,6 +102,16 @@ class Turn:
         """The runtime takes no more calls: whoever opens the store next goes on from here."""
         if self.host.closing:
             self._log.hand_back()
+        self.leave_if_lost()
+
+    @property
+    def lost(self) -> bool:
+        """Another process took the turn over, because this one did not stir for too long."""
+        return self._log.lost
+
+    def leave_if_lost(self) -> None:
+        if self._log.lost:
+            raise Taken(f"turn {self.number} of thread {self.thread!r} is in the hands of another process now.")
 
     def recorded(self, kind: str) -> Entry | None:
         """The entry of a kind that a turn has once."""
@@ -111,15 +129,13 @@ class Turn:
         return message
 
     def new_reply(self, reply: ChatReply, took: float) -> ChatMessage:
-        step = self.steps + 1
+        step, usage = self.steps + 1, counted(reply.usage)
         message = said(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
-        self._take(message, reply.usage, took)
+        self._take(message, usage, took)
         now = self.host.clock.now()
-        entry = entries.reply(
-            self.mark if self.journaled else "", step, message, reply.usage, took, now, self.spent.usage
-        )
+        entry = entries.reply(self.mark if self.journaled else "", step, message, usage, took, now, self.spent.usage)
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
-        texts = (message.content, message.thought, *(use.arguments for use in message.uses))
+        texts = (message.content, message.thought, message.vendor, *(use.arguments for use in message.uses))
         self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
         return message
 

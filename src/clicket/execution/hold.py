@@ -63,7 +63,11 @@ def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, N
             return
         except asyncio.CancelledError:
             # The caller, or a timeout inside the body, cancelled the task: what the body waits for is cancelled, as a
-            # task would do it, and the body hears of it from there.
+            # task would do it, and the body hears of it from there. Where the task was not cancelled, the caller is the
+            # body of another call, which was stopped.
+            task = asyncio.current_task()
+            if call.stopping is None and task is not None and task.cancelling() <= call.cancels:
+                call.caller_left, call.stopping, call.cancel_reason = True, "cancel", "its caller was cancelled"
             if not waiting.cancel():
                 raise
         finally:

@@ -75,7 +75,7 @@ class LoopLane:
         """Await a body on the loop, with a deadline, ready to be stopped."""
         self._clocks.start(call, tool)
         task = task_of(call)
-        before = task.cancelling()
+        before = call.cancels = task.cancelling()
 
         def stop() -> None:
             if not call.direct:

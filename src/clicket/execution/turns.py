@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from clicket.errors import ClicketError
 from clicket.journal import Journal, LiveCall, Then
 from clicket.model import Event
 from clicket.model.codec import decode, encode
@@ -48,18 +47,23 @@ class TurnLog:
         """Why the turn was told to stop: `cancel`, `shutdown`, …"""
         return self._call.stopping
 
+    @property
+    def lost(self) -> bool:
+        """Another process has the turn: what is written here counts no more."""
+        return self._call.fenced
+
     def write(
         self,
         text: str,
         entry: dict[str, Any],
         *,
-        looked_at: Iterable[str] = (),
-        then: Callable[[], None] | None = None,
+        looked_at: Iterable[Any] = (),
+        then: Callable[[bool], None] | None = None,
     ) -> None:
         """Hand an entry to the store. It is durable before anything that is handed over later; `flush` waits for it.
 
-        `looked_at`: the texts in it that people or models wrote, and that may hold a secret. `then` is called once it is
-        durable, and never if it could not be made so.
+        `looked_at`: what is in it that people or models wrote, and that may hold a secret. `then` is told whether it is durable
+        now, or will never be.
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
@@ -78,18 +82,19 @@ class TurnLog:
         if self._call.inflight is not None or self._call.staged:
             await self._journal.flush(self._call)
 
+    async def sent(self) -> None:
+        """Wait until everything written so far is with the store: calls that are made from now on are durable after it."""
+        if self._call.staged:
+            await self._journal.sent(self._call)
+
     def hand_back(self) -> NoReturn:
         """Leave the turn to whoever opens the store next: the runtime closes, and takes no more calls."""
         self._call.stopping = "shutdown"
         raise asyncio.CancelledError
 
 
-def _told(then: Callable[[], None]) -> Then:
-    def durable(_: LiveCall, error: ClicketError | None) -> None:
-        if error is None:
-            then()
-
-    return durable
+def _told(then: Callable[[bool], None]) -> Then:
+    return lambda _, error: then(error is None)
 
 
 def entries_in(

@@ -132,6 +132,13 @@ class Journal:
         self.commit(call, lambda _, error: fulfil(future, None, error))
         await future
 
+    async def sent(self, call: LiveCall) -> None:
+        """Wait until nothing of a call is kept back by its unit under way: what others append from now on comes after it."""
+        while call.staged and call.inflight is not None:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            call.inflight[1].append(lambda _, error, future=future: fulfil(future, None, error))  # type: ignore[misc]
+            await future
+
     def _send(self, call: LiveCall) -> None:
         events, call.staged = call.staged, []
         thens, call.thens = call.thens, []

@@ -94,6 +94,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     retries_left: int = 0
     worker: Any = None
     task: asyncio.Task[Any] | None = None
+    cancels: int = 0
+    """How often that task had been cancelled when the attempt began."""
     late: tuple[Any, BaseException | None] | None = None
     started_at: float | None = None
     sink: Any = None

@@ -45,6 +45,8 @@ class FunctionTool(Generic[P, R]):
         self.is_async: bool
         self.run: Callable[[Any, Any], Any]
         self.is_async, self.run = adapt(function, binding.context)
+        self.listed: bool = True
+        """False: it can be called, and stands in no list of tools."""
         self.wants_context: bool = binding.context is not None or not _is_plain(function)
         self.run_sync: Callable[[Any, Any], Any] | None = (
             adapt(run_sync, binding.context)[1] if run_sync is not None else None

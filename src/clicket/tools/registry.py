@@ -79,7 +79,7 @@ class Registry:
         return found[0] if found else None
 
     def __iter__(self) -> Iterator[Tool]:
-        return (each for each, _ in self._tools.values())
+        return (each for each, _ in self._tools.values() if getattr(each, "listed", True))
 
     def __len__(self) -> int:
         return len(self._tools)

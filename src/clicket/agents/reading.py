@@ -1,0 +1,53 @@
+"""Results that are too long for the model: it sees how they begin, and a tool with which to read on."""
+
+from __future__ import annotations
+
+from clicket.agents.turn import REFERENCE, Turn
+from clicket.errors import InvalidInput, NotFound
+from clicket.model.chat import ChatMessage, ToolOffer
+from clicket.tools import ToolContext, tool
+
+__all__ = ["READ_OFFER", "READ_RESULT", "has_reference", "note_of", "read_result", "referred"]
+
+READ_RESULT = "read_result"
+_MAX_PIECE = 16_384
+
+
+@tool(name=READ_RESULT, read_only=True, max_retries=0)
+async def read_result(artifact: str, ctx: ToolContext, start: int = 0, length: int = 4096) -> str:
+    """Read on in a result that was cut: `length` bytes (at most 16,384) of the artifact from `start` on."""
+    if start < 0 or not 1 <= length <= _MAX_PIECE:
+        raise InvalidInput(f"start must be at least 0 and length from 1 to {_MAX_PIECE:,}")
+    try:
+        piece = await ctx.artifact(artifact.strip(), start, start + length)
+    except NotFound:
+        raise InvalidInput(
+            f"there is no artifact {artifact[:100]!r}. Copy its name from the note under the result"
+        ) from None
+    text = piece.decode("utf-8", "replace")
+    return text or f"[nothing: the result ends before byte {start:,}]"
+
+
+read_result.listed = False  # nobody is offered it who has no result that was cut
+READ_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_schema=read_result.input_schema)
+
+
+def note_of(size: str, artifact: str) -> str:
+    """The words under a result that was cut."""
+    return f"\n[cut: the whole result has {size}. {REFERENCE}{artifact}]"
+
+
+def has_reference(message: ChatMessage) -> bool:
+    return message.role == "tool" and REFERENCE in message.content
+
+
+async def referred(turn: Turn, message: ChatMessage, length: int) -> ChatMessage:
+    """A tool's answer with its beginning alone, and where the whole of it is."""
+    if has_reference(message):  # it names its artifact: the beginning gets shorter, the name stays
+        text, _, rest = message.content.rpartition("\n[cut: ")
+        content = f"{text[:length]}\n[cut: {rest}"
+    else:
+        artifact = await turn.host.keep(message.content.encode())
+        content = message.content[:length] + note_of(f"{len(message.content):,} characters", artifact)
+    turn.refers = True
+    return ChatMessage(role="tool", content=content, use_id=message.use_id, failed=message.failed)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.limits import Stopped
 from clicket.agents.reading import note_of
+from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn
 from clicket.errors import ClicketError, UsageError
@@ -22,6 +24,7 @@ __all__ = ["Actor"]
 
 Entry = dict[str, Any]
 _NONE = ("", "null")
+_LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
 
 
 class Actor:
@@ -52,63 +55,120 @@ class Actor:
             elif use.id not in found:
                 wanted.append((number, use))
         started = turn.host.clock.monotonic()
+        left = turn.spent.seconds_left(turn.limits)
+        watch = (
+            None
+            if left is None or not wanted
+            else Stopwatch(turn.host.clock, left, turn.host.caller, turn.thread, turn.mark)
+        )
         try:
-            await self._run(turn, wanted, found)
+            if watch is None:
+                await self._run(turn, wanted, found)
+            elif not await self._run_within(turn, wanted, found, watch):
+                stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
+                await self._fill(turn, wanted, found, _LATE, "timeout")
         except asyncio.CancelledError:
             if turn.stopping == "shutdown":
                 raise
-            await self._interrupted(turn, message, wanted, found, refused, started)
+            await self._fill(turn, wanted, found, INTERRUPTED, "cancelled")
+            self._keep(turn, message, wanted, found, refused, _took(turn, started, watch))
             raise
+        self._keep(turn, message, wanted, found, refused, _took(turn, started, watch))
+        return stop
+
+    @staticmethod
+    def _keep(
+        turn: Turn,
+        message: ChatMessage,
+        wanted: list[tuple[int, ToolUse]],
+        found: dict[str, Entry],
+        refused: list[Entry],
+        took: float,
+    ) -> None:
+        """All answers of the step are there: put the new ones on record, and all into the transcript."""
         new = [found[use.id] for _, use in wanted] + refused
         found.update((item["id"], item) for item in refused)
         if new:
-            turn.new_results(new, turn.host.clock.monotonic() - started)
+            turn.new_results(new, took)
         turn.add_results(message, found)
-        return stop
 
-    async def _run(self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry]) -> None:
+    async def _run_within(
+        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], watch: Stopwatch
+    ) -> bool:
+        """False: the run's time is over, and what was not done has been stopped."""
+        turn.host.watch(watch)
+        work = asyncio.ensure_future(self._run(turn, wanted, found, watch))
+        try:
+            await asyncio.wait((work, watch.up), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+                return True
+        finally:
+            watch.stop()
+            turn.host.unwatch(watch)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
+        return False
+
+    async def _run(
+        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], watch: Stopwatch | None = None
+    ) -> None:
         # A call that outlives the answer that asked for it would be taken for what another answer asks for.
         await turn.sent()
         if len(wanted) == 1:
             number, use = wanted[0]
-            found[use.id] = await self._answer(turn, number, use)
+            found[use.id] = await self._answer(turn, number, use, watch)
             return
         rest = iter(wanted)
 
         async def work() -> None:
             for number, use in rest:
-                found[use.id] = await self._answer(turn, number, use)
+                found[use.id] = await self._answer(turn, number, use, watch)
 
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
         if tasks:  # none: all that the step asked for was on record
             await _all(tasks)
 
-    async def _answer(self, turn: Turn, number: int, use: ToolUse) -> Entry:
+    async def _answer(self, turn: Turn, number: int, use: ToolUse, watch: Stopwatch | None = None) -> Entry:
         """One call's answer. What the model wrote never raises; a runtime that closes takes the turn with it."""
         turn.leave_if_closing()
         call_id, host = turn.call_id(number), turn.host
+        if watch is not None:
+            watch.begin(call_id)
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
             if known is not None:
+                if watch is not None and call_id in await host.waiting(turn.thread):
+                    watch.wait(call_id)
                 result = await _settled(known.result(), known.cancel)
             else:
                 arguments = "{}" if use.arguments.strip() in _NONE else use.arguments
                 result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
         except Exception as error:
             turn.leave_if_closing()
-            return entries.result(use, call_id, _why(error), failed=True, code=getattr(error, "code", "tool_error"))
+            return entries.result(use, call_id, _why(error), failed=True, code=_code(error))
+        finally:
+            if watch is not None:
+                watch.end(call_id)
         return await self._observed(turn, use, result)
 
     async def _observed(self, turn: Turn, use: ToolUse, result: ToolResult) -> Entry:
         if not result.success:
             error = result.error
-            text = f"the call ended as {result.state}." if error is None else str(error)
+            text = f"the call ended as {result.state}." if error is None else str(error)[: self._max_observation]
             code = "" if error is None else error.code
             return entries.result(use, result.call_id, clean(text), failed=True, code=code, state=str(result.state))
         text = result.content
         if len(text) <= self._max_observation:
             return entries.result(use, result.call_id, text, failed=False)
-        whole = result.artifact or await turn.host.keep(text.encode("utf-8", "backslashreplace"))
+        whole = result.artifact
+        if not whole:
+            try:
+                whole = await turn.host.keep(text.encode("utf-8", "backslashreplace"))
+            except ClicketError as error:  # the result counts all the same
+                turn.leave_if_closing()
+                whole = f"(could not be kept: {error.message})"
         if result.artifact is not None:
             await turn.host.allow(whole)
         turn.refers = True
@@ -116,31 +176,29 @@ class Actor:
         shown = text[: self._max_observation] + note_of(size, whole)
         return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
 
-    async def _interrupted(
-        self,
-        turn: Turn,
-        message: ChatMessage,
-        wanted: list[tuple[int, ToolUse]],
-        found: dict[str, Entry],
-        refused: list[Entry],
-        started: float,
+    async def _fill(
+        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], text: str, code: str
     ) -> None:
-        """The turn was cancelled: what ended has its result, what did not says so, and nothing is left unanswered."""
-        new = list(refused)
+        """The step was cut short: what ended has its result, what did not says so, and nothing is left unanswered."""
         for number, use in wanted:
             if use.id not in found:
-                call_id = turn.call_id(number)
-                record = await turn.host.record(call_id, turn.thread)
-                if record is not None and record.state.is_terminal:
+                call_id, record = turn.call_id(number), None
+                with suppress(ClicketError):  # a store that does not answer must not leave it unanswered
+                    record = await turn.host.record(call_id, turn.thread)
+                if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
                     found[use.id] = await self._observed(turn, use, result_of(record))
                 else:
                     found[use.id] = entries.result(
-                        use, call_id, INTERRUPTED, failed=True, code="cancelled", state=str(State.CANCELLED)
+                        use, call_id, text, failed=True, code=code, state=str(State.CANCELLED)
                     )
-            new.append(found[use.id])
-        found.update((item["id"], item) for item in refused)
-        turn.new_results(new, turn.host.clock.monotonic() - started)
-        turn.add_results(message, found)
+
+
+def _took(turn: Turn, started: float, watch: Stopwatch | None) -> float:
+    return turn.host.clock.monotonic() - started if watch is None else watch.seconds
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, ClicketError) else "tool_error"
 
 
 def _why(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
 from clicket.agents.limits import Limits
@@ -166,32 +166,49 @@ class Agent:
                 raise ending[1]
             return ending[0]
 
-    async def begin(self, message: str, *, thread: str = "default") -> int:
-        """Start a turn, and return its number as soon as it is durable; `events` tells how it goes on."""
+    async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
+        """Start a turn, and return its number as soon as it is durable; `events` tells how it goes on.
+
+        `turn`: the number that it is to have. If the thread has that turn, and it is what `message` asks for, it is that one; else
+        `Conflict` is raised. So whoever does not know whether it was begun can begin it again.
+        """
         message, threads = _checked(message, thread), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
+            if turn is not None and turn != number:
+                await threads.refuse_unless_asked(message, thread, turn, number)
+                return turn
             self._tool.starting[run] = self
             try:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
                 await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 self._tool.starting.pop(run, None)
-                if not await threads.take_over(message, thread, number):
-                    continue
+                try:
+                    if not await threads.take_over(message, thread, number):
+                        continue
+                except AgentBusy:
+                    if turn is None or not await threads.is_asked(message, thread, number):
+                        raise
             except Exception:  # who is cancelled here leaves a turn that is about to begin, and needs its agent
                 self._tool.starting.pop(run, None)
                 raise
             return number
 
-    async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
-        """One turn, told as it happens; the last event is `final` or `error`. Who leaves early leaves the turn running."""
+    async def stream(
+        self, message: str, *, thread: str = "default", turn: int | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        """One turn, told as it happens; the last event is `final` or `error`. Who leaves early leaves the turn running.
+
+        `turn`: as in `begin`; a turn that was begun before is told from its beginning.
+        """
         message = _checked(message, thread)
         reader = self._telling.listen(self._threads, thread)
         try:
-            number = await self.begin(message, thread=thread)
-            async for event in self._telling.until_over(self._threads, reader, thread, number):
-                yield event
+            number = await self.begin(message, thread=thread, turn=turn)
+            async with aclosing(self._telling.until_over(self._threads, reader, thread, number)) as told:
+                async for event in told:
+                    yield event
         finally:
             self._telling.leave(self._threads, thread, reader)
 
@@ -290,11 +307,15 @@ class Agent:
             under_way = await threads.record(thread, head.turns + 1) is not None
             number = place[0] or max(head.turns + under_way, 1)
             while True:
-                async for event in self._telling.turn(threads, reader, thread, number, place):
-                    yield event
-                if number <= (await self._memory.head(self._host, thread))[0].turns:
+                async with aclosing(self._telling.turn(threads, reader, thread, number, place)) as told:
+                    async for event in told:
+                        place = place_of(event.id) if event.id else place
+                        yield event
+                turns = (await self._memory.head(self._host, thread))[0].turns
+                if number <= turns:
                     number += 1
-                    if await threads.record(thread, number) is not None:
+                    # A turn that is over may be swept: then there is nothing to tell of it.
+                    if number <= turns or await threads.record(thread, number) is not None:
                         continue
                 if not follow:
                     return
@@ -316,7 +337,10 @@ class Agent:
     async def _take(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
         """The body of a turn's call."""
         log, thread, number = TurnLog(ctx), bound["thread"], bound["turn"]
-        host = self._host.acting_for(ctx.caller, log.scopes)
+        try:
+            host = self._host.acting_for(ctx.caller, log.scopes)
+        except UsageError:  # the runtime closes
+            log.hand_back()
         place = (host.caller, thread)
         if resumed:
             self._tool.unattended.add(place)
@@ -338,12 +362,12 @@ def _checked(message: Any, thread: str) -> str:
     """The message as it can be stored."""
     if not isinstance(message, str) or not message.strip():
         raise UsageError(f"a message is text that says something, not {message!r:.100}.")
-    message = storable(message)
-    size = len(encode(message))
-    if len(message) > _MAX_MESSAGE or size > _MAX_BYTES:
+    text = storable(message)
+    size = len(encode(text))
+    if len(text) > _MAX_MESSAGE or size > _MAX_BYTES:
         raise UsageError(
-            f"the message has {len(message):,} characters in {size:,} bytes; {_MAX_MESSAGE:,} characters in {_MAX_BYTES:,} bytes "
+            f"the message has {len(text):,} characters in {size:,} bytes; {_MAX_MESSAGE:,} characters in {_MAX_BYTES:,} bytes "
             "are taken. Put the text into a file (rt.put_artifact), and give the agent a tool that reads it."
         )
     check_name("thread", thread)
-    return message
+    return text

@@ -110,20 +110,30 @@ class Memory:
         head, version = await self.head(host, thread)
         known = self._known.get(key)
         if known is None or known.version != version:
-            messages: list[ChatMessage] = []
-            after = head.since - 1
-            while after < head.turns:
-                page = await self.page(host, thread, after=after, until=head.turns)
-                for turn in page.turns:
-                    messages += turn.messages
-                if page.after is None:
-                    break
-                after = page.after
+            messages = await self._messages(host, thread, head.since - 1, head.turns)
             known = self._known[key] = Known(head, version, messages)
         self._known.move_to_end(key)
         if len(self._known) > _MAX_THREADS:
             self._known.popitem(last=False)
         return known
+
+    async def until(self, host: AgentHost, thread: str, number: int) -> list[ChatMessage]:
+        """What a model was told when a turn was over: the messages of that turn are the last."""
+        known = await self.load(host, thread)
+        if number >= known.head.turns:
+            return list(known.messages)
+        return await self._messages(host, thread, min(known.head.since, number) - 1, number)
+
+    async def _messages(self, host: AgentHost, thread: str, after: int, last: int) -> list[ChatMessage]:
+        messages: list[ChatMessage] = []
+        while after < last:
+            page = await self.page(host, thread, after=after, until=last)
+            for turn in page.turns:
+                messages += turn.messages
+            if page.after is None:
+                break
+            after = page.after
+        return messages
 
     async def page(
         self, host: AgentHost, thread: str, *, after: int = 0, until: int | None = None, limit: int = _PAGE
@@ -197,15 +207,15 @@ class Memory:
         self._known.pop(key, None)
         # The number of turns stays: a turn that comes must not have the name of one that was.
         for _ in range(_ATTEMPTS):
-            paper = await host.records.paper(HEAD, key)
-            if paper is None:
+            found = await host.records.paper(HEAD, key)
+            if found is None:
                 break
             try:
-                turns = self._read_head(host, key, paper).turns
+                turns = self._read_head(host, key, found).turns
             except StoreUnavailable:  # what is damaged can be forgotten, too
                 turns = _number_of(after)
-            gone = _encode(Head(turns=turns, since=turns + 1, updated_at=paper.updated_at, thread=thread))
-            if await host.records.put_paper(HEAD, key, gone, paper.version):
+            gone = _encode(Head(turns=turns, since=turns + 1, updated_at=found.updated_at, thread=thread))
+            if await host.records.put_paper(HEAD, key, gone, found.version):
                 break
         return removed
 

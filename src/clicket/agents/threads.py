@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -11,13 +12,13 @@ from clicket.agents.loop import NO_STEPS
 from clicket.agents.memory import Memory, TurnPaper
 from clicket.agents.transcript import paired
 from clicket.agents.values import AgentResult
-from clicket.errors import AgentBusy, ClicketError, NotFound
+from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost
 
-__all__ = ["Threads", "ended_before", "paper_of", "result_of", "turn_id"]
+__all__ = ["Threads", "ended_before", "inner_thread", "paper_of", "result_of", "turn_id"]
 
 Entry = dict[str, Any]
 _MAX_NAME = 512
@@ -25,6 +26,12 @@ _MAX_NAME = 512
 
 def turn_id(number: int) -> str:
     return f"turn-{number}"
+
+
+def inner_thread(agent: str, thread: str) -> str:
+    """The thread of the turns' own calls: beside the agent's, which so holds tool calls alone."""
+    name = f"agent:{agent}/{thread}"
+    return name if len(name) <= _MAX_NAME else f"agent:{agent}/~{sha256(thread.encode()).hexdigest()}"
 
 
 class Threads:
@@ -38,9 +45,8 @@ class Threads:
         self._unattended = unattended
 
     def inner(self, thread: str) -> str:
-        """The thread of the turns' own calls: beside the agent's, which so holds tool calls alone."""
-        name = f"{self.tool}/{thread}"
-        return name if len(name) <= _MAX_NAME else f"{self.tool}/~{sha256(thread.encode()).hexdigest()}"
+        """The thread of the turns' own calls."""
+        return inner_thread(self.tool.removeprefix("agent:"), thread)
 
     async def next(self, thread: str) -> int:
         """The number of the turn that is under way, or comes next."""
@@ -82,9 +88,26 @@ class Threads:
             f"agent.stop({thread!r}), or use another thread."
         )
 
+    async def is_asked(self, message: str, thread: str, number: int) -> bool:
+        """Is there a turn of this number, and does it answer this message?"""
+        record = await self.record(thread, number)
+        if record is not None:
+            return self._message(record, thread, number) == message
+        paper = await self.memory.turn(self.host, thread, number)
+        return paper is not None and bool(paper.messages) and paper.messages[0].content == message
+
+    async def refuse_unless_asked(self, message: str, thread: str, number: int, next: int) -> None:
+        """A turn was to have a number that is not the next one: right only if it is there, and answers this message."""
+        if not await self.is_asked(message, thread, number):
+            raise Conflict(
+                f"this would be turn {next} of thread {thread!r}, not {number}: somebody else has spoken meanwhile. Read the thread "
+                "again, then send your message as its next turn."
+            )
+
     async def ended(self, thread: str, number: int) -> AgentResult:
         """Wait for the end of a turn, wherever it runs; its error is raised."""
-        await self.host.outcome(turn_id(number), self.inner(thread))
+        with suppress(NotFound):  # calls are swept sooner than what the memory knows of them
+            await self.host.outcome(turn_id(number), self.inner(thread))
         paper = await self.memory.turn(self.host, thread, number)
         if paper is None:
             record = await self.record(thread, number)
@@ -93,7 +116,7 @@ class Threads:
             paper = await self._mend(thread, number, record)
         if paper.state is AgentState.ERROR:
             raise ClicketError(f"turn {number} of thread {thread!r} failed: {paper.error}")
-        return result_of(paper, thread, (await self.memory.load(self.host, thread)).messages)
+        return result_of(paper, thread, await self.memory.until(self.host, thread, number))
 
     async def _mend(self, thread: str, number: int, record: Record) -> TurnPaper:
         """A turn whose call ended without a word to the memory gets one: it killed its process each time, or never began."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -77,15 +78,15 @@ class Turn:
 
     # On record.
 
-    def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = ()) -> None:
-        """Put an entry on record, and tell readers of it once it is."""
+    def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), *, soon: bool = False) -> None:
+        """Put an entry on record, and tell readers of it once it is. `soon`: together with the next, if that comes at once."""
         if self.fork:
             entry["fork"] = self.fork
+        then = None
         if self.feed.readers:
             held = self.feed.hold(entries.events_of(entry, self._log.count + 1, self.thread, self.number))
-            self._log.write(text, entry, looked_at=looked_at, then=lambda durable: self.feed.release(held, durable))
-        else:
-            self._log.write(text, entry, looked_at=looked_at)
+            then = partial(self.feed.release, held)
+        self._log.write(text, entry, looked_at=looked_at, then=then, soon=soon)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -163,7 +164,8 @@ class Turn:
         step = self.steps
         failed = sum(1 for item in items if item["failed"])
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
-        self.write(text, entries.results(step, items, took, self.host.clock.now()))
+        # Whoever takes the turn up finds the calls themselves: this may wait for the answer that follows.
+        self.write(text, entries.results(step, items, took, self.host.clock.now()), soon=True)
 
     def add_results(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:

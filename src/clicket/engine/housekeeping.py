@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from clicket.agents.sweeping import ThreadSweep
+from clicket.agents.threads import inner_thread
 from clicket.engine.local import LocalEngine
 from clicket.engine.recovery import Recovered, recover, take_up
 from clicket.errors import ClicketError
-from clicket.ports import Keep, Stored, Sweep, Timer
+from clicket.ports import Keep, Query, Stored, Sweep, Timer
 from clicket.tools import session_key
 
 __all__ = ["Housekeeping", "keep_of", "kept_until", "sweep"]
@@ -29,6 +31,7 @@ class Housekeeping:
         self._strays: frozenset[int] = frozenset()
         self._listening = False
         self._ended: set[str] = set()
+        self._threads = ThreadSweep()
         self._stopped = False
         engine.on_claimed = self._claimed
         engine.on_request = self._asked
@@ -40,10 +43,11 @@ class Housekeeping:
         self._every(lease, "recover", self._recover)
         self._every(SWEEP_EVERY, "sweep", self._sweep)
         self._every(SWEEP_EVERY, "cache", self._engine.caching.sweep)
+        self._every(SWEEP_EVERY, "threads", self._forget_threads)
 
     def wind_down(self) -> None:
         """Begin nothing new; go on saying that we live, and hearing what others ask of calls that still run."""
-        self._ended |= {"recover", "sweep", "cache"}
+        self._ended |= {"recover", "sweep", "cache", "threads"}
         self._cancel(self._ended)
 
     def stop(self) -> None:
@@ -76,13 +80,12 @@ class Housekeeping:
             return
         keys = set(await engine.store.requests())
         if keys:
-            for calls in list(engine.live.values()):
-                for call in calls:
-                    if call.key in keys and call.stopping is None and not call.settling and not call.fenced:
-                        try:
-                            await engine.refresh(call)
-                        except ClicketError as error:  # the others must be heard all the same
-                            logger.info("call %s could not be brought up to date: %s", call.id, error)
+            for call in [call for calls in engine.live.values() for call in calls if call.key in keys]:
+                if call.stopping is None and not call.settling and not call.fenced:
+                    try:
+                        await engine.refresh(call)
+                    except ClicketError as error:  # the others must be heard all the same
+                        logger.info("call %s could not be brought up to date: %s", call.id, error)
 
     def _asked(self) -> None:
         if not self._listening and not self._stopped:
@@ -125,6 +128,17 @@ class Housekeeping:
                 calls = [c for calls in engine.live.values() for c in calls if c.tool is tool]
                 busy = frozenset(session_key(c.caller, c.thread) for c in calls)
                 await close_idle(busy)
+
+
+    async def _forget_threads(self) -> None:
+        """Never before the calls that were their turns: a turn to come must not have the name of one that is kept."""
+        engine = self._engine
+        before = engine.clock.now() - max(engine.limits.memory_retention, engine.limits.retention)
+        await self._threads.step(engine.store, before, self._has_turn)
+
+    async def _has_turn(self, caller: str, agent: str, thread: str) -> bool:
+        query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
+        return bool(await self._engine.store.history(query))
 
 
 def keep_of(engine: LocalEngine, since: float | None = None) -> Keep:

@@ -20,6 +20,7 @@ from clicket.engine.conduct import Conductor, refusal_of
 from clicket.engine.handover import close_started, give_away
 from clicket.engine.limits import Limits, Plans
 from clicket.engine.room import Room
+from clicket.engine.roster import Roster
 from clicket.engine.settling import Settling
 from clicket.engine.sharing import Pump, SharedSlots
 from clicket.errors import ClicketError, UsageError
@@ -66,7 +67,9 @@ class LocalEngine:
         self.clock = clock
         self.gives_away = gives_away
         self.vault = vault or Vault()
-        self.live: dict[str, list[LiveCall]] = {}
+        self.roster = Roster()
+        self.live = self.roster.calls
+        self.find_live, self.remember = self.roster.find, self.roster.add
         self.lingering: set[LiveCall] = set()
         self.superseded: set[LiveCall] = set()  # lost and claimed anew while their bodies run
         self.broken: set[int] = set()  # keys of calls that could not be taken up; nobody else could, either
@@ -365,24 +368,6 @@ class LocalEngine:
         if call.inflight is None:
             await self.journal.flush(call)
 
-    # Looking.
-
-    def find_live(self, id: str, thread: str | None, caller: str | None) -> LiveCall | None:
-        """The live call of that name; None also when several threads have it and none was named."""
-        found = [
-            call
-            for call in self.live.get(id, ())
-            if (thread is None or call.thread == thread) and (caller is None or call.caller == caller)
-        ]
-        return found[0] if len(found) == 1 else None
-
-    def remember(self, call: LiveCall) -> None:
-        known = self.live.get(call.id)
-        if known is None:
-            self.live[call.id] = [call]
-        elif call not in known:
-            known.append(call)
-
     def forget(self, call: LiveCall) -> None:
         if call.cache_key is not None:
             self.caching.left(call)
@@ -393,11 +378,7 @@ class LocalEngine:
             call.deadline_timer.cancel()
         if call.queue_timer is not None:
             call.queue_timer.cancel()
-        known = self.live.get(call.id)
-        if known == [call]:
-            del self.live[call.id]
-        elif known is not None and call in known:
-            known.remove(call)
+        self.roster.remove(call)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Every task has a parent: the engine waits for its tasks when it closes."""

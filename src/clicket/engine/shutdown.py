@@ -50,7 +50,7 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
     await engine.store.close()
     engine.closed = engine.journal.closed = True
     for calls in list(engine.live.values()):
-        for call in calls:
+        for call in list(calls):
             _dismiss(engine, call, f"the runtime was closed before the outcome of call {call.id} could be stored.")
     rest = [task for task in engine.tasks if task is not asyncio.current_task()]
     for task in rest:

@@ -1,0 +1,69 @@
+"""Seconds in which at least one of a step's tool calls is at work. One that waits for a person's approval is not at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from clicket.bridge import fulfil
+from clicket.model import Event
+from clicket.ports import Clock, Timer
+
+__all__ = ["Stopwatch"]
+
+
+class Stopwatch:
+    """`up` is done when `bound` seconds have been counted. It implements `ports.Watch`: calls of `thread` whose ids begin with
+    `mark` are looked at."""
+
+    def __init__(self, clock: Clock, bound: float, caller: str, thread: str, mark: str) -> None:
+        self._clock = clock
+        self._bound = bound
+        self._whose = (caller, thread)
+        self._mark = f"{mark}."
+        self._open: set[str] = set()
+        self._waiting: set[str] = set()
+        self._counted = 0.0
+        self._since: float | None = None
+        self._timer: Timer | None = None
+        self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
+        if (caller, thread) == self._whose and call_id.startswith(self._mark):
+            for event in events:
+                if event.type == "approval_requested":
+                    self.wait(call_id)
+                elif event.type == "approval_given":
+                    self._waiting.discard(call_id)
+                    self._look()
+
+    @property
+    def seconds(self) -> float:
+        return self._counted + (0.0 if self._since is None else self._clock.monotonic() - self._since)
+
+    def begin(self, call_id: str) -> None:
+        self._open.add(call_id)
+        self._look()
+
+    def wait(self, call_id: str) -> None:
+        self._waiting.add(call_id)
+        self._look()
+
+    def end(self, call_id: str) -> None:
+        self._open.discard(call_id)
+        self._waiting.discard(call_id)
+        self._look()
+
+    def stop(self) -> None:
+        self._open.clear()
+        self._look()
+
+    def _look(self) -> None:
+        works = bool(self._open - self._waiting)
+        if works and self._since is None:
+            self._since = self._clock.monotonic()
+            self._timer = self._clock.call_later(max(self._bound - self._counted, 0.0), fulfil, self.up)
+        elif not works and self._since is not None:
+            self._counted, self._since = self.seconds, None
+            if self._timer is not None:
+                self._timer.cancel()

@@ -1,0 +1,58 @@
+"""Threads that nobody came back to are forgotten; those with a turn under way are not, however long it takes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from clicket import tool
+from clicket.agents import ReActAgent
+from clicket.agents.memory import HEAD, TURN
+from clicket.agents.sweeping import ThreadSweep
+from clicket.engine import Housekeeping
+from clicket.model.chat import ChatReply, ChatRequest, ToolUse
+from clicket.testing import memory_runtime
+
+DAY = 24 * 3600.0
+
+
+class Model:
+    name = "model"
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        if request.messages[-1].content == "wait":
+            return ChatReply(uses=(ToolUse(id="w", name="wait"),))
+        return ChatReply(text="yes")
+
+
+@tool(timeout=None)
+async def wait() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> None:
+    async with memory_runtime([wait], memory_retention=1.0, retention=1.0) as rt:
+        agent, chores = ReActAgent(rt, Model()), Housekeeping(rt.engine)
+        await agent.run("hello", thread="old")
+        await agent.run("hello", thread="busy")
+        await agent.begin("wait", thread="busy")
+        await chores._forget_threads()
+        assert (await agent.look("old")).turns == 1
+        later = rt.engine.clock.now() + DAY
+        assert await ThreadSweep().step(rt.engine.store, later, chores._has_turn) == 1
+        assert [paper.key for paper in await rt.engine.store.papers(HEAD)] == ["/react/busy"]
+        assert [paper.key for paper in await rt.engine.store.papers(TURN)] == ["/react/busy/0000000001"]
+        assert (await agent.look("busy")).state == "running"
+        await agent.stop("busy")
+
+
+async def test_many_threads_are_looked_at_a_few_at_a_time() -> None:
+    async def never(caller: str, agent: str, thread: str) -> bool:
+        return False
+
+    async with memory_runtime([]) as rt:
+        agent, sweep = ReActAgent(rt, Model()), ThreadSweep()
+        for number in range(250):
+            await agent.run("hello", thread=f"t{number:03d}")
+        later = rt.engine.clock.now() + DAY
+        assert [await sweep.step(rt.engine.store, later, never) for _ in range(3)] == [200, 50, 0]
+        assert await rt.engine.store.papers(TURN) == []

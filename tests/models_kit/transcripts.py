@@ -1,0 +1,46 @@
+"""A conversation of ours, told to both vendors through our own models: what was sent is judged, not what we meant to send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.models_kit.aimock import Aimock, answer
+from tests.models_kit.judging import accepted
+
+from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
+from clicket.models import AnthropicModel, OpenAIModel
+
+__all__ = ["anthropic_model", "openai_model", "taken_by_both"]
+
+
+def openai_model(server: Aimock, **options: Any) -> OpenAIModel:
+    return OpenAIModel("gpt-x", base_url=f"{server.url}/v1", api_key="k", **options)
+
+
+def anthropic_model(server: Aimock, **options: Any) -> AnthropicModel:
+    return AnthropicModel("claude-x", base_url=server.url, api_key="k", **options)
+
+
+async def taken_by_both(server: Aimock, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer] = ()) -> None:
+    """Raises `NotAccepted` when the request that goes on with this conversation would be refused by one of them.
+
+    The server's script is used up for it. A conversation that ends with the assistant's answer is given a next question.
+    """
+    asked = (*messages, ChatMessage(role="user", content="And then?")) if _is_over(messages) else tuple(messages)
+    request = ChatRequest(messages=asked, tools=tuple(tools), max_tokens=50)
+    server.script(answer("Then nothing."), answer("Then nothing."))
+    for make in (openai_model, anthropic_model):
+        model = make(server)
+        try:
+            assert (await model.chat(request)).text == "Then nothing."
+        finally:
+            await model.close()
+    sent = server.asked
+    assert len(sent) == 2, [one.path for one in sent]
+    for one in sent:
+        accepted(one.path, one.body)
+
+
+def _is_over(messages: Sequence[ChatMessage]) -> bool:
+    return not messages or (messages[-1].role == "assistant" and not messages[-1].uses)

@@ -24,7 +24,8 @@ class Provider:
     """`answers` are used in turn; `requests` are what was asked, `heads` how it was sent.
 
     An answer with a `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may say why a
-    request is refused, as a server would that knows less than the vendor's.
+    request is refused, as a server would that knows less than the vendor's. With `keeps_alive` a connection is good for more
+    than one request; `connections` counts them. One that `is_picky` parses the arguments of earlier calls, as templates do.
     """
 
     def __init__(self) -> None:
@@ -33,6 +34,9 @@ class Provider:
         self.heads: list[str] = []
         self.refuses: Callable[[dict[str, Any]], str | None] = lambda _body: None
         self.pauses: dict[str, asyncio.Event] = {}
+        self.keeps_alive = False
+        self.is_picky = False
+        self.connections = 0
         self.url = ""
 
     def next(self) -> dict[str, Any]:
@@ -48,9 +52,12 @@ async def serving() -> AsyncIterator[Provider]:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        provider.connections += 1
         try:
             await _exchange(provider, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
+            while provider.keeps_alive:
+                await _exchange(provider, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # nobody else waits for it
             pass
         finally:
             writer.close()
@@ -78,11 +85,13 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
     kind = {"/v1/messages": Messages, "/v1/chat/completions": Chat, "/v1/responses": Responses}[path.split("?")[0]]
     try:
         kind.check(body)
+        if provider.is_picky and kind is Chat:
+            check_calls(call for message in body["messages"] for call in message.get("tool_calls") or ())
         if (why_not := provider.refuses(body)) is not None:
             raise Refused(why_not)
     except Refused as why:
         text = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": str(why)}}).encode()
-        writer.write(_head(400, "application/json", len(text)) + text)
+        writer.write(_head(400, "application/json", len(text), alive=provider.keeps_alive) + text)
         await writer.drain()
         return
     given = provider.next()
@@ -92,7 +101,7 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
     answer = kind.answer(given)
     if not body.get("stream"):
         text = json.dumps(answer).encode()
-        writer.write(_head(200, "application/json", len(text)) + text)
+        writer.write(_head(200, "application/json", len(text), alive=provider.keeps_alive) + text)
         await writer.drain()
         return
     writer.write(_head(200, "text/event-stream", None))
@@ -117,9 +126,10 @@ async def _send_as_it_is(writer: asyncio.StreamWriter, given: dict[str, Any]) ->
     await writer.drain()
 
 
-def _head(status: int, type: str, length: int | None) -> bytes:
+def _head(status: int, type: str, length: int | None, *, alive: bool = False) -> bytes:
     size = f"content-length: {length}\r\n" if length is not None else ""
-    return f"HTTP/1.1 {status} X\r\ncontent-type: {type}\r\n{size}connection: close\r\n\r\n".encode()
+    ends = "" if alive else "connection: close\r\n"
+    return f"HTTP/1.1 {status} X\r\ncontent-type: {type}\r\n{size}{ends}\r\n".encode()
 
 
 def pieces(text: str, size: int = 7) -> list[str]:
@@ -138,6 +148,35 @@ def check_names(names: Iterable[str]) -> None:
     for name in listed:
         if not NAME.match(name):
             raise Refused(f"name {name!r} does not match")
+
+
+def check_blocks(messages: list[dict[str, Any]], *, has_tools: bool) -> None:
+    """Blocks as the Messages API takes them: no empty text, results first, inputs that are objects, ids used once."""
+    if not messages or messages[0]["role"] != "user":
+        raise Refused("messages: first message must use the user role")
+    ids: list[str] = []
+    for message in messages:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not blocks:
+            raise Refused("messages: all messages must have non-empty content")
+        kinds = [block["type"] for block in blocks]
+        if any(kind in ("tool_use", "tool_result") for kind in kinds) and not has_tools:
+            raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+        if "tool_result" in kinds[kinds.count("tool_result") :]:
+            raise Refused("tool_result blocks must come first")
+        for block in blocks:
+            if block["type"] == "text" and not block["text"].strip():
+                raise Refused("text content blocks must contain non-whitespace text")
+            if block["type"] == "tool_use":
+                if not isinstance(block["input"], dict):
+                    raise Refused("tool_use.input: Input should be a valid dictionary")
+                check_names([block["name"]])
+                if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]) or block["id"] in ids:
+                    raise Refused(f"tool_use ids must be unique and fit the pattern: {block['id']!r}")
+                ids.append(block["id"])
+            if block["type"] == "thinking" and not block["signature"]:
+                raise Refused("Invalid `signature` in `thinking` block")
 
 
 class Messages:
@@ -168,6 +207,7 @@ class Messages:
             answered = [b["tool_use_id"] for b in following["content"] if b["type"] == "tool_result"]
             if following["role"] != "user" or answered != used:
                 raise Refused(f"tool_use ids were found without tool_result blocks immediately after: {used}")
+        check_blocks(messages, has_tools=bool(body.get("tools")))
 
     @staticmethod
     def answer(given: dict[str, Any]) -> dict[str, Any]:
@@ -194,6 +234,16 @@ class Messages:
                 yield made("content_block_start", index=index, content_block={"type": "text", "text": ""})
                 delta = {"type": "text_delta", "text": block["text"]}
                 yield made("content_block_delta", index=index, delta=delta)
+            elif block["type"] == "redacted_thinking":
+                yield made("content_block_start", index=index, content_block=block)
+            elif block["type"] == "thinking":
+                start = {"type": "thinking", "thinking": "", "signature": ""}
+                yield made("content_block_start", index=index, content_block=start)
+                for piece in pieces(block["thinking"]):
+                    delta = {"type": "thinking_delta", "thinking": piece}
+                    yield made("content_block_delta", index=index, delta=delta)
+                delta = {"type": "signature_delta", "signature": block["signature"]}
+                yield made("content_block_delta", index=index, delta=delta)
             else:
                 raw = block.get("raw", json.dumps(block["input"], ensure_ascii=False) if block["input"] else "")
                 start = {"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}
@@ -205,6 +255,20 @@ class Messages:
         delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
         yield made("message_delta", delta=delta, usage={"output_tokens": 1})
         yield made("message_stop")
+
+
+def check_calls(calls: Iterable[dict[str, Any]]) -> None:
+    """Calls as chat completions take them back, at servers too that give the arguments to a template."""
+    for call in calls:
+        check_names([call["function"]["name"]])
+        if not 1 <= len(call["id"]) <= 40:
+            raise Refused("Invalid 'tool_calls[0].id': string too long. Expected a maximum length of 40")
+        try:
+            given = json.loads(call["function"]["arguments"])
+        except ValueError as error:
+            raise Refused(f"arguments must be valid JSON: {error}") from None
+        if not isinstance(given, dict):
+            raise Refused("Can only get item pairs from a mapping.")
 
 
 class Chat:
@@ -225,6 +289,8 @@ class Chat:
             raise Refused("'messages' must contain the word 'json' in some form, to use 'response_format'")
         messages = body["messages"]
         for place, message in enumerate(messages):
+            if message.get("content") is None and not message.get("tool_calls"):
+                raise Refused("Invalid value for 'content': expected a string, got null.")
             asked = [call["id"] for call in message.get("tool_calls") or ()]
             following = messages[place + 1 : place + 1 + len(asked)]
             if [m.get("tool_call_id") for m in following if m["role"] == "tool"] != asked:
@@ -252,7 +318,12 @@ class Chat:
             )
             return name, {**top, "choices": [choice]}
 
+        for key in ("reasoning_content", "reasoning"):
+            for piece in pieces(message.get(key) or ""):
+                yield made({key: piece})
         yield made({"role": "assistant", "content": message["content"]})
+        if message.get("refusal"):
+            yield made({"refusal": message["refusal"]})
         for index, call in enumerate(message.get("tool_calls") or ()):
             function = call["function"]
             first = {"index": index, "id": call["id"], "type": "function"}
@@ -260,7 +331,8 @@ class Chat:
             for piece in pieces(function["arguments"]):
                 yield made({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         yield made({}, answer["choices"][0]["finish_reason"])
-        yield "usage", {**top, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+        usage = answer.get("usage") or {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        yield "usage", {**top, "choices": [], "usage": usage}
 
 
 class Responses:

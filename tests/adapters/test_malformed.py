@@ -12,8 +12,8 @@ from openai.types.responses import Response
 from tests.adapters.kit import ANTHROPIC, CHAT, RESPONSES, runtime
 
 from clicket.adapters import anthropic, openai
-from clicket.adapters.asked import tidy
-from clicket.adapters.names import wire_names
+from clicket.model.names import wire_names
+from clicket.tools.written import tidy
 
 TEXT = st.text(st.characters(codec=None), max_size=12)
 JSON = st.recursive(

@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from clicket.adapters.asked import Asked, clean, field
+from clicket.adapters.asked import Asked
 from clicket.adapters.door import face, offers
-from clicket.adapters.schema import shown
-from clicket.adapters.schema import strict as strict_schema
 from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
 from clicket.errors import UsageError
+from clicket.model.foreign import clean, field
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tools.offered import shown
+from clicket.tools.offered import strict as strict_schema
 
 if TYPE_CHECKING:
     from anthropic.types import ToolParam, ToolResultBlockParam

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from clicket.adapters.names import wire_names
 from clicket.errors import UsageError
+from clicket.model.names import wire_names
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 

@@ -16,16 +16,17 @@ from typing import Any, overload
 
 from pydantic import PrivateAttr
 
-from clicket.adapters.asked import Asked, clean, local_key
+from clicket.adapters.asked import Asked, local_key
 from clicket.adapters.door import Book, Offer, face, offers
-from clicket.adapters.schema import shown
 from clicket.adapters.turn import Answer, answer
 from clicket.bridge import on_loop, wait_on
 from clicket.errors import UsageError
+from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 from clicket.tools import Tool, ToolContext
 from clicket.tools.function import name_of
+from clicket.tools.offered import shown
 from clicket.tools.options import Options, make_options
 
 try:

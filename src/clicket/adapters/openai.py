@@ -18,15 +18,16 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clicket.adapters.asked import Asked, clean, field
+from clicket.adapters.asked import Asked
 from clicket.adapters.door import Offer, face, offers
 from clicket.adapters.openai_calls import Reader, read_items, read_message
-from clicket.adapters.schema import shown
-from clicket.adapters.schema import strict as strict_schema
 from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
 from clicket.errors import UsageError
+from clicket.model.foreign import clean, field
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tools.offered import shown
+from clicket.tools.offered import strict as strict_schema
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionFunctionToolParam

@@ -13,11 +13,11 @@ from typing import Any
 
 from clicket.adapters.asked import Asked, local_key
 from clicket.adapters.door import Book, Offer, offers
-from clicket.adapters.schema import shown
 from clicket.adapters.turn import answer
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tools.offered import shown
 
 try:
     from pydantic_ai import RunContext, ToolDefinition

@@ -12,12 +12,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import msgspec
 
-from clicket.adapters.asked import Asked, call_id, clean, local_key, tidy
+from clicket.adapters.asked import Asked, call_id, local_key
 from clicket.adapters.door import Book
 from clicket.errors import ClicketError, UsageError
 from clicket.model import CallOptions, ToolResult
+from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tools.written import tidy
 
 __all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of", "results_of"]
 

@@ -4,9 +4,12 @@
     model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1")    # any server that speaks the same protocol
     model = AnthropicModel("claude-sonnet-5")
     model = model_of("openai:gpt-5-mini")                                # as settings name it
+    model = ScriptModel("answers.json")                                  # no model at all: answers from a file
     model = as_model(function)                                           # text to text, sync or async
+    model = SchemaTools(model)                                           # tools for one that knows none
 
-A model asks once for each request: who uses it decides about trying again.
+A model asks once for each request: who uses it decides about trying again. `chat` gives the whole answer, `stream` tells it in
+pieces as it comes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.naming import model_of
 from clicket.models.openai import OpenAIModel
+from clicket.models.schema_tools import SchemaTools
+from clicket.models.script import ScriptModel
 from clicket.search.modelled.adapting import as_model
 
-__all__ = ["AnthropicModel", "OpenAIModel", "as_model", "model_of"]
+__all__ = ["AnthropicModel", "OpenAIModel", "SchemaTools", "ScriptModel", "as_model", "model_of"]

@@ -5,40 +5,40 @@ What an address refuses is not sent to it again: older models and some gateways 
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clicket.errors import ClicketError, UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Ended, Usage
-from clicket.models.asked import checked, counted, fits, no_answer, trust, with_schema
-from clicket.models.failing import Place, names_one, translated
+import msgspec
+
+from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.models.anthropic_reply import BlockReader
+from clicket.models.anthropic_request import conversation, offered
+from clicket.models.asked import SCHEMA_WORDS, fits, with_schema
+from clicket.models.failing import Place, blames_tools, names_one, refuses
+from clicket.models.line import Line, Reader, ToolMode, Vendor, Ways
+from clicket.models.pieces import Answer
+from clicket.models.transcript import Names
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 __all__ = ["AnthropicModel"]
 
+_ANTHROPIC = Vendor(name="anthropic", model="AnthropicModel", client="AsyncAnthropic", needs_key=False)
 _FORMS = ("output_config", "tool", "words")
 _BLAMES: dict[str, tuple[str, ...]] = {
-    "output_config": ("output_config", "output_format", "output format", "structured", "schema", "extra inputs"),
-    "tool": ("tool", "schema", "extra inputs"),
+    "output_config": ("output_config", "output_format", "output format", "structured", "extra inputs", *SCHEMA_WORDS),
+    "tool": ("tool", "extra inputs", *SCHEMA_WORDS),
 }
 _MAX_TOKENS = 4096
 """The protocol wants a limit in every request; this one when nobody gave any."""
-_ENDED: dict[Any, Ended] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
+_CHOICES = {"none": {"type": "none"}, "required": {"type": "any"}}
 
 
 class AnthropicModel:
-    """One model. `options` go into every request as they are, e.g. `{"temperature": 0}`.
+    """One model. `options` go into every request as they are, e.g. `{"thinking": {"type": "adaptive"}}`.
 
-    `client` is an `AsyncAnthropic` of your own, which you close; without it a client is opened for each request, so a model
-    can be used from any event loop and leaves nothing open.
+    `prices`, `tools`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
     """
 
     def __init__(
@@ -50,25 +50,23 @@ class AnthropicModel:
         timeout: float = 60.0,
         max_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
+        prices: Mapping[str, float] | None = None,
+        tools: ToolMode = "auto",
         client: AsyncAnthropic | None = None,
     ) -> None:
-        checked("anthropic", model, timeout, max_tokens)
-        self._sdk = _sdk()
-        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
-        self._model = model
-        self._place = Place(
-            "anthropic", model, "ANTHROPIC_API_KEY", api_key or os.environ.get("ANTHROPIC_API_KEY"), address
+        self._line = Line(
+            _ANTHROPIC,
+            model,
+            base_url=base_url,
+            api_key=api_key,
+            timeout=timeout,
+            max_tokens=max_tokens,
+            prices=prices,
+            tools=tools,
+            client=client,
         )
-        # Without a key given here the SDK looks in its usual places, of which the environment is only the first.
-        self._made_with: dict[str, Any] = {"base_url": address, "timeout": timeout, "max_retries": 0}
-        if api_key is not None:
-            self._made_with["api_key"] = api_key
-        self._client = client
-        self._trust = trust() if client is None else None
-        self._timeout = timeout
-        self._max_tokens = max_tokens
-        self._options = dict(options or {})
-        self._form = 0
+        self._wire = _Messages(model, max_tokens, options or {})
+        self._model = model
 
     @property
     def name(self) -> str:
@@ -78,85 +76,67 @@ class AnthropicModel:
         return f"AnthropicModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        if self._client is not None:
-            return await self._asked(self._client.with_options(timeout=self._timeout, max_retries=0), request)
-        try:
-            http = self._sdk.DefaultAsyncHttpxClient(verify=self._trust)
-            client = self._sdk.AsyncAnthropic(**self._made_with, http_client=http)
-        except (self._sdk.AnthropicError, ValueError) as raised:
-            failed = translated(self._sdk, raised, self._place)
-        else:
-            async with client:
-                return await self._asked(client, request)
-        raise failed
+        return await self._line.serve(self._wire, request, None)
 
-    async def _asked(self, client: AsyncAnthropic, request: ChatRequest) -> ChatReply:
-        form = self._form if request.schema is not None else len(_FORMS) - 1
-        while True:
-            failed: ClicketError
-            try:
-                answer = await client.messages.create(**self._body(request, _FORMS[form]))
-            except self._sdk.APIStatusError as raised:
-                refused = raised.status_code in (400, 415, 422, 501)
-                if refused and form < len(_FORMS) - 1 and names_one(raised, _BLAMES[_FORMS[form]]):
-                    form += 1
-                    continue
-                failed = translated(self._sdk, raised, self._place)
-            except (self._sdk.AnthropicError, TypeError, ValueError) as raised:
-                failed = translated(self._sdk, raised, self._place)
-            else:
-                if request.schema is not None:
-                    self._form = form
-                return self._read(answer)
-            # Raised here and not above: the SDK's error holds the request, and with it the key.
-            raise failed
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        return await self._line.serve(self._wire, request, tell)
 
-    def _body(self, request: ChatRequest, form: str) -> dict[str, Any]:
-        system = "\n\n".join(one.content for one in request.messages if one.role == "system")
-        messages: list[dict[str, Any]] = [
-            {"role": one.role, "content": one.content} for one in request.messages if one.role != "system"
-        ]
+    async def close(self) -> None:
+        """Close this loop's connections. The model can be used again."""
+        await self._line.close()
+
+
+class _Messages:
+    def __init__(self, model: str, max_tokens: int | None, options: Mapping[str, Any]) -> None:
+        self._model = model
+        self._max_tokens = max_tokens
+        self._options = dict(options)
+
+    def body(self, request: ChatRequest, ways: Ways, names: Names) -> dict[str, Any]:
+        form = _form(request, ways)
+        system, messages = conversation(with_schema(request) if form == "words" else request.messages, names)
         most = fits(request.max_tokens, self._max_tokens) or _MAX_TOKENS
         body: dict[str, Any] = {**self._options, "model": self._model, "max_tokens": most}
         if system:
             body["system"] = system
+        tools, choice = offered(request.tools, names), _CHOICES.get(request.tool_choice) if request.tools else None
+        if tools and not request.tools:
+            choice = _CHOICES["none"]
         if form == "output_config":
             body["output_config"] = {
                 **(self._options.get("output_config") or {}),
                 "format": {"type": "json_schema", "schema": request.schema},
             }
         elif form == "tool":
+            name = names.free(request.schema_name)
             about = "Give your answer by using this tool, once."
-            body["tools"] = [{"name": request.schema_name, "description": about, "input_schema": request.schema}]
-            body["tool_choice"] = {"type": "tool", "name": request.schema_name, "disable_parallel_tool_use": True}
-        else:
-            messages = with_schema(request, messages)
+            tools.append({"name": name, "description": about, "input_schema": request.schema})
+            alone: dict[str, Any] = {"type": "tool", "name": name, "disable_parallel_tool_use": True}
+            choice = {"type": "any"} if request.tools and request.tool_choice != "none" else alone
+        if tools:
+            body["tools"] = tools
+            if choice is not None and (ways.choice or form == "tool"):
+                body["tool_choice"] = choice
         return {**body, "messages": messages}
 
-    def _read(self, answer: Any) -> ChatReply:
-        blocks = getattr(answer, "content", None)
-        if not isinstance(blocks, list):
-            raise no_answer(self._place)
-        given = [one.input for one in blocks if getattr(one, "type", "") == "tool_use"]
-        texts = [one.text for one in blocks if getattr(one, "type", "") == "text"]
-        text = (
-            json.dumps(given[0], ensure_ascii=False) if given else "".join(one for one in texts if isinstance(one, str))
-        )
-        used = getattr(answer, "usage", None)
-        # What was read from the vendor's cache, or put there, was read by the model all the same.
-        read = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        usage = Usage(
-            input_tokens=sum(counted(getattr(used, one, 0)) for one in read),
-            output_tokens=counted(getattr(used, "output_tokens", 0)),
-        )
-        return ChatReply(text=text, usage=usage, ended=_ENDED.get(getattr(answer, "stop_reason", None), "stop"))
+    async def send(self, client: Any, body: dict[str, Any], ways: Ways, *, streamed: bool) -> Any:
+        return await (client.messages.create(**body, stream=True) if streamed else client.messages.create(**body))
+
+    def other(self, request: ChatRequest, ways: Ways, error: Any) -> Ways | None:
+        form = _form(request, ways)
+        refused = error.status_code in (400, 415, 422, 501)
+        if refused and form != "words" and names_one(error, _BLAMES[form]):
+            return msgspec.structs.replace(ways, form=ways.form + 1)
+        if not request.tools:
+            return None
+        forced = request.tool_choice != "auto" and ways.choice
+        if forced and refuses(error) and error.body and names_one(error, ("tool_choice",)):
+            return msgspec.structs.replace(ways, choice=False)
+        return msgspec.structs.replace(ways, tools=False) if blames_tools(error) else None
+
+    def reader(self, request: ChatRequest, ways: Ways, names: Names, answer: Answer, place: Place) -> Reader:
+        return BlockReader(answer, place, names.free(request.schema_name) if _form(request, ways) == "tool" else "")
 
 
-def _sdk() -> Any:
-    try:
-        import anthropic
-    except ImportError:
-        raise UsageError(
-            "AnthropicModel needs the package 'anthropic'. Install it: pip install 'clicket[anthropic]'."
-        ) from None
-    return anthropic
+def _form(request: ChatRequest, ways: Ways) -> str:
+    return _FORMS[ways.form] if request.schema is not None else "words"

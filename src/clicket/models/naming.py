@@ -9,19 +9,25 @@ from typing import Any
 from clicket.errors import UsageError, did_you_mean
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.openai import OpenAIModel
+from clicket.models.script import ScriptModel
 from clicket.ports.services import ChatModel
 
 __all__ = ["model_of"]
 
-_KINDS: dict[str, Callable[..., ChatModel]] = {"openai": OpenAIModel, "anthropic": AnthropicModel}
-_OPTIONS = ("kind", "model", "base_url", "api_key_env", "timeout", "max_tokens", "options")
+_KINDS: dict[str, Callable[..., ChatModel]] = {
+    "openai": OpenAIModel,
+    "anthropic": AnthropicModel,
+    "script": ScriptModel,
+}
+_GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools")
+_OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
 _FORM = (
     'Write "openai:NAME", "anthropic:NAME", or {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}.'
 )
 
 
 def model_of(named: str | Mapping[str, Any]) -> ChatModel:
-    """`"openai:NAME"`, `"anthropic:NAME"`, or a mapping with `kind`, `model`, and what else the model takes."""
+    """`"openai:NAME"`, `"anthropic:NAME"`, `"script:FILE"`, or a mapping with `kind`, `model`, and what else the model takes."""
     if isinstance(named, str):
         kind, found, model = named.partition(":")
         if not found:
@@ -36,14 +42,17 @@ def model_of(named: str | Mapping[str, Any]) -> ChatModel:
     if made is None:
         wrong = str(named.get("kind"))
         raise UsageError(f"there is no kind of model {wrong!r}.{did_you_mean(wrong, _KINDS)} {_FORM}")
-    return made(named.get("model", ""), **_given(named))
+    given = _given(named)
+    if made is ScriptModel and given:
+        raise UsageError(f"a script has no option {min(given)!r}: it is played as it stands in its file.")
+    return made(named.get("model", ""), **given)
 
 
 def _given(named: Mapping[str, Any]) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        key: named[key] for key in ("base_url", "max_tokens", "options", "timeout") if key in named
-    }
-    for key, kinds in (("base_url", str), ("max_tokens", int), ("timeout", (int, float)), ("options", Mapping)):
+    given: dict[str, Any] = {key: named[key] for key in _GIVEN if key in named}
+    kinds_of = {"max_tokens": int, "timeout": (int, float), "options": Mapping, "prices": Mapping}
+    for key in _GIVEN:
+        kinds: Any = kinds_of.get(key, str)
         value = given.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"the model's {key} cannot be {value!r}. {_FORM}")

@@ -1,36 +1,56 @@
 """Models behind OpenAI's chat completions, its own or any server's that speaks them.
 
 Servers differ in what they know of structured output. The strictest form is tried first; what a server refuses is not sent
-to it again: a schema, then JSON without one, then words alone. The same holds for the two names of the token limit.
+to it again: a schema, then JSON without one, then words alone. The same holds for the two names of the token limit, for the
+figures of a stream, and for tools.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clicket.errors import ClicketError, UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Ended, Usage
-from clicket.models.asked import checked, counted, fits, no_answer, trust, with_schema
-from clicket.models.failing import Place, names_one, translated
+import msgspec
+
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.models.asked import SCHEMA_WORDS, fits, with_schema
+from clicket.models.failing import Place, blames_tools, names_one, refuses
+from clicket.models.line import Line, Reader, ToolMode, Vendor, Ways
+from clicket.models.openai_reply import ChatReader
+from clicket.models.pieces import Answer
+from clicket.models.transcript import Names, Turn, as_object_text, turns
+from clicket.tools.offered import shown
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 __all__ = ["OpenAIModel"]
 
+_OPENAI = Vendor(name="openai", model="OpenAIModel", client="AsyncOpenAI", needs_key=True)
 _FORMS = ("json_schema", "json_object", "words")
-_BLAMES_FORM = ("response_format", "json_schema", "json_object", "structured", "schema", "grammar", "guided", "format")
+_BLAMES_FORM = (
+    "response_format",
+    "json_schema",
+    "json_object",
+    "structured",
+    "grammar",
+    "guided",
+    "format",
+    *SCHEMA_WORDS,
+)
 _LIMITS = ("max_completion_tokens", "max_tokens")
-_ENDED: dict[Any, Ended] = {"length": "length", "content_filter": "refusal"}
+_IDS = re.compile(r"[!-~]{1,40}")
+_MAX_DESCRIPTION = 1_024
 
 
 class OpenAIModel:
     """One model. `options` go into every request as they are, e.g. `{"temperature": 0, "seed": 7}`.
 
-    `client` is an `AsyncOpenAI` of your own, which you close; without it a client is opened for each request, so a model can
-    be used from any event loop and leaves nothing open.
+    `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
+    asks for tool calls by structured output, for models that know no tools; "auto" does so when a server refuses them,
+    "native" never. `client` is an `AsyncOpenAI` of your own, which you close; without it connections stay open as long as
+    the event loop, or until `close()`, and a model can be used from any loop.
     """
 
     def __init__(
@@ -42,26 +62,24 @@ class OpenAIModel:
         timeout: float = 60.0,
         max_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
+        prices: Mapping[str, float] | None = None,
+        tools: ToolMode = "auto",
         client: AsyncOpenAI | None = None,
     ) -> None:
-        checked("openai", model, timeout, max_tokens)
-        self._sdk = _sdk()
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        key = api_key or os.environ.get("OPENAI_API_KEY") or None
-        if key is None and client is None:
-            if address is None:
-                raise UsageError("OpenAI's models need a key: set OPENAI_API_KEY, or give api_key=.")
-            key = "none"  # servers of one's own often want none, the SDK always does
+        self._line = Line(
+            _OPENAI,
+            model,
+            base_url=base_url,
+            api_key=api_key,
+            timeout=timeout,
+            max_tokens=max_tokens,
+            prices=prices,
+            tools=tools,
+            client=client,
+        )
+        self._line.prefer(limit=_LIMITS[0] if self._line.address is None else _LIMITS[1])
+        self._wire = _Chat(model, max_tokens, options or {})
         self._model = model
-        self._place = Place("openai", model, "OPENAI_API_KEY", key, address)
-        self._made_with: dict[str, Any] = {"base_url": address, "api_key": key, "timeout": timeout, "max_retries": 0}
-        self._client = client
-        self._trust = trust() if client is None else None
-        self._timeout = timeout
-        self._max_tokens = max_tokens
-        self._options = dict(options or {})
-        self._form = 0
-        self._limit = _LIMITS[0] if address is None else _LIMITS[1]
 
     @property
     def name(self) -> str:
@@ -71,91 +89,94 @@ class OpenAIModel:
         return f"OpenAIModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        if self._client is not None:
-            return await self._asked(self._client.with_options(timeout=self._timeout, max_retries=0), request)
-        try:
-            http = self._sdk.DefaultAsyncHttpxClient(verify=self._trust)
-            client = self._sdk.AsyncOpenAI(**self._made_with, http_client=http)
-        except self._sdk.OpenAIError as raised:
-            failed = translated(self._sdk, raised, self._place)
-        else:
-            async with client:
-                return await self._asked(client, request)
-        raise failed
+        return await self._line.serve(self._wire, request, None)
 
-    async def _asked(self, client: AsyncOpenAI, request: ChatRequest) -> ChatReply:
-        form, limit = self._form if request.schema is not None else len(_FORMS) - 1, self._limit
-        tried_limits = {limit}
-        while True:
-            failed: ClicketError
-            try:
-                answer = await client.chat.completions.create(**self._body(request, _FORMS[form], limit))
-            except self._sdk.APIStatusError as raised:
-                other = _LIMITS[1] if limit == _LIMITS[0] else _LIMITS[0]
-                if _refuses(raised) and names_one(raised, (limit,)) and raised.body and other not in tried_limits:
-                    limit = other
-                    tried_limits.add(other)
-                    continue
-                if _refuses(raised) and form < len(_FORMS) - 1 and names_one(raised, _BLAMES_FORM):
-                    form += 1
-                    continue
-                failed = translated(self._sdk, raised, self._place)
-            except (self._sdk.OpenAIError, TypeError, ValueError) as raised:
-                failed = translated(self._sdk, raised, self._place)
-            else:
-                self._limit = limit
-                if request.schema is not None:
-                    self._form = form
-                return self._read(answer)
-            # Raised here and not above: the SDK's error holds the request, and with it the key.
-            raise failed
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        return await self._line.serve(self._wire, request, tell)
 
-    def _body(self, request: ChatRequest, form: str, limit: str) -> dict[str, Any]:
-        messages: list[dict[str, Any]] = [{"role": one.role, "content": one.content} for one in request.messages]
+    async def close(self) -> None:
+        """Close this loop's connections. The model can be used again."""
+        await self._line.close()
+
+
+class _Chat:
+    def __init__(self, model: str, max_tokens: int | None, options: Mapping[str, Any]) -> None:
+        self._model = model
+        self._max_tokens = max_tokens
+        self._options = dict(options)
+
+    def body(self, request: ChatRequest, ways: Ways, names: Names) -> dict[str, Any]:
+        form = _FORMS[ways.form] if request.schema is not None else "words"
         body: dict[str, Any] = {**self._options, "model": self._model}
+        messages = request.messages
         if form == "json_schema":
-            schema = {"name": request.schema_name, "schema": request.schema, "strict": True}
+            # The strict mode takes no alternatives at the top.
+            strict = request.schema is not None and "anyOf" not in request.schema
+            schema = {"name": request.schema_name, "schema": request.schema, "strict": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
-            messages = with_schema(request, messages)
+            messages = with_schema(request)
             if form == "json_object":
                 body["response_format"] = {"type": "json_object"}
+        if request.tools:
+            body["tools"] = [_function(offer, names) for offer in request.tools]
+            if request.tool_choice != "auto" and ways.choice:
+                body["tool_choice"] = request.tool_choice
         most = fits(request.max_tokens, self._max_tokens)
         if most is not None:
-            body[limit] = most
-        return {**body, "messages": messages}
+            body[ways.limit] = most
+        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _said(one, names)]}
 
-    def _read(self, answer: Any) -> ChatReply:
-        choices = getattr(answer, "choices", None)
-        if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
-            raise no_answer(self._place)
-        message = choices[0].message
-        refusal = getattr(message, "refusal", None)
-        ended = "refusal" if refusal else _ENDED.get(getattr(choices[0], "finish_reason", None), "stop")
-        used = getattr(answer, "usage", None)
-        usage = Usage(
-            input_tokens=counted(getattr(used, "prompt_tokens", 0)),
-            output_tokens=counted(getattr(used, "completion_tokens", 0)),
-        )
-        return ChatReply(text=str(refusal) if refusal else _text(message.content), usage=usage, ended=ended)
+    async def send(self, client: Any, body: dict[str, Any], ways: Ways, *, streamed: bool) -> Any:
+        if not streamed:
+            return await client.chat.completions.create(**body)
+        if ways.usage:
+            body.setdefault("stream_options", {"include_usage": True})
+        return await client.chat.completions.create(**body, stream=True)
+
+    def other(self, request: ChatRequest, ways: Ways, error: Any) -> Ways | None:
+        refused = refuses(error)
+        if refused and error.body and ways.limit_may_differ and names_one(error, (ways.limit,)):
+            limit = _LIMITS[1] if ways.limit == _LIMITS[0] else _LIMITS[0]
+            return msgspec.structs.replace(ways, limit=limit, limit_may_differ=False)
+        if refused and error.body and ways.usage and names_one(error, ("stream_options", "include_usage")):
+            return msgspec.structs.replace(ways, usage=False)
+        if refused and request.schema is not None and ways.form < len(_FORMS) - 1 and names_one(error, _BLAMES_FORM):
+            return msgspec.structs.replace(ways, form=ways.form + 1)
+        if not request.tools:
+            return None
+        forced = request.tool_choice != "auto" and ways.choice
+        if forced and refused and error.body and names_one(error, ("tool_choice",)):
+            return msgspec.structs.replace(ways, choice=False)
+        return msgspec.structs.replace(ways, tools=False) if blames_tools(error) else None
+
+    def reader(self, request: ChatRequest, ways: Ways, names: Names, answer: Answer, place: Place) -> Reader:
+        return ChatReader(answer, place)
 
 
-def _sdk() -> Any:
-    try:
-        import openai
-    except ImportError:
-        raise UsageError("OpenAIModel needs the package 'openai'. Install it: pip install 'clicket[openai]'.") from None
-    return openai
+def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:
+    text = offer.description
+    described = {"description": text if len(text) <= _MAX_DESCRIPTION else f"{text[: _MAX_DESCRIPTION - 1]}…"}
+    function = {"name": names.wire(offer.name), **(described if text else {}), "parameters": shown(offer.input_schema)}
+    return {"type": "function", "function": function}
 
 
-def _refuses(error: Any) -> bool:
-    """Is it the request that was not liked? Some servers say so with 500 or 501."""
-    return error.status_code in (400, 415, 422, 501) or (error.status_code == 500 and bool(error.body))
+def _said(one: ChatMessage | Turn, names: Names) -> list[dict[str, Any]]:
+    if not isinstance(one, Turn):
+        return [{"role": one.role, "content": one.content}]
+    message = one.message
+    if not message.uses:
+        return [{"role": "assistant", "content": message.content}]
+    calls = [
+        {"id": id, "type": "function", "function": {"name": names.wire(use.name), "arguments": as_object_text(use)}}
+        for id, use in zip(one.ids, message.uses, strict=True)
+    ]
+    said = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    answered = zip(one.ids, one.results, strict=True)
+    return [said, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
 
 
-def _text(content: Any) -> str:
-    """Some servers answer with parts, as OpenAI's other protocol does."""
-    if isinstance(content, list):
-        parts = [one.get("text", "") if isinstance(one, dict) else getattr(one, "text", "") for one in content]
-        return "".join(one for one in parts if isinstance(one, str))
-    return content if isinstance(content, str) else ""
+def _result(result: ChatMessage) -> str:
+    """The protocol has no mark for a failed call."""
+    failed = result.failed and not result.content.startswith("Error: ")
+    return f"Error: {result.content}" if failed else result.content

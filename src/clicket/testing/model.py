@@ -1,28 +1,51 @@
-"""A language model that says what a test wrote for it."""
+"""A language model that says what a test wrote for it, at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
 
 from clicket.errors import UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Usage
+from clicket.model.chat import ChatReply, ChatRequest, Delta, ToolUse, Usage
 
 __all__ = ["ScriptedModel"]
 
+_PIECE = 8
+"""Characters that a stream tells at a time."""
+
 
 class ScriptedModel:
-    """Answers in turn: a text is an answer, a `ChatReply` is one with its usage, an exception is raised.
+    """Answers in turn. An answer is
 
-    A list of `(tool, arguments)` pairs is a step of tool calls, which only an agent can take. `requests` are what was asked.
+    - a text: a final one;
+    - a list of `(tool, arguments)` pairs: a step of tool calls. Arguments are a mapping, or a text that is kept as it is;
+    - a `ChatReply`, given as it is; an exception, raised;
+    - a function of the request, sync or async, that returns one of these.
+
+    `requests` are what was asked. `position="transcript"` takes the answer whose number is that of the assistant's messages in
+    the request, so that a process that resumes after a crash goes on where the other one was; "counter" counts requests.
     """
 
-    def __init__(self, answers: Iterable[Any], *, name: str = "scripted") -> None:
+    def __init__(
+        self,
+        answers: Iterable[Any],
+        *,
+        name: str = "scripted",
+        position: Literal["counter", "transcript"] = "counter",
+    ) -> None:
+        if position not in ("counter", "transcript"):
+            raise UsageError(f"position must be 'counter' or 'transcript', not {position!r}.")
         self.name = name
         self.requests: list[ChatRequest] = []
         self._answers = list(answers)
-        for number, answer in enumerate(self._answers, 1):
-            _check(number, answer)
+        self._by_transcript = position == "transcript"
+        for place, answer in enumerate(self._answers):
+            _check(f"Answer {place + 1} of the script", answer)
+            # Written once, so that the model costs a benchmark next to nothing.
+            self._answers[place] = _prepared(answer, place)
 
     @property
     def left(self) -> int:
@@ -30,37 +53,86 @@ class ScriptedModel:
         return len(self._answers) - len(self.requests)
 
     async def chat(self, request: ChatRequest) -> ChatReply:
+        place = len(self.requests)
         self.requests.append(request)
-        if len(self.requests) > len(self._answers):
+        if self._by_transcript:
+            place = sum(one.role == "assistant" for one in request.messages)
+        if place >= len(self._answers):
             raise UsageError(
                 f"The script of {self.name!r} has {len(self._answers)} answers and was asked for one more. "
                 "Give it as many as the run asks for; `requests` holds what it was asked."
             )
-        answer = self._answers[len(self.requests) - 1]
-        if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
-            raise answer
-        if isinstance(answer, ChatReply):
+        answer = self._answers[place]
+        if callable(answer) and not isinstance(answer, type):
+            answer = answer(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            _check(f"What function {place + 1} of the script returned", answer, called=True)
+            answer = _prepared(answer, place)
+        if type(answer) is ChatReply:
             return answer
-        if not isinstance(answer, str):
-            raise UsageError(
-                f"Answer {len(self.requests)} of {self.name!r} is a step of tool calls: that is for agents. "
-                "Here a text is asked for."
-            )
-        # About four characters are a token: tests of budgets need figures that are alike, not right.
-        asked = sum(len(one.content) for one in request.messages)
-        return ChatReply(text=answer, usage=Usage(input_tokens=(asked + 3) // 4, output_tokens=(len(answer) + 3) // 4))
+        if not isinstance(answer, _Said):
+            raise answer
+        asked = 3
+        for message in request.messages:
+            asked += len(message.content)
+        usage = Usage(input_tokens=asked // 4, output_tokens=answer.tokens)
+        return ChatReply(text=answer.text, uses=answer.uses, usage=usage)
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        reply = await self.chat(request)
+        for kind, text in (("thought", reply.thought), ("text", reply.text)):
+            for piece in _pieces(text):
+                tell(Delta(kind, piece))  # type: ignore[arg-type]  # one of the two kinds
+        for number, use in enumerate(reply.uses):
+            tell(Delta("name", use.name, number))
+            for piece in _pieces(use.arguments):
+                tell(Delta("arguments", piece, number))
+        return reply
 
 
-def _check(number: int, answer: Any) -> None:
+class _Said(msgspec.Struct, frozen=True):
+    """An answer but for what the request adds to it. About four characters are a token: tests of budgets need figures that are
+    alike, not right."""
+
+    text: str
+    uses: tuple[ToolUse, ...]
+    tokens: int
+
+
+def _prepared(answer: Any, place: int) -> Any:
+    if isinstance(answer, str):
+        return _Said(answer, (), (len(answer) + 3) // 4)
+    if not isinstance(answer, Sequence):
+        return answer
+    uses = tuple(
+        ToolUse(id=f"call_{place + 1}_{number}", name=tool, arguments=_written(arguments))
+        for number, (tool, arguments) in enumerate(answer, 1)
+    )
+    return _Said("", uses, (sum(len(use.name) + len(use.arguments) for use in uses) + 3) // 4)
+
+
+def _written(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+def _check(what: str, answer: Any, *, called: bool = False) -> None:
     if isinstance(answer, str | ChatReply | BaseException):
         return
-    if isinstance(answer, type) and issubclass(answer, BaseException):
-        return
-    if isinstance(answer, Sequence) and all(
-        isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], str) for one in answer
-    ):
+    if isinstance(answer, type):
+        if issubclass(answer, BaseException):
+            return
+    elif (isinstance(answer, Sequence) and all(_is_call(one) for one in answer)) or (callable(answer) and not called):
         return
     raise UsageError(
-        f"Answer {number} of the script is {type(answer).__name__}: a text, a ChatReply, an exception, or a list of "
-        "(tool, arguments) pairs is wanted."
+        f"{what} is {type(answer).__name__}: a text, a ChatReply, an exception, a list of (tool, arguments) pairs, or a "
+        "function that returns one of these is wanted."
     )
+
+
+def _is_call(one: Any) -> bool:
+    return isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], str)

@@ -76,7 +76,7 @@ async def test_anthropic_asks_and_reads(provider: Provider) -> None:
     provider.answers = [{"content": blocks, "usage": usage}]
 
     reply = await anthropic_model(provider).chat(ASKED)
-    assert reply == ChatReply(text="A test.", usage=Usage(input_tokens=111, output_tokens=3))
+    assert reply == ChatReply(text="A test.", usage=Usage(input_tokens=111, output_tokens=3, cached_tokens=100))
     assert provider.requests == [
         {
             "model": "claude-x",

@@ -1,0 +1,170 @@
+"""An answer of Anthropic's messages, whole or in events. Thoughts are kept as they were: they are signed, and wanted back so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from clicket.model.chat import ChatReply, Ended, Usage
+from clicket.model.foreign import clean, field
+from clicket.models.asked import Prices, counted
+from clicket.models.failing import Place, broken_off, no_answer
+from clicket.models.pieces import Answer, Use
+
+__all__ = ["BlockReader"]
+
+_ENDED: dict[str, Ended] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_CUT = "[cut: the answer reached its token limit while these arguments were written]"
+
+
+class _Thought:
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.signature = ""
+
+
+class BlockReader:
+    """`answer_tool`: the tool by which an answer of a given form is asked for. Its input is the text, and what is said beside
+    it is not; without it all that was said is."""
+
+    def __init__(self, answer: Answer, place: Place, answer_tool: str = "") -> None:
+        self._answer = answer
+        self._place = place
+        self._answer_tool = answer_tool
+        self._open: dict[Any, Any] = {}
+        self._given: dict[Any, Any] = {}
+        self._aside: list[str] = []
+        self._answered = False
+        self._blocks: list[Any] = []
+        self._reason: Any = None
+        self._counts: dict[str, int] = {}
+
+    def whole(self, answer: Any) -> None:
+        blocks = field(answer, "content")
+        if not isinstance(blocks, list):
+            raise no_answer(self._place)
+        self._reason = field(answer, "stop_reason") or "end_turn"
+        for place, block in enumerate(blocks):
+            # Only the block that was being written when the tokens ran out can be a part of itself, and look whole.
+            cut = self._reason == "max_tokens" and place == len(blocks) - 1 and field(block, "type") == "tool_use"
+            self._start(place, block)
+            if cut and isinstance(self._open.get(place), Use):
+                self._given[place] = _CUT
+            self._stop(place)
+        self._count(field(answer, "usage"))
+
+    def feed(self, event: Any) -> None:
+        kind, index = field(event, "type"), str(field(event, "index"))
+        if kind == "message_start":
+            self._count(field(field(event, "message"), "usage"))
+        elif kind == "content_block_start":
+            self._stop(index)
+            self._start(index, field(event, "content_block"))
+        elif kind == "content_block_delta":
+            self._piece(index, field(event, "delta"))
+        elif kind == "content_block_stop":
+            self._stop(index)
+        elif kind == "message_delta":
+            self._reason = field(field(event, "delta"), "stop_reason") or self._reason
+            self._count(field(event, "usage"))
+
+    def reply(self, prices: Prices) -> ChatReply:
+        if self._reason is None and not self._answer.full:
+            raise broken_off(self._place)
+        for index in list(self._open):
+            self._stop(index)
+        if not self._answered:
+            self._answer.text("".join(self._aside))
+        read = [self._counts.get(one, 0) for one in _READ]
+        usage = Usage(  # what came from the vendor's cache, or went there, was read by the model all the same
+            input_tokens=sum(read), cached_tokens=read[1], output_tokens=self._counts.get("output_tokens", 0)
+        )
+        blocks = self._kept()
+        return self._answer.reply(
+            ended=_ENDED.get(str(self._reason), "stop"),
+            usage=prices.priced(usage),
+            vendor={"anthropic": blocks} if blocks else None,
+        )
+
+    def _start(self, index: Any, block: Any) -> None:
+        kind = field(block, "type")
+        if kind == "text":
+            self._open[index] = "text"
+            self._piece(index, {"type": "text_delta", "text": field(block, "text")})
+        elif kind == "thinking":
+            self._open[index] = thought = _Thought()
+            self._blocks.append(thought)
+            self._piece(index, {"type": "thinking_delta", "thinking": field(block, "thinking")})
+            self._piece(index, {"type": "signature_delta", "signature": field(block, "signature")})
+        elif kind == "redacted_thinking":
+            self._blocks.append({"type": kind, "data": clean(field(block, "data"))})
+        elif kind == "tool_use":
+            self._given[index] = field(block, "input")
+            if self._answer_tool and field(block, "name") == self._answer_tool:
+                if not self._answered:
+                    self._open[index] = "answer"
+                    self._answered = True
+                return
+            self._open[index] = use = self._answer.begin(field(block, "id"))
+            use.name(field(block, "name"))
+            self._blocks.append({"type": "tool_use"})
+
+    def _piece(self, index: Any, delta: Any) -> None:
+        """A piece goes where its block is; one of another kind, or of no block, is not asked for."""
+        block, kind = self._open.get(index), field(delta, "type")
+        if kind == "text_delta" and block == "text" and isinstance(piece := field(delta, "text"), str):
+            if self._answer_tool:
+                self._aside.append(piece)
+            else:
+                self._answer.text(piece)
+                self._blocks.append(len(piece))
+        elif kind == "input_json_delta" and isinstance(piece := field(delta, "partial_json"), str) and piece:
+            if isinstance(block, Use):
+                self._given.pop(index, None)
+                block.arguments(piece)
+            elif block == "answer":
+                self._given.pop(index, None)
+                self._answer.text(piece)
+        elif isinstance(block, _Thought):
+            if kind == "thinking_delta" and isinstance(piece := field(delta, "thinking"), str):
+                block.text.append(piece)
+                self._answer.thought(piece)
+            elif kind == "signature_delta" and isinstance(piece := field(delta, "signature"), str):
+                block.signature += piece
+
+    def _stop(self, index: Any) -> None:
+        block, given = self._open.pop(index, None), self._given.pop(index, None)
+        if isinstance(block, Use) and given:  # a block whose input came with its beginning, and not in pieces
+            block.arguments(given)
+        elif block == "answer" and given is not None:
+            self._answer.text(json.dumps(given, ensure_ascii=False))
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """The thoughts, and between them what stood there, when the usual order (thoughts, text, calls) does not say it."""
+        kept: list[dict[str, Any]] = []
+        for one in self._blocks:
+            if isinstance(one, _Thought):
+                if one.signature:  # without it nobody wants it back
+                    text = clean("".join(one.text))
+                    kept.append({"type": "thinking", "thinking": text, "signature": clean(one.signature)})
+            elif isinstance(one, dict):
+                kept.append(one)
+            elif kept and kept[-1]["type"] == "text":
+                kept[-1]["length"] += one
+            elif one:
+                kept.append({"type": "text", "length": one})
+        ranks = [{"text": 1, "tool_use": 2}.get(one["type"], 0) for one in kept]
+        if 0 in ranks and ranks != sorted(ranks):
+            return kept
+        return [one for one, rank in zip(kept, ranks, strict=True) if rank == 0]
+
+    def _count(self, used: Any) -> None:
+        for one in (*_READ, "output_tokens"):
+            value = field(used, one)
+            if value is not None:  # later figures stand in place of earlier ones
+                self._counts[one] = counted(value)

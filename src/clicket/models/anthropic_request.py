@@ -1,0 +1,108 @@
+"""A conversation in the form that Anthropic's messages want: two who take turns, results first, no empty text anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from clicket.model.chat import ChatMessage, ToolOffer
+from clicket.model.foreign import clean, field
+from clicket.models.transcript import Names, Turn, as_object, turns
+from clicket.tools.offered import shown
+
+__all__ = ["conversation", "offered"]
+
+_IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NOTHING = "(nothing)"
+_BEGUN = "(The beginning of the conversation is left out.)"
+
+
+def conversation(messages: Sequence[ChatMessage], names: Names) -> tuple[str, list[dict[str, Any]]]:
+    """What the system says, and the rest. Messages of one side that follow each other become one."""
+    told: list[tuple[str, list[dict[str, Any]]]] = []
+
+    def add(role: str, blocks: list[dict[str, Any]]) -> None:
+        if told and told[-1][0] == role:
+            told[-1][1].extend(blocks)
+        else:
+            told.append((role, blocks))
+
+    for one in turns([message for message in messages if message.role != "system"], _IDS):
+        if not isinstance(one, Turn):
+            add("user", _text(one.content))
+            continue
+        if not told:
+            add("user", _text(_BEGUN))
+        add("assistant", _said(one, names))
+        if one.ids:
+            add("user", [_result(id, result) for id, result in zip(one.ids, one.results, strict=True)])
+    system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
+    return system, [{"role": role, "content": _content(blocks)} for role, blocks in told or [("user", [])]]
+
+
+def offered(tools: Sequence[ToolOffer], names: Names) -> list[dict[str, Any]]:
+    """A conversation with tool calls in it is taken only together with tools: without any, those of the calls are named."""
+    if not tools:
+        return [{"name": names.wire(name), "input_schema": shown({})} for name in names.past]
+    return [
+        {
+            "name": names.wire(offer.name),
+            **({"description": offer.description} if offer.description.strip() else {}),
+            "input_schema": shown(offer.input_schema),
+        }
+        for offer in tools
+    ]
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _content(blocks: list[dict[str, Any]]) -> Any:
+    if not blocks:
+        return _NOTHING
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+
+
+def _result(id: str, result: ChatMessage) -> dict[str, Any]:
+    return {
+        "type": "tool_result",
+        "tool_use_id": id,
+        **({"content": result.content} if result.content.strip() else {}),
+        **({"is_error": True} if result.failed else {}),
+    }
+
+
+def _said(turn: Turn, names: Names) -> list[dict[str, Any]]:
+    message = turn.message
+    uses = [
+        {"type": "tool_use", "id": id, "name": names.wire(use.name), "input": as_object(use)}
+        for id, use in zip(turn.ids, message.uses, strict=True)
+    ]
+    kept = (message.vendor or {}).get("anthropic")
+    blocks = [one for one in kept if isinstance(one, dict)] if isinstance(kept, list | tuple) else []
+    thoughts = [one for one in blocks if one.get("type") in ("thinking", "redacted_thinking")]
+    if len(thoughts) != len(blocks):
+        ordered = _in_order(blocks, message.content, uses)
+        if ordered is not None:
+            return ordered
+    return [*thoughts, *_text(message.content), *uses]
+
+
+def _in_order(blocks: list[dict[str, Any]], text: str, uses: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """Thoughts, texts and calls as they stood; None when the message was changed since."""
+    made: list[dict[str, Any]] = []
+    at, left = 0, list(uses)
+    for block in blocks:
+        if block.get("type") == "text":
+            length = field(block, "length", 0)
+            made += _text(text[at : at + length])
+            at += length
+        elif block.get("type") == "tool_use":
+            if not left:
+                return None
+            made.append(left.pop(0))
+        else:
+            made.append(block)
+    return made if at == len(text) and not left else None

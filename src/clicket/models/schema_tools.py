@@ -1,0 +1,162 @@
+"""Tools for models that know none: an answer is one JSON object, a tool with its arguments or the final words.
+
+The conversation is told in plain words, calls in the form in which the model is to write them. What cannot be read as a call is
+text: a model that rambles ends its turn and does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse
+from clicket.models.transcript import Turn, as_object, turns, uses_tools
+from clicket.ports.services import ChatModel, StreamingModel
+from clicket.tools.offered import shown
+
+__all__ = ["SchemaTools"]
+
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_ANY = re.compile(r".*", re.DOTALL)
+_RULES = (
+    'To use a tool, answer with {"tool": its name, "arguments": {…}} and nothing else; its result comes with the next '
+    'message. When you know the answer, or no tool helps, answer with {"answer": "…"} and nothing else.'
+)
+
+
+class SchemaTools:
+    """`SchemaTools(model)` is the model with tools: any `ChatModel`, best one that heeds `schema` in a request."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.name: str = model.name
+        self._model = model
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        return _read(request, await self._model.chat(_plain(request)))
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        """Thoughts are told as they come; the answer when it is whole, because only then it is known what it is."""
+
+        def tell_thoughts(delta: Delta) -> None:
+            if delta.kind == "thought" or not uses_tools(request):
+                tell(delta)
+
+        streams = isinstance(self._model, StreamingModel)
+        if isinstance(self._model, StreamingModel):
+            given = await self._model.stream(_plain(request), tell_thoughts)
+        else:
+            given = await self._model.chat(_plain(request))
+        reply = _read(request, given)
+        if not streams and reply.thought:
+            tell(Delta("thought", reply.thought))
+        if reply.text and (uses_tools(request) or not streams):
+            tell(Delta("text", reply.text))
+        for number, use in enumerate(reply.uses):
+            tell(Delta("name", use.name, number))
+            tell(Delta("arguments", use.arguments, number))
+        return reply
+
+
+def _plain(request: ChatRequest) -> ChatRequest:
+    """The request without tools: they are in the words and in the schema."""
+    if not uses_tools(request):
+        return request
+    messages = _told(request.messages)
+    if not request.tools or request.tool_choice == "none":
+        return msgspec.structs.replace(request, messages=tuple(messages), tools=(), tool_choice="auto")
+    messages = [ChatMessage(role="system", content=_offered(request)), *messages]
+    if len(messages) > 1 and messages[1].role == "system":
+        messages[:2] = [ChatMessage(role="system", content=f"{messages[1].content}\n\n{messages[0].content}")]
+    return ChatRequest(
+        messages=tuple(messages), schema=_schema(request), schema_name="step", max_tokens=request.max_tokens
+    )
+
+
+def _offered(request: ChatRequest) -> str:
+    lines = ["You have these tools, each with the JSON Schema of its arguments:"]
+    for offer in request.tools:
+        schema = json.dumps(shown(offer.input_schema), ensure_ascii=False)
+        lines.append(f"- {offer.name}: {' '.join(offer.description.split())} {schema}")
+    return "\n".join((*lines, _RULES))
+
+
+def _told(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
+    """The same conversation between two who take turns, in words."""
+    told: list[ChatMessage] = []
+
+    def add(role: Any, text: str) -> None:
+        if told and told[-1].role == role and role != "system":
+            told[-1] = ChatMessage(role=role, content=f"{told[-1].content}\n\n{text}")
+        else:
+            told.append(ChatMessage(role=role, content=text))
+
+    for one in turns(messages, _ANY):
+        if not isinstance(one, Turn):
+            add(one.role, one.content)
+            continue
+        said = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
+        written: list[Any] = said or [{"answer": one.message.content}]
+        add("assistant", "\n".join(json.dumps(part, ensure_ascii=False) for part in written))
+        for use, result in zip(one.message.uses, one.results, strict=True):
+            add("user", f"{'Error' if result.failed else 'Result'} of {use.name}:\n{result.content}")
+    return told
+
+
+def _schema(request: ChatRequest) -> dict[str, Any]:
+    branches: list[dict[str, Any]] = []
+    shared: dict[str, Any] = {}
+    for number, offer in enumerate(request.tools):
+        arguments = _moved(shown(offer.input_schema), f"tool{number}_", shared)
+        branches.append(_object(tool={"const": offer.name}, arguments=arguments))
+    if request.tool_choice != "required":
+        answer = request.schema if request.schema is not None else {"type": "string"}
+        branches.append(_object(answer=_moved(dict(answer), "answer_", shared)))
+    return {"anyOf": branches, **({"$defs": shared} if shared else {})}
+
+
+def _object(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def _moved(schema: Mapping[str, Any], mark: str, shared: dict[str, Any]) -> Any:
+    """The schema with its definitions among the shared ones: references count from the top of the whole."""
+    here = "#/$defs/"
+
+    def walk(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {
+                key: f"{here}{mark}{value.removeprefix(here)}"
+                if key == "$ref" and isinstance(value, str) and value.startswith(here)
+                else walk(value)
+                for key, value in part.items()
+            }
+        return [walk(one) for one in part] if isinstance(part, list) else part
+
+    shared |= {f"{mark}{name}": walk(one) for name, one in schema.get("$defs", {}).items()}
+    return walk({key: value for key, value in schema.items() if key != "$defs"})
+
+
+def _read(request: ChatRequest, reply: ChatReply) -> ChatReply:
+    if not request.tools or request.tool_choice == "none" or reply.uses or reply.ended == "refusal":
+        return reply
+    found = _FENCED.fullmatch(reply.text)
+    try:
+        value = json.loads(found[1] if found else reply.text)
+    except (ValueError, RecursionError):
+        return reply
+    if not isinstance(value, dict):
+        return reply
+    name, arguments = value.get("tool"), value.get("arguments", {})
+    if isinstance(name, str) and set(value) <= {"tool", "arguments"}:
+        number = sum(len(message.uses) for message in request.messages)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        return msgspec.structs.replace(reply, text="", uses=(ToolUse(id=f"call_{number}", name=name, arguments=text),))
+    if set(value) == {"answer"}:
+        answer = value["answer"]
+        plain = isinstance(answer, str) and request.schema is None
+        return msgspec.structs.replace(reply, text=answer if plain else json.dumps(answer, ensure_ascii=False))
+    return reply

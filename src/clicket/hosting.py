@@ -77,16 +77,13 @@ class Host:
         return self._engine.closing
 
     def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
-        if caller == self.caller and scopes == self._runtime._scopes:
-            return self
+        """It stands on the runtime as it is open now, and goes on to while that one closes."""
         return Host(self._runtime.acting_for(caller, scopes), self._offers)
 
     # Tools that everybody may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
-        registry = self._runtime._registry
-        available = await self._runtime.hub(thread).available()
-        return tuple(self._offer(tool) for name in available if (tool := registry.get(name)) is not None)
+        return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered()])
 
     def _offer(self, tool: Tool) -> ToolOffer:
         offer = self._offers.get(tool)
@@ -163,6 +160,7 @@ class Host:
         return self._engine.accept(request, caller=self.caller, scopes=self._runtime._scopes, direct=direct, inner=True)
 
     async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
+        await self._engine.breathe()  # a thousand turns that begin at once do not all begin in one turn of the loop
         call = self._accept(tool, arguments, id, thread, direct=True)
         try:
             return await self._engine.conduct(call)

@@ -54,6 +54,7 @@ class Actor:
                     refused.append(entries.result(use, "", f"not run: {why[1]}.", failed=True, code=why[0]))
             elif use.id not in found:
                 wanted.append((number, use))
+        early: set[str] = set()
         started = turn.host.clock.monotonic()
         left = turn.spent.seconds_left(turn.limits)
         watch = (
@@ -62,18 +63,21 @@ class Actor:
             else Stopwatch(turn.host.clock, left, turn.host.caller, turn.thread, turn.mark)
         )
         try:
+            if wanted and turn.must_stop:
+                await _end_open(turn, wanted)
+                turn.give_in()
             if watch is None:
-                await self._run(turn, wanted, found)
-            elif not await self._run_within(turn, wanted, found, watch):
+                await self._run(turn, wanted, found, early)
+            elif not await self._run_within(turn, wanted, found, early, watch):
                 stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
                 await self._fill(turn, wanted, found, _LATE, "timeout")
         except asyncio.CancelledError:
             if turn.stopping == "shutdown":
                 raise
             await self._fill(turn, wanted, found, INTERRUPTED, "cancelled")
-            self._keep(turn, message, wanted, found, refused, _took(turn, started, watch))
+            self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
             raise
-        self._keep(turn, message, wanted, found, refused, _took(turn, started, watch))
+        self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
         return stop
 
     @staticmethod
@@ -82,22 +86,28 @@ class Actor:
         message: ChatMessage,
         wanted: list[tuple[int, ToolUse]],
         found: dict[str, Entry],
+        early: set[str],
         refused: list[Entry],
         took: float,
     ) -> None:
         """All answers of the step are there: put the new ones on record, and all into the transcript."""
-        new = [found[use.id] for _, use in wanted] + refused
+        new = [found[use.id] for _, use in wanted if use.id not in early] + refused
         found.update((item["id"], item) for item in refused)
         if new:
             turn.new_results(new, took)
         turn.add_results(message, found)
 
     async def _run_within(
-        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], watch: Stopwatch
+        self,
+        turn: Turn,
+        wanted: list[tuple[int, ToolUse]],
+        found: dict[str, Entry],
+        early: set[str],
+        watch: Stopwatch,
     ) -> bool:
         """False: the run's time is over, and what was not done has been stopped."""
         turn.host.watch(watch)
-        work = asyncio.ensure_future(self._run(turn, wanted, found, watch))
+        work = asyncio.ensure_future(self._run(turn, wanted, found, early, watch))
         try:
             await asyncio.wait((work, watch.up), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -112,19 +122,31 @@ class Actor:
         return False
 
     async def _run(
-        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], watch: Stopwatch | None = None
+        self,
+        turn: Turn,
+        wanted: list[tuple[int, ToolUse]],
+        found: dict[str, Entry],
+        early: set[str],
+        watch: Stopwatch | None = None,
     ) -> None:
+        """Make the calls. What ends while others go on is put on record at once (`early`): they may take days, when a person
+        is asked, and a call that has ended is not kept that long."""
         # A call that outlives the answer that asked for it would be taken for what another answer asks for.
         await turn.sent()
         if len(wanted) == 1:
             number, use = wanted[0]
             found[use.id] = await self._answer(turn, number, use, watch)
             return
-        rest = iter(wanted)
+        rest, left = iter(wanted), len(wanted)
 
         async def work() -> None:
+            nonlocal left
             for number, use in rest:
                 found[use.id] = await self._answer(turn, number, use, watch)
+                left -= 1
+                if left:
+                    early.add(use.id)
+                    turn.new_results([found[use.id]], 0.0)
 
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
         if tasks:  # none: all that the step asked for was on record
@@ -139,8 +161,10 @@ class Actor:
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
             if known is not None:
-                if watch is not None and call_id in await host.waiting(turn.thread):
-                    watch.wait(call_id)
+                if call_id in await host.waiting(turn.thread):
+                    turn.waits()
+                    if watch is not None:
+                        watch.wait(call_id)
                 result = await _settled(known.result(), known.cancel)
             else:
                 arguments = "{}" if use.arguments.strip() in _NONE else use.arguments
@@ -205,6 +229,14 @@ def _why(error: Exception) -> str:
     if isinstance(error, ClicketError):
         return clean(f"{error.code}: {error.message}")
     return clean(f"tool_error: the call could not be made: {type(error).__name__}: {error}")
+
+
+async def _end_open(turn: Turn, wanted: list[tuple[int, ToolUse]]) -> None:
+    """The turn was stopped while nobody had it: what it had begun is stopped with it."""
+    for number, _ in wanted:
+        known = await turn.host.made(turn.call_id(number), turn.thread)
+        if known is not None:
+            await known.cancel("the turn was stopped")
 
 
 async def _settled(result: Coroutine[Any, Any, ToolResult], cancel: Any) -> ToolResult:

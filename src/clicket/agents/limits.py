@@ -69,6 +69,8 @@ class Spent:
         all its tool calls may still answer; one more call ends it."""
         if self.steps >= limits.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
+        if limits.max_tokens is None and limits.max_cost is None and limits.max_seconds is None:
+            return None
         for name, used, bound in (
             ("tokens", self.usage.total, limits.max_tokens),
             ("cost", self.usage.cost, limits.max_cost),

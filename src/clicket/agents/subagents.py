@@ -51,8 +51,12 @@ class AgentTool:
         thread = f"{ctx.thread}/{ctx.call_id}"
         if len(thread) > _MAX_NAME:
             thread = f"{ctx.thread[:64]}/~{sha256(thread.encode()).hexdigest()}"
+        if log.must_stop:
+            await agent.stop(thread, "the call of the agent was cancelled")
+            log.give_in()
         try:
-            async for event in agent.stream(bound["task"], thread=thread):
+            # One turn, whatever happens: a second one would do again what the first one did.
+            async for event in agent.stream(bound["task"], thread=thread, turn=1):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:

@@ -94,6 +94,7 @@ class Taking:
             f"Turn {turn.number} begins.",
             entries.begun(turn.number, message, changes, turn.host.clock.now()),
             (message,),
+            soon=True,
         )
         for before, after in changes:
             await self._changed(before, after)

@@ -61,6 +61,8 @@ class Thinker:
         if known is not None:
             return known
         turn.leave_if_closing()
+        if turn.must_stop:
+            turn.give_in()
         request = ChatRequest(
             messages=(*self._system, *turn.messages),
             tools=offers,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -104,6 +104,18 @@ class Turn:
         if self.host.closing:
             self._log.hand_back()
         self.leave_if_lost()
+
+    @property
+    def must_stop(self) -> bool:
+        """Somebody stopped the turn while nobody had it."""
+        return self._log.must_stop
+
+    def give_in(self) -> NoReturn:
+        self._log.give_in()
+
+    def waits(self) -> None:
+        """A person is waited for."""
+        self._log.waits(f"Step {self.steps}: waits for an approval.")
 
     @property
     def lost(self) -> bool:

@@ -3,22 +3,27 @@ a tool call and its result stay together, whatever happens to them."""
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import msgspec
 
+from clicket.agents.limits import counted
 from clicket.agents.memory import key_of
 from clicket.agents.reading import referred
 from clicket.agents.thinking import Window
+from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.errors import ClicketError, UsageError
-from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
+from clicket.errors import UsageError
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
 from clicket.ports import ChatModel
 
 __all__ = ["ContextWindow", "Summary", "estimated", "window_of"]
+
+logger = logging.getLogger("clicket.agents")
 
 SUMMARY = "agent.summary"
 """The kind of the papers that hold summaries."""
@@ -145,7 +150,7 @@ class ContextWindow:
         while cut < len(messages) and messages[cut].role == "tool":
             cut += 1
         if cut == len(messages):  # the last group alone is too large: it stays all the same
-            cut = _start_of_last(messages, 1)
+            cut = max(min(_start_of_last(messages, 1), len(messages) - 1), head)
         return cut
 
     async def _summary(self, turn: Turn, old: Sequence[ChatMessage]) -> str:
@@ -162,10 +167,13 @@ class ContextWindow:
             asked = ChatMessage(role="user", content=_ASK)
             try:
                 reply = await self._model.chat(ChatRequest(messages=(*before, *_in_words(rest), asked)))
-            except ClicketError:
+                if not isinstance(reply, ChatReply):
+                    raise UsageError(f"{type(reply).__name__} is no ChatReply")
+            except Exception:  # an agent whose summary fails can still answer
+                logger.warning("thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True)
                 return _said(told) if told else left_out
-            turn.spent.usage = turn.spent.usage + reply.usage
-            told = reply.text.strip() or told or left_out
+            turn.spent.usage = turn.spent.usage + counted(reply.usage)
+            told = storable(reply.text).strip() or told or left_out
             await self._store(turn, Summary(covered=len(old), digest=_digest(old), text=told))
         return _said(told)
 

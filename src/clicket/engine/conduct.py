@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING
 
 from clicket.errors import ClicketError
@@ -16,6 +17,8 @@ __all__ = ["Conductor", "refusal_of"]
 
 _BREATH = 0.002
 """Seconds of one turn of the loop that calls which never wait may have, all together."""
+_CROWD = 64
+"""Callers that go on in one turn of the loop when those are over; the others stand in line."""
 
 
 def refusal_of(call: LiveCall) -> ClicketError | None:
@@ -30,6 +33,8 @@ class Conductor:
         self._monotonic = engine.clock.monotonic
         self._breathe_at = 0.0
         self._turning = False
+        self._resting = 0
+        self._line: deque[asyncio.Future[None]] = deque()
 
     async def conduct(self, call: LiveCall) -> ToolResult:
         """For a caller that waits: an async body runs in the caller's own task, other calls are waited for."""
@@ -51,16 +56,40 @@ class Conductor:
         self._engine.performed(call)
         if call.caller_left:
             raise asyncio.CancelledError
-        if self._monotonic() >= self._breathe_at:  # calls that never wait must still let others run
-            if not self._turning:
-                self._turning = True
-                self._loop.call_soon(self._new_turn)
+        if call.result is None:
+            return await self._engine.outcome(call)
+        if self._monotonic() >= self._breathe_at:
+            await self._rest()
+        return call.result
+
+    async def breathe(self) -> None:
+        """Calls that never wait must still let others run: wait, if they had their time in this turn of the loop."""
+        if self._monotonic() >= self._breathe_at:
+            await self._rest()
+
+    async def _rest(self) -> None:
+        if not self._turning:
+            self._turning = True
+            self._loop.call_soon(self._new_turn)
+        if self._resting < _CROWD and not self._line:
+            self._resting += 1
             await asyncio.sleep(0)
-        return call.result or await self._engine.outcome(call)
+        else:
+            place: asyncio.Future[None] = self._loop.create_future()
+            self._line.append(place)
+            await place
 
     def _new_turn(self) -> None:
-        self._turning = False
         self._breathe_at = self._monotonic() + _BREATH
+        self._resting = 0
+        while self._line and self._resting < _CROWD:
+            place = self._line.popleft()
+            if not place.done():  # else its caller has left
+                place.set_result(None)
+                self._resting += 1
+        self._turning = bool(self._line)
+        if self._turning:
+            self._loop.call_soon(self._new_turn)
 
     async def _left(self, call: LiveCall) -> None:
         """The caller was cancelled while its call waited or ran elsewhere: the call ends, and with it the work."""

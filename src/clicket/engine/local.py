@@ -127,7 +127,8 @@ class LocalEngine:
         self._loop = asyncio.get_running_loop()
         self.room = Room(self)
         self.release = self.room.release
-        self.conduct = Conductor(self).conduct
+        conductor = Conductor(self)
+        self.conduct, self.breathe = conductor.conduct, conductor.breathe
 
     # Accepting.
 

@@ -155,9 +155,10 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
     call.tool = engine.registry.get(call.tool_name)  # figures and the hub name it, however the call goes on
     call.inner = getattr(call.tool, "inner", False)
     deaths = _deaths(call) if stored.taken_from is not None else 0
+    most = engine.limits.max_claims * (2 if call.inner else 1)  # a turn outlives a call of its own that kills
     if stored.taken_from is not None:
         engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
-    if deaths >= engine.limits.max_claims:
+    if deaths >= most:
         text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
         _fail(engine, call, "outcome_unknown", text)
         return "unknown"
@@ -165,9 +166,11 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
     if tool is None:
         return _without_tool(engine, call, record, stored, started=started)
     options = tool.options
-    if started and not (record.cancel_requested and (options.repeatable or options.recovery == "rerun")):
+    # What makes calls itself, as a turn does, is taken up all the same: it ends what it had begun, and says so to its thread.
+    cancelled = record.cancel_requested and not (getattr(tool, "nests", False) and call.attempt)
+    if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
         return _take_up_started(engine, call, record)
-    if record.cancel_requested:
+    if cancelled:
         return _cancelled(engine, call)
     denial = _denial(call)
     if denial is not None:
@@ -211,13 +214,13 @@ def _denial(call: LiveCall) -> dict[str, Any] | None:
 
 def _deaths(call: LiveCall) -> int:
     """How often a worker died over this call. Waiting, and being handed back, is no death. A turn of an agent is a long way: only
-    deaths since its last step count."""
+    deaths since its last step count, or since it was seen to wait for a person."""
     before = 0
     for event in call.events:
         if event.type == "note":
             if "claims" in event.data and event.state in _AT_WORK:
                 before += 1
-            elif call.inner and "entry" in event.data:
+            elif call.inner and ("entry" in event.data or "waits" in event.data):
                 before = 0
     return before + (call.state in _AT_WORK)
 

@@ -48,6 +48,11 @@ class TurnLog:
         return self._call.stopping
 
     @property
+    def must_stop(self) -> bool:
+        """The turn was to be stopped when it was taken up: somebody had asked for that while nobody had it."""
+        return any(event.type == "cancel_requested" for event in self._call.events)
+
+    @property
     def lost(self) -> bool:
         """Another process has the turn: what is written here counts no more."""
         return self._call.fenced
@@ -59,11 +64,13 @@ class TurnLog:
         *,
         looked_at: Iterable[Any] = (),
         then: Callable[[bool], None] | None = None,
+        soon: bool = False,
     ) -> None:
         """Hand an entry to the store. It is durable before anything that is handed over later; `flush` waits for it.
 
         `looked_at`: what is in it that people or models wrote, and that may hold a secret. `then` is told whether it is durable
-        now, or will never be.
+        now, or will never be. `soon`: nothing outside follows from it, so it may wait for the entry that comes next, if that
+        comes at once.
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
@@ -75,7 +82,8 @@ class TurnLog:
                 if vault is not None and vault.seals:
                     data["sealed"] = vault.seal(self._identity, _KIND, encode(entry))
         self._journal.record(self._call, "note", data)
-        self._journal.commit(self._call, None if then is None else _told(then))
+        commit = self._journal.commit_soon if soon else self._journal.commit
+        commit(self._call, None if then is None else _told(then))
 
     async def flush(self) -> None:
         """Wait until everything written so far is durable."""
@@ -85,7 +93,19 @@ class TurnLog:
     async def sent(self) -> None:
         """Wait until everything written so far is with the store: calls that are made from now on are durable after it."""
         if self._call.staged:
+            self._journal.commit(self._call)
             await self._journal.sent(self._call)
+
+    def waits(self, text: str) -> None:
+        """Say that the turn waits for somebody: a process that dies meanwhile does not die of it."""
+        self._journal.record(self._call, "note", {"text": text, "waits": True})
+        self._journal.commit(self._call)
+
+    def give_in(self) -> NoReturn:
+        """Stop, as was asked for while nobody had the turn."""
+        asked = next(event for event in self._call.events if event.type == "cancel_requested")
+        self._call.stopping, self._call.cancel_reason = "cancel", str(asked.data.get("reason") or "")
+        raise asyncio.CancelledError
 
     def hand_back(self) -> NoReturn:
         """Leave the turn to whoever opens the store next: the runtime closes, and takes no more calls."""

@@ -104,8 +104,8 @@ class Hub:
         """Must the store be asked before a call of the tool can be judged?"""
         if name in self.registry.dependent:
             return True
-        if self._alone and (caller, thread) not in self._uneasy:
-            return False  # nobody else writes there, and nothing bad was written
+        if self._is_easy(thread, caller):
+            return False
         known = self._known.get((caller, thread))
         if known is None or known.epoch != self._epoch:
             return True
@@ -113,6 +113,14 @@ class Hub:
             return True
         standing = known.standings.get(name)
         return standing is not None and (standing.consecutive_failures > 0 or standing.status is not None)
+
+    def offers_all(self, thread: str, caller: str) -> bool:
+        """Is it known without a look that the thread may use every tool?"""
+        return not self.registry.dependent and self._is_easy(thread, caller)
+
+    def _is_easy(self, thread: str, caller: str) -> bool:
+        """Nobody else writes there, and nothing bad was written."""
+        return self._alone and (caller, thread) not in self._uneasy
 
     def _glance(self, known: _Known, name: str, thread: str, caller: str) -> bool:
         """Is what we know of the tool as new as can be? A store that answers at once is asked; elsewhere it is as new as the

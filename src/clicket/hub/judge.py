@@ -10,7 +10,7 @@ from clicket.kernel import ToolStatus
 from clicket.ports import Standing
 from clicket.tools import Group, Registry, Tool, names_of
 
-__all__ = ["ToolState", "ToolView", "judge", "judge_all", "status_of"]
+__all__ = ["ToolState", "ToolView", "judge", "judge_all", "offered", "status_of"]
 
 Standings = Mapping[str, Standing]
 
@@ -63,6 +63,17 @@ def status_of(tool: Tool, standing: Standing | None) -> ToolStatus:
 
 def judge_all(registry: Registry, standings: Standings, now: float, opened_at: float) -> list[ToolView]:
     return [judge(tool, registry, standings, now, opened_at) for tool in registry]
+
+
+def offered(tool: Tool, standings: Standings, now: float) -> bool:
+    """What `judge` says of `available`, without the words: agents ask it of every tool before every step."""
+    if tool.options.depends_on and _missing(tool.options.depends_on, standings):
+        return False
+    standing = standings.get(tool.name)
+    if standing is None:
+        return True
+    status = status_of(tool, standing)
+    return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _rested(tool, standing, now))
 
 
 def judge(tool: Tool, registry: Registry, standings: Standings, now: float, opened_at: float) -> ToolView:

@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.errors import Conflict, ToolNotFound, UsageError, did_you_mean
 from clicket.hub.hub import Change, Hub, Watcher
-from clicket.hub.judge import ToolState, ToolView, judge, judge_all, status_of
+from clicket.hub.judge import ToolState, ToolView, judge, judge_all, offered, status_of
 from clicket.hub.prompt import prompt_of, summary_of
 from clicket.hub.snapshot import dump, load
 from clicket.kernel import TOOL_STATUS, ToolStatus
@@ -70,7 +70,16 @@ class ThreadHub:
 
     async def available(self) -> list[str]:
         """The names of the tools that a model may be offered now."""
-        return [view.name for view in await self.tools() if view.available]
+        return [tool.name for tool in await self.offered()]
+
+    async def offered(self) -> list[Tool]:
+        """The tools themselves."""
+        hub, forbids = self._hub, self._forbids
+        found = list(hub.registry)
+        if not hub.offers_all(self.thread, self._caller):
+            standings, now = await self._standings(), hub.clock.now()
+            found = [tool for tool in found if offered(tool, standings, now)]
+        return found if forbids is None else [tool for tool in found if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)

@@ -126,6 +126,13 @@ class Journal:
         if call.inflight is None and (call.staged or call.thens):
             self._send(call)
 
+    def commit_soon(self, call: LiveCall, then: Then | None = None) -> None:
+        """As `commit`, at the end of this turn of the loop: what is committed until then goes in the same unit."""
+        if then is not None:
+            call.thens.append(then)
+        if call.inflight is None:
+            asyncio.get_running_loop().call_soon(self.commit, call)
+
     async def flush(self, call: LiveCall) -> None:
         """Commit, and wait until it is durable."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -73,7 +73,8 @@ class MemoryStore:
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: dict[int, _Call] = {}
-        self._by_id: dict[str, list[_Call]] = {}
+        self._by_id: dict[str, dict[tuple[str, str], _Call]] = {}
+        """Of one id by thread and caller: one, or as many as there are threads whose calls are named alike."""
         self._ended: dict[int, None] = {}
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
@@ -103,10 +104,10 @@ class MemoryStore:
             done(change, self._update(change))
 
     def _create(self, change: Append) -> ClicketError | None:
-        found = self._by_id.get(change.id)
+        found, place = self._by_id.get(change.id), (change.thread, change.caller)
         if found is None:
-            found = self._by_id[change.id] = []
-        elif any(c.thread == change.thread and c.caller == change.caller for c in found):
+            found = self._by_id[change.id] = {}
+        elif place in found:
             return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
         change.key = key = next(self._keys)
         row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
@@ -114,7 +115,7 @@ class MemoryStore:
         call.waiting_for = change.waiting_for
         if not change.owned:
             call.owned, call.priority = False, change.priority
-        found.append(call)
+        found[place] = call
         if change.artifacts:
             self._name(call, change)
         if change.ended_at is not None:
@@ -162,7 +163,7 @@ class MemoryStore:
         call = self._calls.pop(key)
         self._ended.pop(key, None)
         calls = self._by_id[call.id]
-        calls.remove(call)
+        del calls[call.thread, call.caller]
         if not calls:
             del self._by_id[call.id]
         removed = 0
@@ -183,10 +184,13 @@ class MemoryStore:
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         self._check_open()
-        calls = reversed(self._by_id.get(id, ()))
+        calls = self._by_id.get(id, {})
+        if thread is not None and caller is not None:
+            call = calls.get((thread, caller))
+            return [] if call is None else [_stored(call)]
         return [
             _stored(c)
-            for c in calls
+            for c in reversed(calls.values())
             if (thread is None or c.thread == thread) and (caller is None or c.caller == caller)
         ]
 

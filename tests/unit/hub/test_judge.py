@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket import tool
-from clicket.hub.judge import judge, judge_all
+from clicket.hub.judge import judge, judge_all, offered
 from clicket.hub.prompt import prompt_of, summary_of
 from clicket.hub.snapshot import dump, load
 from clicket.kernel import ToolStatus
@@ -201,3 +202,27 @@ def test_a_snapshot_that_is_restored_changes_nothing(said: list[Tally], by_hand:
     assert [
         (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in after
     ] == told
+
+
+_kept = st.builds(
+    Standing,
+    tool=st.just("b"),
+    completions=st.integers(0, 2),
+    consecutive_failures=st.integers(0, 4),
+    first_success_at=st.none() | st.floats(0, 200),
+    last_success_at=st.none() | st.floats(0, 200),
+    last_failure_at=st.none() | st.floats(0, 200),
+    status=st.none() | st.sampled_from([str(each) for each in ToolStatus]),
+)
+
+
+@given(st.none() | _kept, st.none() | _kept, st.sampled_from([(), "b", ["b"], {"sequence": ["b"]}]), st.floats(0, 400))
+def test_what_is_offered_is_what_is_judged_available(
+    own: Standing | None, other: Standing | None, depends_on: Any, now: float
+) -> None:
+    registry = Registry([named("b"), named("a", **({"depends_on": depends_on} if depends_on else {}), cooldown=100)])
+    known = {} if other is None else {"b": other}
+    if own is not None:
+        known["a"] = msgspec.structs.replace(own, tool="a")
+    for each in registry:
+        assert offered(each, known, now) is judge(each, registry, known, now, 1.0).available

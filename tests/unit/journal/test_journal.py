@@ -542,3 +542,42 @@ def test_the_hand_made_store_is_what_the_tests_think_it_is() -> None:
     change = Append("a", "t", "", "tool", 0, 1, [], State.PENDING, 0.0)
     store.append(change, lambda *_: seen.append(None))
     assert (seen, len(store.held)) == ([], 1)
+
+
+# Soon: with what comes next, if that comes at once.
+
+
+async def test_what_may_wait_goes_with_the_next_commit(desk: Desk) -> None:
+    desk.exist()
+    desk.note("first")
+    desk.journal.commit_soon(desk.call, desk.then)
+    assert not desk.store.held
+    desk.note("second")
+    desk.journal.commit(desk.call, desk.then)
+    assert [event.data["text"] for event in desk.store.held[0][0].events] == ["first", "second"]
+    await asyncio.sleep(0)
+    assert len(desk.store.held) == 1
+    desk.store.let_one_through()
+    assert desk.answers == [None, None]
+
+
+async def test_what_nothing_follows_is_committed_when_the_turn_of_the_loop_ends(desk: Desk) -> None:
+    desk.exist()
+    desk.note("alone")
+    desk.journal.commit_soon(desk.call, desk.then)
+    await asyncio.sleep(0)
+    desk.store.let_one_through()
+    assert desk.answers == [None]
+
+
+async def test_what_may_wait_goes_after_the_unit_under_way(desk: Desk) -> None:
+    desk.exist()
+    desk.note("under way")
+    desk.journal.commit(desk.call)
+    desk.note("later")
+    desk.journal.commit_soon(desk.call, desk.then)
+    await asyncio.sleep(0)
+    assert len(desk.store.held) == 1
+    desk.store.let_one_through()
+    assert desk.store.let_one_through().events[0].data == {"text": "later"}
+    assert desk.answers == [None]

@@ -42,6 +42,8 @@ from clicket.stores.sqlite.writer import Writer, unavailable
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+_BRIEF = 64 * 1024
+"""Bytes of a paper that is written in a blink."""
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
 _FORGET_STEP = 500
@@ -149,11 +151,11 @@ class SqliteStore:
         else:
             self._writer.append(change, done)
 
-    async def _write(self, job: Callable[[apsw.Connection], T]) -> T:
+    async def _write(self, job: Callable[[apsw.Connection], T], *, brief: bool = False) -> T:
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is closed.")
         try:
-            return await self._writer.run(job)
+            return await (self._writer.run_briefly(job) if brief else self._writer.run(job))
         except apsw.Error as error:
             raise unavailable(self.path, error) from error
 
@@ -338,7 +340,8 @@ class SqliteStore:
             return None  # whatever the trouble is, who asks patiently is told
 
     async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        return await self._write(lambda c: records.put_paper(c, kind, key, body, expect))
+        brief = len(body) <= _BRIEF
+        return await self._write(lambda c: records.put_paper(c, kind, key, body, expect), brief=brief)
 
     async def delete_paper(self, kind: str, key: str) -> bool:
         return await self._write(lambda c: records.delete_paper(c, kind, key))

@@ -104,6 +104,20 @@ class Writer:
         """Run a write of another kind in the writer thread, in its own transaction, between groups."""
         return await self.alone(lambda: _transaction(self.connection, job))
 
+    async def run_briefly(self, job: Callable[[apsw.Connection], T]) -> T:
+        """As `run`, for a job no longer than an append: made where appends are, if nothing stands in its way."""
+        started = perf_counter()
+        if not self._inline or started < self._threaded_until:
+            return await self.run(job)
+        try:
+            value = _transaction(self.connection, job, busy=0)
+        except apsw.BusyError:  # nothing was written, and waiting is for the thread
+            return await self.run(job)
+        if perf_counter() - started > _SLOW:
+            self._threaded_until = started + _SLOW_FOR
+        await asyncio.sleep(0)  # who writes one after the other must not keep the loop for itself
+        return value
+
     async def alone(self, job: Callable[[], T]) -> T:
         """Run something in the writer thread while nothing else writes."""
         future: asyncio.Future[T] = self._loop.create_future()
@@ -338,8 +352,8 @@ class Writer:
             logger.info("%s: the checkpoint waits for later: %s", self.path, error)
 
 
-def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:
-    connection.set_busy_timeout(5_000)
+def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T], busy: int = 5_000) -> T:
+    connection.set_busy_timeout(busy)
     connection.execute("BEGIN IMMEDIATE")
     try:
         value = job(connection)

@@ -1,0 +1,287 @@
+"""An agent's turn of ten steps to be killed. Each word to the store is counted, and any of them can be the last."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from tests.crash.nest import say_ready
+from tests.crash.settle import Place, read_lines
+from tests.crash.tools import append_line
+
+from clicket import Runtime, ToolContext, tool
+from clicket.agents import ReActAgent
+from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
+
+__all__ = [
+    "MESSAGE",
+    "SCRIPT",
+    "STEPS",
+    "TURN",
+    "Death",
+    "Effect",
+    "Life",
+    "Model",
+    "Script",
+    "agent_of",
+    "asked",
+    "asked_for",
+    "doom",
+    "effects",
+    "live",
+    "note",
+    "runtime_of",
+    "thread_of",
+    "tools_at",
+    "turn_thread",
+]
+
+T = TypeVar("T")
+MESSAGE = "Settle the bills."
+TURN = "turn-1"
+"""The id of the call that the turn is."""
+
+Script = list[list[tuple[str, dict[str, Any]]]]
+SCRIPT: Script = [
+    [("look", {"n": 1})],
+    [("put", {"n": 2})],
+    [("look", {"n": 3}), ("pay", {"n": 4}), ("put", {"n": 5})],
+    [("fail", {"n": 6})],
+    [("nowhere", {"n": 7})],
+    [("slow", {"n": 8})],
+    [("pay", {"n": 9})],
+    [
+        ("slow", {"n": 10}),
+        ("fail", {"n": 11}),
+        ("nowhere", {"n": 12}),
+        ("put", {"n": 13}),
+        ("look", {"n": "no number"}),
+    ],
+    [("pay", {"n": 14}), ("charge", {"n": 15})],
+    [],
+]
+"""What each answer of the model asks for; the last one asks for nothing."""
+STEPS = len(SCRIPT)
+
+
+class Effect(msgspec.Struct, frozen=True, array_like=True):
+    """One side of a run of a tool's body."""
+
+    call: str
+    tool: str
+    attempt: int
+    key: str
+    side: str
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True):
+    """Before or after the n-th word to the store of a life is durable; 0: at none."""
+
+    at: int = 0
+    side: str = "before"
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.at}"
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """`fickle`: the model answers otherwise in each life. `listed`: write each word down. `way`: how the turn is begun, or
+    taken up: by `run`, or by the runtime that opens."""
+
+    place: Place
+    death: Death = Death()
+    fickle: bool = False
+    listed: bool = False
+    way: str = "run"
+
+
+def thread_of(place: Place) -> str:
+    """Each place has a thread of its own, so that many of them can share a store."""
+    return Path(place.folder).name
+
+
+def turn_thread(place: Place) -> str:
+    """Where the call is that the turn is."""
+    return f"agent:react/{thread_of(place)}"
+
+
+# Tools.
+
+
+def note(ctx: ToolContext, side: str, folder: Path) -> None:
+    append_line(folder / "effects", [ctx.call_id, ctx.tool, ctx.attempt, ctx.idempotency_key, side])
+
+
+def tools_at(folder: Path) -> list[Any]:
+    """Tools whose every run leaves a line before and after its effect."""
+
+    def said(n: int, nonce: str) -> str:
+        return f"{n} squared is {n * n}{nonce}"
+
+    async def work(n: int, nonce: str, ctx: ToolContext, pause: float = 0.0) -> str:
+        note(ctx, "begin", folder)
+        await asyncio.sleep(pause)
+        note(ctx, "end", folder)
+        return said(n, nonce)
+
+    @tool(read_only=True)
+    async def look(n: int, ctx: ToolContext, nonce: str = "") -> str:
+        return await work(n, nonce, ctx)
+
+    @tool(idempotent=True)
+    async def put(n: int, ctx: ToolContext, nonce: str = "") -> str:
+        return await work(n, nonce, ctx)
+
+    @tool(idempotent=True)
+    async def slow(n: int, ctx: ToolContext, nonce: str = "") -> str:
+        ctx.progress(1, 2, "half")
+        ctx.emit("first ")
+        return await work(n, nonce, ctx, 0.01)
+
+    @tool(idempotent=True)
+    async def fail(n: int, ctx: ToolContext, nonce: str = "") -> None:
+        await work(n, nonce, ctx)
+        raise ValueError(f"no bill {n}{nonce}")
+
+    @tool
+    async def pay(n: int, ctx: ToolContext, nonce: str = "") -> str:
+        return await work(n, nonce, ctx, 0.002)
+
+    @tool(isolation="thread")
+    def charge(n: int, ctx: ToolContext, nonce: str = "") -> str:
+        note(ctx, "begin", folder)
+        note(ctx, "end", folder)
+        return said(n, nonce)
+
+    return [look, put, slow, fail, pay, charge]
+
+
+def effects(folder: Path) -> list[Effect]:
+    return read_lines(folder / "effects", Effect)
+
+
+# The model.
+
+
+class Model:
+    """Answers by how far the conversation is, so that each process that takes it up gets the right one. Every question is
+    written down before it is answered: that is what is paid for."""
+
+    name = "scripted"
+
+    def __init__(self, folder: Path, nonce: str = "", script: Script = SCRIPT) -> None:
+        self._folder = folder
+        self._nonce = nonce
+        self._script = script
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        step = sum(1 for message in request.messages if message.role == "assistant") + 1
+        append_line(self._folder / "asked", step)
+        usage = Usage(input_tokens=100 * step, output_tokens=step)
+        more = {"nonce": self._nonce} if self._nonce else {}
+        uses = tuple(
+            ToolUse(id=f"use_{step}_{place}", name=name, arguments=msgspec.json.encode({**given, **more}).decode())
+            for place, (name, given) in enumerate(self._script[step - 1])
+        )
+        if uses:
+            return ChatReply(text=f"Step {step}.", thought=f"Thinking of {step}.", uses=uses, usage=usage)
+        answers = [message for message in request.messages if message.role == "tool"]
+        good = sum(1 for message in answers if not message.failed)
+        return ChatReply(text=f"{good} of {len(answers)} went well.", usage=usage)
+
+
+def asked(folder: Path) -> list[int]:
+    """The steps that the model was asked for, in order."""
+    return asked_for(folder, int)
+
+
+def asked_for(folder: Path, kind: type[T]) -> list[T]:
+    return read_lines(folder / "asked", kind)
+
+
+# A life.
+
+
+def runtime_of(place: Place) -> Runtime:
+    return Runtime(tools_at(Path(place.folder)), settings=place.settings())
+
+
+def agent_of(rt: Runtime, place: Place, *, nonce: str = "") -> ReActAgent:
+    """Its last step is the last that it may take."""
+    return ReActAgent(rt, Model(Path(place.folder), nonce), max_steps=STEPS)
+
+
+def live(given: dict[str, Any]) -> None:
+    """In a child: take the turn, or go on with it, and die on the way."""
+    life = msgspec.convert(given, Life)
+    doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
+    asyncio.run(_take(life))
+
+
+async def _take(life: Life) -> None:
+    nonce = f" ({os.getpid()})" if life.fickle else ""
+    rt = runtime_of(life.place)
+    if life.way == "open":
+        agent = agent_of(rt, life.place, nonce=nonce)
+    async with rt:
+        say_ready()
+        if life.way == "open":
+            if await agent.wait(thread_of(life.place)) is not None:
+                return
+        else:
+            agent = agent_of(rt, life.place, nonce=nonce)
+        if not (await agent.look(thread_of(life.place))).turns:  # else it was over, and its process died right after
+            await agent.run(MESSAGE, thread=thread_of(life.place))
+
+
+def doom(death: Death, listed: Path | None = None) -> None:
+    """Count the words to the store, appends and papers alike, and die at one of them."""
+    compose: Any = importlib.import_module("clicket.compose")
+    make, count = compose.open_store, 0
+
+    def word(what: str) -> Callable[[str], None]:
+        nonlocal count
+        count += 1
+        number = count
+        if listed is not None:
+            append_line(listed, what)
+
+        def hit(side: str) -> None:
+            if number == death.at and side == death.side:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return hit
+
+    def made(*given: Any, **named: Any) -> Any:
+        store = make(*given, **named)
+        kind = type(store)
+        append, put_paper = kind.append, kind.put_paper
+
+        def appended(self: Any, change: Any, done: Callable[[Any, Any], None]) -> None:
+            hit = word(f"{change.id} {' '.join(event.type for event in change.events)}")
+
+            def answered(written: Any, error: Any) -> None:
+                if error is None:
+                    hit("after")  # it is durable, and nobody has been told
+                done(written, error)
+
+            hit("before")
+            append(self, change, answered)
+
+        async def put(self: Any, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+            hit = word(f"paper {kind}")
+            hit("before")
+            result: bool = await put_paper(self, kind, key, body, expect)
+            hit("after")
+            return result
+
+        kind.append, kind.put_paper = appended, put
+        return store
+
+    compose.open_store = made

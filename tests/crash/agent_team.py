@@ -1,0 +1,147 @@
+"""Turns of several lines of thought to be killed: a plan whose steps are carried out side by side, and an agent that asks another."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.crash.agent_scene import MESSAGE, Death, Effect, Script, asked_for, doom, effects, thread_of, tools_at
+from tests.crash.nest import say_ready
+from tests.crash.settle import Place
+from tests.crash.tools import append_line
+from tests.scenarios.kit import eventually
+
+from clicket import Record, Runtime
+from clicket.agents import Agent, AgentEvent, PlanExecuteAgent, ReActAgent, TurnPaper
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
+
+__all__ = ["KINDS", "Life", "Team", "live", "seen", "team_of"]
+
+KINDS = ("plan", "sub")
+PLAN = {
+    "command": "create",
+    "title": "Bills",
+    "steps": [
+        {"text": "one", "depends_on": []},
+        {"text": "two", "depends_on": []},
+        {"text": "three", "depends_on": [1, 2]},
+    ],
+}
+TASKS: list[Script] = [
+    [[("pay", {"n": 1})], [("put", {"n": 2}), ("look", {"n": 3})], []],
+    [[("slow", {"n": 4}), ("pay", {"n": 5})], []],
+    [[("fail", {"n": 6})], [("charge", {"n": 7})], []],
+]
+"""What the executor of each step asks for."""
+ASKS: Script = [[("pay", {"n": 1}), ("helper", {"task": "Help."})], [("put", {"n": 2})], []]
+HELPS: Script = [[("look", {"n": 11})], [("pay", {"n": 12}), ("slow", {"n": 13})], []]
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    place: Place
+    kind: str
+    death: Death = Death()
+    listed: bool = False
+
+
+class Team(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is left of a turn, and of the turns that it led to."""
+
+    papers: list[TurnPaper]
+    turns: list[Record]
+    calls: dict[str, Record]
+    """By id, and for those of another thread by its name."""
+    events: list[AgentEvent]
+    effects: list[Effect]
+    asked: list[str]
+
+
+class Scripted:
+    """Answers by how far the conversation is since the last message of a user. Each question is written down."""
+
+    name = "scripted"
+
+    def __init__(self, folder: Path, who: str) -> None:
+        self._folder = folder
+        self._who = who
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        messages = request.messages
+        begins = max(place for place, message in enumerate(messages) if message.role == "user")
+        step = sum(1 for message in messages[begins:] if message.role == "assistant")
+        who, script = self._script(messages[begins])
+        append_line(self._folder / "asked", f"{who}.{step + 1}")
+        uses = tuple(
+            ToolUse(id=f"{who}_{step}_{place}", name=name, arguments=msgspec.json.encode(given).decode())
+            for place, (name, given) in enumerate(script[step])
+        )
+        usage = Usage(input_tokens=10, output_tokens=1)
+        return ChatReply(text="" if uses else f"{who} is done.", uses=uses, usage=usage)
+
+    def _script(self, asked: ChatMessage) -> tuple[str, Script]:
+        if self._who == "executor":
+            number = int(asked.content.partition("Carry out step ")[2].partition(":")[0])
+            return f"step {number}", TASKS[number - 1]
+        if self._who == "planner":
+            done = "Every step is completed" in asked.content
+            return ("end", [[]]) if done else ("planner", [[("plan", PLAN)]])
+        return self._who, ASKS if self._who == "boss" else HELPS
+
+
+def team_of(rt: Runtime, place: Place, kind: str) -> Agent:
+    """The agent whose turn is watched."""
+    folder = Path(place.folder)
+    if kind == "plan":
+        return PlanExecuteAgent(rt, Scripted(folder, "planner"), executor=Scripted(folder, "executor"))
+    helper = ReActAgent(rt, Scripted(folder, "helper"), name="helper", tools=["look", "pay", "slow"])
+    rt.add(helper.as_tool("helper"))
+    return ReActAgent(rt, Scripted(folder, "boss"), name="boss")
+
+
+def live(given: dict[str, Any]) -> None:
+    life = msgspec.convert(given, Life)
+    doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
+    asyncio.run(_take(life))
+
+
+async def _take(life: Life) -> None:
+    rt = Runtime(tools_at(Path(life.place.folder)), settings=life.place.settings())
+    agent = team_of(rt, life.place, life.kind)
+    async with rt:
+        say_ready()
+        await agent.run(MESSAGE, thread=thread_of(life.place))
+
+
+async def seen(rt: Runtime, agent: Agent, place: Place, kind: str) -> Team:
+    thread = thread_of(place)
+    await eventually(lambda: _quiet(rt))
+    records = [
+        await rt.get(record.id, thread=record.thread)
+        for record in (await rt.history(limit=1_000)).items
+        if thread in record.thread.split("/")
+    ]
+    papers = (await agent.history(thread)).turns
+    if kind == "sub":
+        (asked,) = [record for record in records if record.tool == "helper"]
+        papers = [*papers, *(await _helper(rt, place).history(f"{thread}/{asked.id}")).turns]
+    return Team(
+        papers=papers,
+        turns=[record for record in records if record.tool.startswith("agent:")],
+        calls={
+            f"{one.thread.removeprefix(thread)} {one.id}": one for one in records if not one.tool.startswith("agent:")
+        },
+        events=[event async for event in agent.events(thread)],
+        effects=effects(Path(place.folder)),
+        asked=asked_for(Path(place.folder), str),
+    )
+
+
+async def _quiet(rt: Runtime) -> bool:
+    """A turn is over for its readers a moment before its call is."""
+    return not (await rt.history(active=True)).items
+
+
+def _helper(rt: Runtime, place: Place) -> Agent:
+    return ReActAgent(rt, Scripted(Path(place.folder), "helper"), name="helper")

@@ -1,0 +1,175 @@
+"""A turn of ten steps that is killed at any word to the store is finished by whoever comes next: nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.crash.agent_judge import Seen, judge, replies_on_record, seen
+from tests.crash.agent_scene import (
+    MESSAGE,
+    STEPS,
+    Death,
+    Life,
+    agent_of,
+    asked,
+    live,
+    runtime_of,
+    thread_of,
+)
+from tests.crash.nest import Nest
+from tests.crash.settle import Place, read_lines
+from tests.crash.stores import Fresh, Row
+
+PATIENCE = 60.0
+WAYS = ("run", "open")
+
+
+async def resumed(place: Place, way: str, *, nonce: str = "") -> Seen:
+    """Everything anew, here: the turn is taken up by who sends the message again, or by the runtime that opens."""
+    folder = Path(place.folder)
+    known, before = await replies_on_record(place), len(asked(folder))
+    thread, result = thread_of(place), None
+    rt = runtime_of(place)
+    async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
+        if way == "run":  # whoever has no agent takes no turn up
+            await stack.enter_async_context(rt)
+        agent = agent_of(rt, place, nonce=nonce)
+        if way == "open":
+            await stack.enter_async_context(rt)
+            result = await agent.wait(thread)
+        if result is None and not (await agent.look(thread)).turns:
+            result = await agent.run(MESSAGE, thread=thread)
+        await rt.recover()  # the turn may be over, and the last word on its call not written
+        if result is None:
+            result = await agent.wait(thread, 1)
+        found = await seen(rt, agent, place)
+    assert result is not None
+    assert (result.text, result.steps, result.stopped) == (found.paper.text, STEPS, "finished")
+    assert tuple(result.messages) == found.paper.messages
+    assert asked(folder)[before:] == list(range(known + 1, STEPS + 1)), "an answer on record was asked for again"
+    return found
+
+
+async def undisturbed(place: Place) -> Seen:
+    return await resumed(place, "run")
+
+
+async def die(nest: Nest, life: Life) -> bool:
+    """Was it killed? A life can end before its death comes."""
+    ending = await nest.raise_child(live, msgspec.to_builtins(life))
+    assert not ending.hung
+    assert ending.signal == signal.SIGKILL or ending == type(ending)(signal=0), f"{life.death}: {ending}"
+    return ending.signal == signal.SIGKILL
+
+
+async def words(nest: Nest, place: Place) -> list[str]:
+    """What a turn that nobody disturbs says to the store."""
+    assert not await die(nest, Life(place=place, listed=True))
+    return read_lines(Path(place.folder, "words"), str)
+
+
+def at(store: str, folder: Path) -> Place:
+    """A thread of its own, in a store that it may share."""
+    folder.mkdir()
+    return Place(store=store, folder=str(folder))
+
+
+async def killed_at(
+    nest: Nest, place: Place, deaths: Iterable[Death], whole: Seen, way: str, *, fickle: bool = False
+) -> int:
+    """Die so, one life after the other, and be finished; how many were killed."""
+    killed = 0
+    for death in deaths:
+        killed += await die(nest, Life(place=place, death=death, way=way, fickle=fickle))
+    found = await resumed(place, way, nonce=" (the last)" if fickle else "")
+    judge(found, whole, lives=killed + 1, fickle=fickle)
+    return killed
+
+
+async def killed_everywhere(
+    nest: Nest, fresh: Fresh, folder: Path, deaths: Callable[[int], Iterable[Death]], *, fickle: bool = False
+) -> None:
+    """Die once at each of the deaths that are chosen by how many words there are, each time in a thread of its own."""
+    store = fresh(folder)
+    whole = await undisturbed(at(store, folder / "whole"))
+    judge(whole, whole, lives=1)
+    said = await words(nest, at(store, folder / "words"))
+    chosen = list(deaths(len(said)))
+    killed, wrong = 0, []
+    for number, death in enumerate(chosen):
+        place = at(store, folder / str(number))
+        way = WAYS[(number // 2) % 2]
+        try:
+            killed += await killed_at(nest, place, [death], whole, way, fickle=fickle)
+        except Exception as error:
+            wrong.append(f"{death} ({said[death.at - 1]}), taken up by {way}: {error!r:.500}")
+    assert not wrong, "\n".join(wrong)
+    assert killed >= len(chosen) - 4, "the number of words differs a little from turn to turn"
+
+
+def every(number: int) -> list[Death]:
+    return [Death(at=at, side=side) for at in range(1, number + 1) for side in ("before", "after")]
+
+
+def some(number: int) -> list[Death]:
+    """Spread over the turn, the first and the last words among them."""
+    return [each for place, each in enumerate(every(number)) if place % 9 == 0 or place >= 2 * number - 6]
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    await killed_everywhere(nest, served[1], tmp_path, every)
+
+
+@pytest.mark.parametrize("served", ["redis", "postgres"], indirect=True)
+async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    await killed_everywhere(nest, served[1], tmp_path, some)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("served", ["sqlite-power", "redis", "postgres"], indirect=True)
+async def test_killed_at_every_word_of_other_stores(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    await killed_everywhere(nest, served[1], tmp_path, every)
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_a_model_that_changes_its_mind(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    """An answer that was not on record when its process died is asked for again, and may be another one: what the first one
+    asked for must not have begun."""
+
+    def early(number: int) -> list[Death]:
+        return [Death(at=at, side="after") for at in range(1, number // 3)]
+
+    await killed_everywhere(nest, served[1], tmp_path, early, fickle=True)
+
+
+@pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)
+async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    """More often than a call may kill its process: a turn that gets on is none that kills."""
+    store = served[1](tmp_path)
+    whole = await undisturbed(at(store, tmp_path / "whole"))
+    place = at(store, tmp_path / "killed")
+    deaths = [Death(at=7 + number % 2, side=("before", "after")[number % 2]) for number in range(12)]
+    assert await killed_at(nest, place, deaths, whole, "run") > place.settings().max_claims
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_killed_at_any_instant(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    store = served[1](tmp_path)
+    whole = await undisturbed(at(store, tmp_path / "whole"))
+    chance = random.Random(7)
+    for number in range(8):
+        place = at(store, tmp_path / str(number))
+        instant = (chance.uniform(0.0, 0.1), int(signal.SIGKILL))
+        ending = await nest.raise_child(live, msgspec.to_builtins(Life(place=place)), signals=[instant], ready=True)
+        assert not ending.hung
+        assert ending.code == 0
+        judge(await resumed(place, WAYS[number % 2]), whole, lives=2)

@@ -1,0 +1,130 @@
+"""A plan whose steps run side by side, and an agent that asks another one, are killed at any word: the same holds as for one alone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.crash.agent_judge import REPEATABLE
+from tests.crash.agent_scene import MESSAGE, Death, thread_of, tools_at
+from tests.crash.agent_team import KINDS, Life, Team, live, seen, team_of
+from tests.crash.nest import Nest
+from tests.crash.settle import Place, read_lines
+from tests.crash.stores import Fresh, Row
+from tests.scenarios.kit import assert_sound
+
+from clicket import Runtime, State
+from clicket.agents import AgentState
+from clicket.agents.telling import place_of
+from clicket.model.chat import ChatMessage
+
+PATIENCE = 60.0
+
+
+async def finished(place: Place, kind: str) -> Team:
+    rt = Runtime(tools_at(Path(place.folder)), settings=place.settings())
+    agent = team_of(rt, place, kind)
+    thread = thread_of(place)
+    async with asyncio.timeout(PATIENCE), rt:
+        await rt.recover()
+        if await agent.wait(thread) is None and not (await agent.look(thread)).turns:
+            await agent.run(MESSAGE, thread=thread)
+        await agent.wait(thread, 1)
+        return await seen(rt, agent, place, kind)
+
+
+def judge(found: Team, whole: Team, lives: int) -> None:
+    for record in (*found.turns, *found.calls.values()):
+        assert_sound(record)
+        assert record.state.is_terminal, f"{record.id} is {record.state}"
+    assert [turn.state for turn in found.turns] == [State.COMPLETED] * len(whole.turns)
+    assert sorted(found.calls) == sorted(whole.calls)
+    assert [(paper.state, paper.text, paper.steps, paper.calls, paper.plan) for paper in found.papers] == [
+        (AgentState.FINISHED, paper.text, paper.steps, paper.calls, paper.plan) for paper in whole.papers
+    ]
+    places = [place_of(event.id) for event in found.events]
+    assert places == sorted(set(places))
+    assert found.events[-1].type == "final"
+    told = Counter(event.data["id"] for event in found.events if event.type == "tool_result")
+    assert told == Counter(event.data["id"] for event in whole.events if event.type == "tool_result")
+    doubted = [one for one in found.calls.values() if one.error is not None and one.error.code == "outcome_unknown"]
+    assert not [one for one in doubted if one.tool in REPEATABLE]
+    differ = 0
+    for mine, other in zip(found.papers, whole.papers, strict=True):
+        for one, same in zip(mine.messages, other.messages, strict=True):
+            if one != same:
+                assert one.content.startswith("outcome_unknown: ")
+                assert (one.role, one.use_id) == (same.role, same.use_id)
+                differ += 1
+        paired(mine.messages)
+    assert differ == len(doubted)
+    runs = Counter(one.call for one in found.effects if one.side == "begin")
+    for one in found.effects:
+        assert runs[one.call] <= (lives if one.tool in REPEATABLE else 1), f"{one.call} ran again"
+
+
+def paired(messages: tuple[ChatMessage, ...]) -> None:
+    waiting: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            waiting.remove(message.use_id)
+        else:
+            assert not waiting
+            waiting = {use.id for use in message.uses}
+    assert not waiting
+
+
+async def killed_at(nest: Nest, store: str, folder: Path, kind: str, deaths: list[Death], whole: Team) -> int:
+    killed, wrong = 0, []
+    for number, death in enumerate(deaths):
+        place = at(store, folder / f"{kind}{number}")
+        ending = await nest.raise_child(live, msgspec.to_builtins(Life(place=place, kind=kind, death=death)))
+        killed += ending.signal == signal.SIGKILL
+        before = len(read_lines(Path(place.folder, "asked"), str))
+        try:
+            assert not ending.hung
+            assert ending.code == 0
+            found = await finished(place, kind)
+            judge(found, whole, 2)
+            lost = before - len(whole.asked) + (len(found.asked) - before)
+            assert 0 <= lost <= 3, f"{lost} answers were paid for twice: {found.asked}"
+        except Exception as error:
+            wrong.append(f"{death}: {error!r:.700}")
+    assert not wrong, "\n".join(wrong)
+    return killed
+
+
+def at(store: str, folder: Path) -> Place:
+    folder.mkdir()
+    return Place(store=store, folder=str(folder))
+
+
+async def everywhere(served: tuple[Row, Fresh], nest: Nest, folder: Path, kind: str, one_of: int) -> None:
+    """At one of so many words, before and after it."""
+    store = served[1](folder)
+    whole = await finished(at(store, folder / "whole"), kind)
+    judge(whole, whole, 1)
+    words = at(store, folder / "words")
+    assert (await nest.raise_child(live, msgspec.to_builtins(Life(place=words, kind=kind, listed=True)))).code == 0
+    number = len(read_lines(Path(words.folder, "words"), str))
+    deaths = [Death(at=each, side=side) for each in range(1, number + 1) for side in ("before", "after")]
+    chosen = [*deaths[:-6:one_of], *deaths[-6:]]
+    assert await killed_at(nest, store, folder, kind, chosen, whole) >= len(chosen) - 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str) -> None:
+    await everywhere(served, nest, tmp_path, kind, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str) -> None:
+    await everywhere(served, nest, tmp_path, kind, 1)

@@ -1,0 +1,67 @@
+"""Time is counted while a call is at work: not twice for two side by side, and not while all wait for a person."""
+
+from __future__ import annotations
+
+from clicket.agents.stopwatch import Stopwatch
+from clicket.kernel import State
+from clicket.model import Event
+from clicket.testing import StepClock
+
+
+def watch(clock: StepClock, bound: float = 10.0) -> Stopwatch:
+    return Stopwatch(clock, bound, "ann", "t", "react.1")
+
+
+def event(kind: str) -> Event:
+    return Event("x", 1, 0.0, kind, State.PENDING, {})  # type: ignore[arg-type]
+
+
+async def test_calls_side_by_side_count_once() -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    clock.advance(5)
+    assert counted.seconds == 0
+    counted.begin("react.1.1.1")
+    clock.advance(2)
+    counted.begin("react.1.1.2")
+    clock.advance(2)
+    counted.end("react.1.1.1")
+    clock.advance(2)
+    counted.end("react.1.1.2")
+    clock.advance(50)
+    assert counted.seconds == 6
+    assert not counted.up.done()
+    assert clock.pending == []
+
+
+async def test_waiting_for_a_person_does_not_count_unless_another_works() -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    counted.begin("react.1.1.1")
+    counted("ann", "t", "react.1.1.1", [event("approval_requested")])
+    clock.advance(3_600)
+    assert counted.seconds == 0
+    counted.begin("react.1.1.2")
+    clock.advance(4)
+    counted.end("react.1.1.2")
+    clock.advance(3_600)
+    assert counted.seconds == 4
+    counted("ann", "t", "react.1.1.1", [event("approval_given")])
+    clock.advance(5.5)
+    assert not counted.up.done()
+    clock.advance(0.6)
+    assert counted.up.done()
+
+
+async def test_calls_of_others_are_not_looked_at() -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    counted.begin("react.1.1.1")
+    for caller, thread, id in (("bob", "t", "react.1.1.1"), ("ann", "u", "react.1.1.1"), ("ann", "t", "react.11.1.1")):
+        counted(caller, thread, id, [event("approval_requested")])
+    counted("ann", "t", "react.1.1.1", [event("progress")])
+    clock.advance(9.5)
+    assert counted.seconds == 9.5
+    counted.stop()
+    clock.advance(5)
+    assert not counted.up.done()

@@ -19,7 +19,7 @@ from clicket.engine import CacheOptions, Limits
 from clicket.errors import InvalidInput, UsageError, did_you_mean
 from clicket.model.arguments import parse_arguments
 from clicket.pipeline import Policy, declared_policy
-from clicket.vault import hide_text
+from clicket.vault import hide, hide_text
 
 __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "Settings"]
 
@@ -82,6 +82,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `CLICKET_INTERPRETER`."""
     search: dict[str, Any] = {}
     """Options of the tool `deep_search`, which commands then offer: `[search]` of `clicket.toml`, or JSON in `CLICKET_SEARCH`."""
+    agents: dict[str, Any] = {}
+    """Agents that the server and `clicket chat` offer: `[agents.NAME]` of `clicket.toml`, or JSON in `CLICKET_AGENTS`. Each has a
+    `model` (`"openai:NAME"`, `"anthropic:NAME"`, a table, or `"script:FILE"` for one that plays answers from a file), and may have
+    `kind` ("react" or "plan"), `system`, `tools`, and the bounds of one run (`max_steps`, `max_calls`, `max_tokens`, `max_cost`,
+    `max_seconds`, `max_repeats`)."""
+    default_agent: str | None = None
+    """The agent that is meant where none is named; else the only one, else the one named "default"."""
     standings_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
     memory_retention: float = 30 * 24 * 3600.0
@@ -108,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"] = hide_text(self.store)
+        shown["agents"] = hide(self.agents)
         shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
@@ -230,7 +238,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = dict(part.split("=") for part in parts)
         elif name == "policy":
             given = _policy(value, origins[name])
-        elif name in ("mcp", "interpreter", "search") and isinstance(value, str):
+        elif name in ("mcp", "interpreter", "search", "agents") and isinstance(value, str):
             given = _json(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]

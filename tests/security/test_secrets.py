@@ -117,8 +117,18 @@ async def _running(handle: Any) -> None:
             return
 
 
-@pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
-@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
+# Each store, for what it writes by itself; and each way to hide, which is over before a store is asked.
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        pytest.param("sqlite", None, id="sqlite-without a key"),
+        pytest.param("sqlite", KEY, id="sqlite-with a key"),
+        pytest.param("redis", KEY, id="redis-with a key"),
+        pytest.param("postgres", KEY, id="postgres-with a key"),
+        pytest.param("redis", None, id="redis-without a key", marks=pytest.mark.slow),
+        pytest.param("postgres", None, id="postgres-without a key", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_canary_is_nowhere(kind: str, key: str | None, tmp_path: Path, lines: Lines) -> None:
     canary = Canary()
     with a_store(kind, tmp_path) as (url, folder, settle):

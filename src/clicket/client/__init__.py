@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from clicket.client.blocking import SyncClient
+from clicket.client.agent import AgentInfo, RemoteAgent
+from clicket.client.blocking import SyncAgent, SyncClient
 from clicket.client.client import Cache, Client
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
 from clicket.client.wire import ServerUnavailable
 
-__all__ = ["Cache", "CallHandle", "Client", "ServerUnavailable", "SyncClient", "ThreadHub"]
+__all__ = [
+    "AgentInfo",
+    "Cache",
+    "CallHandle",
+    "Client",
+    "RemoteAgent",
+    "ServerUnavailable",
+    "SyncAgent",
+    "SyncClient",
+    "ThreadHub",
+]

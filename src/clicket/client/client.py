@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
+from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
@@ -242,6 +243,14 @@ class Client:
     def hub(self, thread: str = "default") -> ThreadHub:
         """Which tools a thread may use now, and why not the others."""
         return ThreadHub(self._wire, thread)
+
+    def agent(self, name: str | None = None) -> RemoteAgent:
+        """An agent of the server, by its name, or the default one: `await rt.agent().run("question", thread="t1")`."""
+        return RemoteAgent(self._wire, name)
+
+    async def agents(self) -> list[AgentInfo]:
+        """The agents of the server."""
+        return await agents_at(self._wire)
 
     @property
     def cache(self) -> Cache:

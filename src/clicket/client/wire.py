@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 
 from clicket.errors import (
+    AgentBusy,
     ClicketError,
     Conflict,
     InvalidInput,
@@ -60,6 +61,7 @@ class Problem(msgspec.Struct, kw_only=True):
 
 
 _KINDS: Mapping[str, type[ClicketError]] = {
+    "agent_busy": AgentBusy,
     "conflict": Conflict,
     "invalid_transition": InvalidTransition,
     "missing_scope": PermissionDenied,
@@ -161,12 +163,15 @@ class Wire:
 
     @asynccontextmanager
     async def lines(
-        self, path: str, *, query: Mapping[str, Any], headers: Mapping[str, str]
+        self, path: str, *, query: Mapping[str, Any], headers: Mapping[str, str], body: Any = None
     ) -> AsyncIterator[AsyncIterator[str]]:
-        """A stream of server-sent lines."""
+        """A stream of server-sent lines; with a body it is asked for by POST."""
         params = {name: _plain(value) for name, value in query.items() if value is not None}
+        content = None if body is None else msgspec.json.encode(body)
+        given = dict(headers) if body is None else {**headers, "content-type": "application/json"}
+        method = "GET" if body is None else "POST"
         try:
-            async with self._http.stream("GET", path, params=params, headers=dict(headers)) as answer:
+            async with self._http.stream(method, path, content=content, params=params, headers=given) as answer:
                 if answer.status_code >= 400:
                     raise _problem(answer.status_code, await answer.aread()).error()
                 yield _lines(answer.aiter_bytes())

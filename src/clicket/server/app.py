@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache as cache_forever
 from typing import Any
@@ -12,9 +12,12 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from clicket.agents import Agent
 from clicket.errors import UsageError
 from clicket.model.version import version
+from clicket.roster import Declared, declared_agents
 from clicket.runtime import Runtime
+from clicket.server import agents as conversations
 from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
 from clicket.server import events as streams
 from clicket.server.artifacts import Sizes
@@ -29,23 +32,32 @@ from clicket.server.problems import Refused, problem_of_error
 from clicket.server.readers import Readers
 from clicket.server.ring import Ring
 from clicket.server.watch import Watch
+from clicket.telemetry.turns import TurnCounts
 
 __all__ = ["create_app", "is_open"]
 
 
 def create_app(
-    runtime: Runtime, options: Options | None = None, *, mcp: bool | Mapping[str, Any] | None = None
+    runtime: Runtime,
+    options: Options | None = None,
+    *,
+    mcp: bool | Mapping[str, Any] | None = None,
+    agents: Iterable[Agent] | None = None,
 ) -> FastAPI:
     """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
 
     `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
+    `agents`: those that can be talked to at `/agents`; None: those that the settings declare.
     """
     options = options or Options()
     if runtime.settings.mcp:
         from clicket.mcp import declared_servers
 
         declared_servers(runtime.settings.mcp)  # a mistake in them is told before anything starts
+    declared = declared_agents(runtime) if agents is None else {}  # the same
     context = Context(runtime, options)
+    context.agents = {agent.name: agent for agent in agents or ()}
+    runtime.on_open(_count_turns)
     context.doorkeeper = Doorkeeper(context)
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
     context.ring = Ring(context)
@@ -56,7 +68,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with _running(context, endpoint):
+        async with _running(context, endpoint, declared):
             yield
 
     app = FastAPI(
@@ -83,11 +95,16 @@ def create_app(
     return app
 
 
+def _count_turns(engine: Any) -> None:
+    TurnCounts.over(engine)
+
+
 def _table(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
     """Every operation, those that are used most first."""
     return (
         *calls.OPERATIONS,
         *streams.operations(streams.Streams()),
+        *conversations.OPERATIONS,
         *decisions.OPERATIONS,
         *artifacts.OPERATIONS,
         *tools.OPERATIONS,
@@ -119,7 +136,7 @@ def _only(route: Route) -> Route:
 
 
 @asynccontextmanager
-async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None]:
+async def _running(context: Context, endpoint: Mcp | None, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
     """What lives as long as the application does."""
     runtime = context.runtime
     async with AsyncExitStack() as stack:
@@ -129,6 +146,9 @@ async def _running(context: Context, endpoint: Mcp | None) -> AsyncIterator[None
             from clicket.mcp import join_declared
 
             await join_declared(runtime)
+        if declared:  # once all tools are there: a turn that a crash cut off may want any of them
+            context.agents = {name: each.on(runtime) for name, each in declared.items()}
+            await runtime.recover()
         if endpoint is not None:
             await stack.enter_async_context(endpoint.running(context))
         context.grants.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clicket.server.options import Options
 
 if TYPE_CHECKING:
+    from clicket.agents import Agent
     from clicket.ports import Store
     from clicket.runtime import Runtime
     from clicket.server.artifacts import Sizes
@@ -38,6 +39,8 @@ class Context:
     def __init__(self, runtime: Runtime, options: Options) -> None:
         self.runtime = runtime
         self.options = options
+        self.agents: dict[str, Agent] = {}
+        """By name; they are there while the application runs."""
         self.draining = False
         self.leaving: list[Callable[[], object]] = []
         """Called when the server begins to leave."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from typing import Any
 
 import msgspec
 import uvicorn
 
+from clicket.agents import Agent
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server.app import create_app, is_open
@@ -58,6 +59,7 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     options: Options | None = None,
+    agents: Iterable[Agent] | None = None,
     stop: asyncio.Event | None = None,
     ready: Callable[[Served], object] | None = None,
 ) -> None:
@@ -65,7 +67,7 @@ async def serve(
 
     Port 0 takes a free one; `ready` is told which.
     """
-    async with serving(runtime, host=host, port=port, options=options) as served:
+    async with serving(runtime, host=host, port=port, options=options, agents=agents) as served:
         if ready is not None:
             ready(served)
         await (stop or asyncio.Event()).wait()
@@ -73,12 +75,17 @@ async def serve(
 
 @asynccontextmanager
 async def serving(
-    runtime: Runtime, *, host: str = "127.0.0.1", port: int = 8000, options: Options | None = None
+    runtime: Runtime,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    options: Options | None = None,
+    agents: Iterable[Agent] | None = None,
 ) -> AsyncIterator[Served]:
-    """A server while the block runs."""
+    """A server while the block runs. `agents`: as in `create_app`."""
     options = msgspec.structs.replace(options or Options(), host=host)
     with closing(_bind(host, port)) as bound:
-        app = create_app(runtime, options)
+        app = create_app(runtime, options, agents=agents)
         context: Context = app.state.clicket
         if not is_open(runtime):
             await runtime.open()

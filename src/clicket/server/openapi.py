@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from clicket.agents import TurnPaper
 from clicket.model import Record, ToolResult
-from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.model.chat import ChatMessage, ToolUse, Usage
+from clicket.server.operations import EVENT_STREAM, Answer, Asked, Operation, Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.replies import Reply, json_reply
 from clicket.server.shapes import CallRequest, Decision, Listing
@@ -44,6 +46,8 @@ _JSON_VALUE = {
     ],
 }
 _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
+_SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnPaper, Usage))
+"""These leave out what is as it is by default."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
 
@@ -104,7 +108,7 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
         operation.body.model.__name__ for operation in table if operation.body and _is_struct(operation.body.model)
     }
     for name, schema in schemas.items():
-        if name not in bodies and name != "Problem" and "properties" in schema:
+        if name not in bodies and name not in _SPARSE and "properties" in schema:
             schema["required"] = list(schema["properties"])  # what is answered has all its fields, always
     for model in (ToolResult, Record):
         if model in models:
@@ -212,6 +216,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
         made["content"] = {answer.kind: {"schema": _schema(answer.model)}}
     elif answer.kind:
         made["content"] = {answer.kind: {"schema": {}}}
+    if answer.stream:
+        made["content"][EVENT_STREAM] = {"schema": {}}
     if answer.id_at:
         made["links"] = {
             name: {"operationId": name, "parameters": {"id": f"$response.body#/{answer.id_at}"}} for name in _OF_A_CALL

@@ -91,6 +91,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     model: Any = None
     kind: str = "application/json"
+    stream: bool = False
+    """It comes as server-sent events, too."""
     headers: Mapping[str, str] = {}
     id_at: str = ""
     """The field that holds the id of a call, which other operations take."""

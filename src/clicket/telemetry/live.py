@@ -14,6 +14,7 @@ from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model.figures import Figure
 from clicket.ports import CacheStats, Store
+from clicket.telemetry.turns import PREFIX
 
 __all__ = ["Live", "look", "survey"]
 
@@ -26,6 +27,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: tuple[str, ...] = ()
     """The registered tools: each is listed, also before its first call."""
+    agents: tuple[str, ...] = ()
     active: dict[str, int] = {}
     """Calls in work here, by the state that the store has."""
     waiting_for_approval: int = 0
@@ -90,9 +92,10 @@ def look(engine: Works) -> Live:
             if not state.is_terminal:
                 active[state.value] += 1
                 waiting += call.waiting_for == "approval"
-    slots = engine.limits.max_concurrency
+    slots, names = engine.limits.max_concurrency, engine.registry.names
     return Live(
-        tools=tuple(sorted(engine.registry.names)),
+        tools=tuple(sorted(name for name in names if not name.startswith(PREFIX))),
+        agents=tuple(sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))),
         active=active,
         waiting_for_approval=waiting,
         queued=engine.limiter.queued,

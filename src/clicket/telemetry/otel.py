@@ -20,6 +20,7 @@ from opentelemetry.trace.span import TraceState
 from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Event, fold
+from clicket.telemetry.turns import PREFIX, ended_in
 from clicket.tools.rest import RestTool
 
 __all__ = ["Tracing", "parent_in"]
@@ -91,25 +92,17 @@ class Tracing:
         first = call.events[0]
         if not call.owned and not events[-1].state.is_terminal:
             return _OVER
+        agent = call.tool_name.removeprefix(PREFIX) if call.inner and call.tool_name.startswith(PREFIX) else ""
         ours = events[0] is first
         again = any(event.type == "note" and "claims" in event.data for event in call.events)
         parent = parent_in(first.data, remote=not ours)
-        attributes: dict[str, Any] = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": call.tool_name,
-            "gen_ai.tool.call.id": call.id,
-            "gen_ai.tool.type": "extension" if isinstance(call.tool, RestTool) else "function",
-            "gen_ai.conversation.id": call.thread,
-            "clicket.thread": call.thread,
-        }
-        if call.tool is not None and call.tool.description:
-            attributes["gen_ai.tool.description"] = call.tool.description[:_LONGEST]
+        attributes = _of_turn(call, agent) if agent else _of_tool(call)
         if call.caller:
             attributes["clicket.caller"] = call.caller
         if again:
             attributes["clicket.recovered"] = True
         return self._tracer.start_span(
-            f"execute_tool {call.tool_name}",
+            f"invoke_agent {agent}" if agent else f"execute_tool {call.tool_name}",
             context=context.Context() if parent is None else trace.set_span_in_context(trace.NonRecordingSpan(parent)),
             kind=SpanKind.INTERNAL,
             attributes=attributes,
@@ -121,7 +114,7 @@ class Tracing:
         error = end.data.get("error")
         code = error["code"] if error else None
         took = None if end.data.get("cached") else dict(call.stages).get("execute")
-        if took is not None:
+        if took is not None and not call.inner:
             labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.tool_name}
             if code is not None:
                 labels["error.type"] = code
@@ -136,6 +129,8 @@ class Tracing:
                 **{f"clicket.stage.{name}": stage.duration for name, stage in call.stages},
             }
         )
+        if call.inner:
+            span.set_attributes(_how_it_went(call))
         said = end.data.get("metadata") or {}
         if "phase" in said:
             span.set_attribute("clicket.timeout.phase", said["phase"])
@@ -155,6 +150,47 @@ class Tracing:
         if record.success:
             shown = record.content if record.truncated else _text(record.output)
             span.set_attribute("gen_ai.tool.call.result", shown[:_LARGEST])
+
+
+def _of_tool(call: LiveCall) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.tool_name,
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "extension" if isinstance(call.tool, RestTool) else "function",
+        "gen_ai.conversation.id": call.thread,
+        "clicket.thread": call.thread,
+    }
+    if call.tool is not None and call.tool.description:
+        attributes["gen_ai.tool.description"] = call.tool.description[:_LONGEST]
+    return attributes
+
+
+def _of_turn(call: LiveCall, agent: str) -> dict[str, Any]:
+    """A turn is a call of its own, in a thread beside the agent's: it is the agent's that people know."""
+    arguments = call.events[0].data.get("arguments")
+    thread = arguments.get("thread") if isinstance(arguments, dict) else None
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.conversation.id": thread or call.thread,
+        "clicket.thread": thread or call.thread,
+        "clicket.turn": call.id,
+    }
+
+
+def _how_it_went(call: LiveCall) -> dict[str, Any]:
+    entry = ended_in(call.events)
+    if entry is None:
+        return {}
+    usage = entry.get("usage") or {}
+    return {
+        "gen_ai.usage.input_tokens": usage.get("input_tokens", 0),
+        "gen_ai.usage.output_tokens": usage.get("output_tokens", 0),
+        "clicket.agent.stopped": str(entry.get("stopped") or entry.get("state") or ""),
+        "clicket.agent.steps": entry.get("steps", 0),
+        "clicket.agent.cost": usage.get("cost", 0.0),
+    }
 
 
 def _facts(event: Event) -> dict[str, Any]:

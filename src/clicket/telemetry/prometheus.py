@@ -17,6 +17,7 @@ from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
 from clicket.telemetry.live import Live, survey
 from clicket.telemetry.report import named
+from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -33,11 +34,17 @@ async def scrape(runtime: Any, accept: str = "") -> tuple[bytes, str]:
     """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
     engine, caller = runtime.engine, runtime._caller
     figures, live = await survey(engine, caller)
-    return exposition(figures, live if caller is None else None, store_up=live.store_up, accept=accept)
+    turns = TurnCounts.over(engine).seen_by(caller)
+    return exposition(figures, live if caller is None else None, store_up=live.store_up, accept=accept, turns=turns)
 
 
 def exposition(
-    figures: Iterable[Figure], live: Live | None = None, *, store_up: bool = True, accept: str = ""
+    figures: Iterable[Figure],
+    live: Live | None = None,
+    *,
+    store_up: bool = True,
+    accept: str = "",
+    turns: dict[tuple[str, str], Turns] | None = None,
 ) -> tuple[bytes, str]:
     """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it.
 
@@ -52,7 +59,7 @@ def exposition(
             "Install it with: pip install 'clicket[server]'."
         ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up))
+    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up, turns or {}))
     if live is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
@@ -62,17 +69,23 @@ def exposition(
 class _Page:
     """A collector, as Prometheus' client asks for one."""
 
-    def __init__(self, figures: list[Figure], live: Live | None, store_up: bool) -> None:
+    def __init__(
+        self, figures: list[Figure], live: Live | None, store_up: bool, turns: dict[tuple[str, str], Turns]
+    ) -> None:
         self._figures = figures
         self._live = live
         self._store_up = store_up
+        self._turns = turns
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
         if self._store_up:
-            yield from _tools(self._figures, self._live.tools if self._live is not None else ())
+            tools = [figure for figure in self._figures if not is_turn(figure)]
+            yield from _tools(tools, self._live.tools if self._live is not None else ())
+            yield _turn_seconds([figure for figure in self._figures if is_turn(figure)])
+        yield from turn_metrics(self._turns, self._live.agents if self._live is not None else ())
         yield _build(self._live)
         if self._live is not None or not self._store_up:
             yield _up(self._store_up)
@@ -107,6 +120,16 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
         timed = [figure for figure in groups.get(tool, ()) if figure.bucket is not None]
         took.add_metric((tool,), _buckets(timed), sum(figure.seconds for figure in timed))
     yield from (ended, errors, served, took)
+
+
+def _turn_seconds(figures: list[Figure]) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+
+    took = HistogramMetricFamily("clicket_agent_turn_seconds", "How long agents' turns took.", labels=("agent",))
+    for name, group in named(figures).items():
+        timed = [figure for figure in group if figure.bucket is not None]
+        took.add_metric((name.removeprefix(PREFIX),), _buckets(timed), sum(figure.seconds for figure in timed))
+    return took
 
 
 def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:

@@ -13,6 +13,7 @@ from clicket.model import Record, read
 from clicket.model.figures import Figure, bucket_of
 from clicket.ports import Query, Store
 from clicket.telemetry.report import UNKNOWN
+from clicket.telemetry.turns import is_turn
 
 __all__ = ["figures_in", "from_journal", "of_journal", "run_time"]
 
@@ -51,13 +52,16 @@ async def figures_in(
 ) -> list[Figure]:
     """Everything since the store was made, from its sums; or what was called since then, from the journal.
 
-    `tool` may be `(unknown)`: the calls of tools that were not registered.
+    `tool` may be `(unknown)`: the calls of tools that were not registered; or `agent:NAME`: an agent's turns, which are left out
+    otherwise: they take as long as their tools and the model do.
     """
     if since is None:
         found = await store.figures(caller)
     else:
         found = await of_journal(store, caller=caller, tool=None if tool == UNKNOWN else tool, since=since)
-    return [figure for figure in found if tool is None or (figure.tool or UNKNOWN) == tool]
+    if tool is None:
+        return [figure for figure in found if not is_turn(figure)]
+    return [figure for figure in found if (figure.tool or UNKNOWN) == tool]
 
 
 class _Sums:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from clicket.cli.demo_agent import agents_turn
 from clicket.cli.demo_search import searched
 from clicket.cli.demo_stage import Stage
 from clicket.cli.demo_tools import CHILD_TOOLS, TOUR_TOOLS
@@ -58,6 +59,7 @@ async def tour(session: Session) -> None:
             for scene in (good, streamed, retried, timed_out, cancelled, refused, misspelt, too_big, unread, searched):
                 await scene(stage, runtime)
             await killed(stage, runtime, store)
+        await agents_turn(stage, store)
         stage.curtain(store, time.monotonic() - began)
     if not all(outcome.ok for outcome in stage.outcomes):
         raise CallFailed

@@ -178,8 +178,10 @@ class Stage:
         self.line(Text(f"\nAll of it is in the journal ({seconds:.0f} s in all). Where to look next:", style="bold"))
         self._command("every call", f"{program} ps --all")
         self._command("the retries, drawn in time", f"{program} show {ids[retried.id]}")
-        if self.outcomes[-1].error == "outcome_unknown":
-            self._command("the payment, event by event", f"{program} show {ids[self.outcomes[-1].id]} --events")
+        for outcome in self.outcomes:
+            if outcome.error == "outcome_unknown":
+                self._command("the payment, event by event", f"{program} show {ids[outcome.id]} --events")
+        self._command("an agent with a model of yours", f"{_program()} chat --model openai:NAME --tools my_tools")
         self._command("all commands; docs/guides/writing-tools.md tells how to write tools", f"{_program()} --help")
 
     def _command(self, what: str, line: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import shown_url
 from clicket.errors import (
+    AgentBusy,
     ClicketError,
     Conflict,
     InvalidTransition,
@@ -52,7 +53,7 @@ def exit_code_of(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE
-    if isinstance(error, UsageError | NotFound | Conflict | ToolNotFound | InvalidTransition):
+    if isinstance(error, UsageError | NotFound | Conflict | AgentBusy | ToolNotFound | InvalidTransition):
         return WRONG_USE
     if isinstance(error, ClicketError) and error.code in _NOT_TRIED:
         return WRONG_USE

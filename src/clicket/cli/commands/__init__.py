@@ -11,6 +11,7 @@ from clicket.cli.commands.audit import audit
 from clicket.cli.commands.bench import bench
 from clicket.cli.commands.call import call
 from clicket.cli.commands.cancel import cancel
+from clicket.cli.commands.chat import chat
 from clicket.cli.commands.code import code
 from clicket.cli.commands.config import config
 from clicket.cli.commands.demo import demo
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "code": code,
     "index": index,
     "search": search,
+    "chat": chat,
     "ps": ps,
     "show": show,
     "tail": tail,

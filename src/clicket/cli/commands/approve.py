@@ -26,7 +26,7 @@ from clicket.model import Page, Record
 from clicket.runtime import Runtime
 from clicket.tools import Registry
 
-__all__ = ["approve", "deny"]
+__all__ = ["approve", "deny", "who"]
 
 IdArgument = Annotated[
     str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; left out, lists what waits.")
@@ -58,10 +58,10 @@ async def approve(
         record = await find_call(runtime, id, thread)
         if given is not None and record.waiting_for == "approval":
             _examine(session, runtime, record, given)
-        who = _who(by)
-        done = await runtime.approve(record.id, thread=record.thread, by=who, reason=reason, arguments=given)
+        name = who(by)
+        done = await runtime.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given)
         after = await runtime.get(record.id, thread=record.thread)
-    _tell(session.terminal, after, done, "approved", who)
+    _tell(session.terminal, after, done, "approved", name)
 
 
 async def deny(
@@ -79,10 +79,10 @@ async def deny(
         return
     async with session.watcher() as runtime:
         record = await find_call(runtime, id, thread)
-        who = _who(by)
-        done = await runtime.deny(record.id, thread=record.thread, by=who, reason=reason)
+        name = who(by)
+        done = await runtime.deny(record.id, thread=record.thread, by=name, reason=reason)
         after = await runtime.get(record.id, thread=record.thread)
-    _tell(session.terminal, after, done, "denied", who)
+    _tell(session.terminal, after, done, "denied", name)
 
 
 def _read(given: str) -> str:
@@ -102,7 +102,7 @@ def _examine(session: Session, runtime: Runtime, record: Record, given: str) -> 
         examine(registry, policy, record, edited, max_size=settings.max_arguments_size)
 
 
-def _who(by: str | None) -> str:
+def who(by: str | None) -> str:
     if by is not None:
         return by
     try:

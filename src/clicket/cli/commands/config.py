@@ -10,7 +10,7 @@ from rich.text import Text
 
 from clicket.cli.session import Session
 from clicket.settings import HIDDEN, SECRET_NAMES
-from clicket.vault import hide_text
+from clicket.vault import hide, hide_text
 
 __all__ = ["config"]
 
@@ -22,6 +22,7 @@ def config(session: Session) -> None:
     del values["origins"]
     values["store"] = session.store_url
     values["hub_webhook"] = settings.hub_webhook and hide_text(settings.hub_webhook)
+    values["agents"] = hide(settings.agents)
     values.update({name: HIDDEN for name in SECRET_NAMES if values.get(name)})
     if terminal.json:
         terminal.print_json(

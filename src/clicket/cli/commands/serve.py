@@ -82,12 +82,20 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
 
 
 def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
-    tools = sorted(runtime.engine.registry.names)
+    tools = sorted(tool.name for tool in runtime.engine.registry)
+    agents = list(served.context.agents)
     durability = runtime.engine.store.durability
     auth = "keys" if served.keys or served.locked else "none"
     if terminal.json:
         facts = {"url": served.url, "host": served.host, "port": served.port, "store": store, "durability": durability}
-        more = {"auth": auth, "keys": served.keys, "mcp": served.mcp, "tools": tools, "pid": os.getpid()}
+        more = {
+            "auth": auth,
+            "keys": served.keys,
+            "mcp": served.mcp,
+            "tools": tools,
+            "agents": agents,
+            "pid": os.getpid(),
+        }
         terminal.print_json_line({"event": "ready", "at": time.time(), **facts, **more})
         return
     if served.locked:
@@ -101,6 +109,8 @@ def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None
     line.append(f"\nauth        {keys}")
     line.append(f"\nmcp         {served.url}/mcp" if served.mcp else "\nmcp         off (pip install 'clicket[mcp]')")
     line.append(f"\ntools       {', '.join(tools) or 'none; name some with --tools module:name'}")
+    if agents:
+        line.append(f"\nagents      {', '.join(agents)}")
     terminal.say(line)
 
 

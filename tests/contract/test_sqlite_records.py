@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -294,3 +296,57 @@ async def test_many_idle_standings_go_in_steps(path: Path, make: Make, monkeypat
         sql(path, "UPDATE standings SET updated_at = 0.0 WHERE thread = 't18'")
         await store.sweep(Keep(calls=10), 10)
         assert sql(path, "SELECT count(*) FROM standings") == [(2,)], "without a bound nothing is looked for"
+
+
+# Papers are small: they are written where appends are.
+
+
+async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(make) as store:
+        writer = store._writer  # type: ignore[attr-defined]
+        hops: list[str] = []
+        there = writer._to_thread
+        monkeypatch.setattr(writer, "_to_thread", lambda *job: (hops.append("hop"), there(*job)))
+        assert await store.put_paper("kind", "small", b"{}", 0)
+        assert not await store.put_paper("kind", "small", b"[]", 0), "it is there already"
+        assert hops == []
+        assert await store.put_paper("kind", "large", b'"' + b"x" * 100_000 + b'"', 0)
+        assert hops == ["hop"]
+        small, large = await store.paper("kind", "small"), await store.paper("kind", "large")
+        assert small is not None
+        assert small.body == b"{}"
+        assert large is not None
+
+
+async def test_a_paper_waits_for_a_locked_file_in_the_thread(make: Make, path: Path) -> None:
+    async with opened(make) as store:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        writing = asyncio.ensure_future(store.put_paper("kind", "key", b"{}", 0))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        other.execute("ROLLBACK")
+        assert await writing
+        other.close()
+        assert await store.paper("kind", "key") is not None
+
+
+async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
+    async with opened(make) as store:
+        writer = store._writer  # type: ignore[attr-defined]
+        held, free = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            free.wait(30)
+
+        holding = asyncio.ensure_future(writer.alone(hold))
+        await asyncio.to_thread(held.wait, 30)
+        writing = asyncio.ensure_future(store.put_paper("kind", "key", b"{}", 0))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not writing.done(), "two wrote at once"
+        free.set()
+        assert await writing
+        await holding

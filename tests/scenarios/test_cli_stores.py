@@ -153,15 +153,15 @@ class TestCache:
     def test_stats_and_clear(self, place: Place) -> None:
         for number in (1, 1, 2):
             assert place.inside("call", "double", f"number={number}").returncode == 0
-        stats = place.json("cache", "stats")
+        stats = place.ask("cache", "stats")
         assert (stats["items"], stats["hits"], stats["misses"], stats["evictions"]) == (2, 1, 2, 0)
         assert stats["hit_rate"] == pytest.approx(1 / 3)
         assert stats["max_bytes"] == 64 * 1024 * 1024
-        told = place.run("cache", "stats").stdout
+        told = place.inside("cache", "stats").stdout
         assert "33.3%" in told
         assert "of 64.0 MiB" in told
         assert place.ask("cache", "clear", "--tag", "tool:other")["removed"] == 0
-        assert place.json("cache", "--store", place.store, "clear", "--tag", "tool:double")["removed"] == 2
+        assert place.ask("cache", "--store", place.store, "clear", "--tag", "tool:double")["removed"] == 2
         assert "removed 0 cached results" in place.inside("cache", "clear").stdout
         assert place.ask("cache", "stats")["items"] == 0
 
@@ -199,7 +199,7 @@ class TestGc:
         given = {"CLICKET_RETENTION_CALLS": "3", "CLICKET_RETENTION": "600"}
         assert place.ask("gc", "--dry-run", **given)["calls"] == 1
         assert place.ask("gc", "--dry-run", "--keep-calls", "1", **given)["calls"] == 3
-        done = place.run("gc", "--keep-bytes", "1GB", **given)
+        done = place.inside("gc", "--keep-bytes", "1GB", **given)
         told = "removed 1 calls that ended more than 10 min 0 s ago or are beyond 3 calls in all, 953.7 MiB in all"
         assert told in done.stdout
 
@@ -210,7 +210,7 @@ class TestGc:
 
     def test_compact_gives_space_back(self, place: Place) -> None:
         fill(place, *"a" * 300, metadata={"ballast": "x" * 2000})
-        done = place.json("gc", "--older-than", "0", "--compact")
+        done = place.ask("gc", "--older-than", "0", "--compact")
         assert done["calls"] == 300
         assert done["compacted"] > 100_000
         assert (place.folder / "calls.db").stat().st_size < 300_000  # an empty one, whose tables have a page each

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.kit import assert_sound, eventually, make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
 
-from clicket import Conflict, Policy, Runtime, State, ToolCall, ToolContext, tool
+from clicket import Conflict, Policy, Runtime, Settings, State, ToolCall, ToolContext, tool
 from clicket.client import Client, ServerUnavailable, SyncClient
 from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
 from clicket.kernel import ToolStatus
@@ -304,9 +304,11 @@ class TestAcrossTheNetwork:
             assert (await rt.call("add", {"a": 1, "b": 2})).output == 3
         assert len({request.content for request in asked}) == 1  # under the same id
 
-    async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self) -> None:
+    async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import httpx2
 
+        # What holds itself is looked at until it is too large: with a runtime's limit that is soon.
+        monkeypatch.setattr("clicket.client.client._MAX_ARGUMENTS", Settings().max_arguments_size)
         sent = []
 
         def answer(request: httpx2.Request) -> httpx2.Response:

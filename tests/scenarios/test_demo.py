@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clicket.cli import demo
+from clicket.cli import demo, demo_agent
 from clicket.cli.demo_stage import Stage
 from clicket.cli.terminal import Terminal
 from clicket.kernel import State
@@ -33,6 +33,9 @@ EXPECTED = [
     ("deep_search", "completed", 1, None),
     ("index_site", "completed", 2, None),
     ("send_payment", "failed", 1, "outcome_unknown"),
+    ("deep_search", "completed", 1, None),
+    ("code_interpreter", "completed", 1, None),
+    ("code_interpreter", "completed", 2, None),
 ]
 
 
@@ -62,13 +65,19 @@ def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_e
     for words in ("A good call", "what nobody can know", "attempt 2 in", "no such process", "Did you mean 'weather'?",
                   "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "interrupted while True", "isolation full",
                   "12 files indexed", "round 2 ", "city of Ardley",
+                  "the model is scripted", "✓ 2. Compute how its passengers changed", "117,000 in 2024: +21.9 %",
+                  "owned by the Northern Line Company", "deep_search: on record, so it was not run again",
+                  "code_interpreter: under way, so it was run again", "finished after 8 steps",
                   "What happened", "show"):  # fmt: skip
         assert words in " ".join(second.stdout.split())
     assert "\x1b" not in second.stdout
+    plot = tmp_path / second.stdout.rpartition("the plot is ")[2].split()[0]
+    assert plot.read_bytes().startswith(b"\x89PNG")
 
     store = ["--store", "sqlite:///.clicket/demo.db"]
     listed = json.loads(run(tmp_path, clean_env, "ps", "--all", "--json", *store).stdout)["calls"]
-    assert sorted((c["tool"], c["state"]) for c in listed) == sorted((tool, state) for tool, state, _, _ in EXPECTED)
+    expected = [("agent:tour", "completed"), *((tool, state) for tool, state, _, _ in EXPECTED)]
+    assert sorted((c["tool"], c["state"]) for c in listed) == sorted(expected)
     payment = next(c["id"] for c in listed if c["tool"] == "send_payment")
     assert payment[:14] in second.stdout
     assert "outcome_unknown" in run(tmp_path, clean_env, "show", payment[:14], *store).stdout
@@ -112,6 +121,33 @@ async def test_what_does_not_go_as_told_is_said(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "NOT AS TOLD: it gives the weather" in out
     assert "not as told" in out
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_an_agent_without_a_sandbox_says_so(capsys: pytest.CaptureFixture[str], broken: bool) -> None:
+    """The script goes on without programs; what it could not do is no broken promise. What it repeated would be one."""
+
+    @tool(name="deep_search")
+    async def searched(query: str) -> dict[str, Any]:
+        return {"citations": [{"text": "It is owned by the Northern Line Company."}]}
+
+    @tool(name="code_interpreter")
+    async def interpreted(task: str, file_names: list[str]) -> dict[str, Any]:
+        raise OSError("no sandbox")
+
+    stage = Stage(Terminal())
+    async with Runtime([searched, interpreted], store="memory://") as runtime:
+        agent, model = demo_agent._agent(runtime)
+        result = await agent.run(demo_agent.QUESTION, thread="t")
+        page = await runtime.history(thread="t", limit=10)
+    calls = sorted(page.items, key=lambda record: record.created_at)
+    before = result.steps - len(model.requests) + broken
+    demo_agent._judge(stage, calls, result, before, len(model.requests), drawing=False)
+    said = capsys.readouterr().out
+    assert "no sandbox is to be had on this machine" in said
+    assert "It could not be drawn." in [message.content for message in result.messages]
+    problems = [problem for outcome in stage.outcomes for problem in outcome.problems]
+    assert problems == (["no answer is asked for twice"] if broken else [])
 
 
 async def test_child_that_does_not_start_is_an_error_and_not_a_hang(tmp_path: Path) -> None:

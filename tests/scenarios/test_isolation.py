@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios import process_tools
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, eventually, make, states
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, eventually, make, sqlite_url, states
 
 from clicket import Runtime, State, tool
 
@@ -17,6 +17,12 @@ TOOLS = [
     process_tools.add, process_tools.where_am_i, process_tools.hang_with_child, process_tools.slow_at_first,
     process_tools.flaky, process_tools.misbehave, process_tools.emit_then,
 ]  # fmt: skip
+
+
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A child never sees the store: one will do, as starting children takes its time."""
+    return "memory://" if request.param == "memory" else sqlite_url(tmp_path)
 
 
 def alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ faults is played on real engines over one store; after every step all laws are c
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from typing import Any
 
@@ -223,11 +224,12 @@ class SqliteMachine(JournalMachine):
     kind = "sqlite"
 
 
-# Runs are cheap: some hundreds in the short form, some thousands in the long one, which takes its time.
+# Some 150 in the short form, which repeats the same ones; some thousands in the long one, which takes its time.
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestMemory = JournalMachine.TestCase
-TestMemory.settings = settings(max_examples=settings().max_examples * 4)
+TestMemory.settings = settings(max_examples=settings().max_examples * (4 if LONG else 2))
 TestSqlite = SqliteMachine.TestCase
-TestSqlite.settings = settings(max_examples=settings().max_examples * 2)
+TestSqlite.settings = settings(max_examples=settings().max_examples * (2 if LONG else 1))
 TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,10 @@ from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import served, serving_in_thread
 
 EXAMPLES = 8
-ENDLESS = "/events"  # it ends when the server does; see test_server_events
+ENDLESS = (
+    "/events",
+    "/agents/{threadId}/events",
+)  # they end when the server does; see test_server_events, test_server_agents
 
 # A range beyond the end is an answer that no schema can foresee, and so is what a tool's own schema says of its arguments.
 CONFIG = """
@@ -28,10 +31,21 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 """
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+# The document and the door in front of a store are the same for each: the one that writes to a disk shows more.
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with serving_in_thread(store="memory://" if request.param == "memory" else sqlite_url(tmp_path)) as url:
+    store = "memory://" if request.param == "memory" else sqlite_url(tmp_path)
+    with serving_in_thread(store=store, agents=agents(tmp_path)) as url:
         yield url
+
+
+def agents(folder: Path) -> dict[str, Any]:
+    script = {"answers": [[["add", {"a": 1, "b": 2}], ["fail", {}]], "Done."], "repeat": True}
+    (folder / "script.json").write_text(json.dumps(script))
+    return {
+        "helper": {"model": f"script:{folder / 'script.json'}"},
+        "default": {"model": f"script:{folder / 'script.json'}"},
+    }
 
 
 def document(url: str) -> dict[str, Any]:
@@ -45,13 +59,13 @@ def fuzz(url: str, whole: dict[str, Any], folder: Path, *options: str) -> None:
     (folder / "schemathesis.toml").write_text(CONFIG)
     command = [
         str(Path(sys.executable).parent / "st"), "--config-file", "schemathesis.toml", "run", "openapi.json", "--url", url,
-        "--exclude-path", ENDLESS, "--max-examples", str(EXAMPLES), "--seed", "7", "--generation-database", "none",
+        *(f"--exclude-path={path}" for path in ENDLESS), "--max-examples", str(EXAMPLES), "--seed", "7", "--generation-database", "none",
         "--phases", "examples,coverage,fuzzing,stateful", "--request-timeout", "30", "--no-color", *options,
     ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     count = sum(len(methods) for methods in whole["paths"].values())
-    assert f"Selected: {count - 1}/{count}" in done.stdout, "all but the one without an end"
+    assert f"Selected: {count - len(ENDLESS)}/{count}" in done.stdout, "all but those without an end"
 
 
 def test_nothing_but_what_the_document_says(url: str, tmp_path: Path) -> None:
@@ -74,13 +88,14 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
                     parameter["schema"] = {"type": "string", "enum": known}
     body = whole["components"]["schemas"]["CallRequest"]["properties"]
     body["tool"] = {"type": "string", "enum": ["add", "echo", "fail", "count"]}
+    whole["components"]["schemas"]["MessageRequest"]["properties"]["agent"] = {"enum": ["helper", "default", None]}
     fuzz(url, whole, tmp_path, "--mode", "positive")  # other names than these do no harm, which would look like a lie
 
 
 def test_with_keys(tmp_path: Path) -> None:
     """Where keys are set, the document says that one is needed; the fuzzer tries without."""
     key = "a-bare-secret-of-good-length"
-    with serving_in_thread(options={"api_keys": (key,)}) as url:
+    with serving_in_thread(options={"api_keys": (key,)}, agents=agents(tmp_path)) as url:
         whole = httpx2.get(f"{url}/openapi.json", headers={"x-api-key": key}).json()
         fuzz(url, whole, tmp_path, "--header", f"Authorization: Bearer {key}", "--phases", "coverage")
 

@@ -164,16 +164,16 @@ def test_wrong_use(place: Place) -> None:
         (("serve", "--port", "0", "--log-format", "xml"), 2),
         (("serve", "--port", "99999"), 2),
     ):
-        done = place.run(*options)
+        done = place.inside(*options)
         assert done.returncode == exit_code, done.stderr
         assert "Traceback" not in done.stderr
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = place.run("serve", "--port", str(taken.getsockname()[1]))
     assert done.returncode == 2
     assert "cannot be bound" in done.stderr
-    done = place.run("serve", "--port", "0", CLICKET_API_KEYS="short")
+    done = place.inside("serve", "--port", "0", CLICKET_API_KEYS="short")
     assert done.returncode == 2
-    done = place.run("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none")
+    done = place.inside("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none", CLICKET_STORE_TIMEOUT="0.3")
     assert done.returncode == 3
 
 

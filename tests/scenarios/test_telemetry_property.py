@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant
-from tests.scenarios.test_journal_property import JournalMachine
+from tests.scenarios.test_journal_property import LONG, JournalMachine
 
 from clicket.model.figures import Figure
 from clicket.telemetry.rebuild import of_journal
@@ -44,7 +44,7 @@ class SqliteFiguresMachine(FiguresMachine):
 
 
 TestMemory = FiguresMachine.TestCase
-TestMemory.settings = settings(max_examples=settings().max_examples * 2)
+TestMemory.settings = settings(max_examples=settings().max_examples * (2 if LONG else 1))
 TestSqlite = SqliteFiguresMachine.TestCase
-TestSqlite.settings = settings(max_examples=settings().max_examples)
+TestSqlite.settings = settings(max_examples=settings().max_examples if LONG else settings().max_examples // 2)
 TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]

@@ -1,0 +1,180 @@
+"""Whatever a model answers: every run ends within its limits, by legal changes of state; every tool call has one result, directly
+after it; both vendors would take the transcript; each call is in the journal once; and the thread can always run again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.models_kit.aimock import Aimock, serving
+from tests.models_kit.judging import accepted_by_anthropic, accepted_by_openai
+from tests.models_kit.transcripts import taken_by_both
+from tests.scenarios.agent_chaos import SCRIPTS, Chaos, Raised, Tame
+from tests.scenarios.agent_kit import assert_told_in_order, assert_within, check_legal, check_pairs
+from tests.scenarios.kit import assert_sound, make, sqlite_url
+
+from clicket import Runtime, tool
+from clicket.agents import AgentResult, AgentState, ReActAgent
+from clicket.errors import ClicketError
+from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
+from clicket.models.anthropic import _Messages
+from clicket.models.line import Ways
+from clicket.models.openai import _Chat
+from clicket.models.transcript import Names
+
+MAX_STEPS, MAX_CALLS, THREADS, TURNS = 5, 12, 3, 2
+LIMITS: dict[str, Any] = {"max_steps": MAX_STEPS, "max_calls": MAX_CALLS, "max_repeats": 4, "max_tokens": 60}
+
+
+@tool
+async def echo(text: str = "") -> str:
+    await asyncio.sleep(0)
+    return text
+
+
+@tool(max_retries=0)
+async def fail() -> str:
+    raise ValueError("\ud800 broken")
+
+
+class Line:
+    """One thread of one agent, driven by a script."""
+
+    def __init__(self, rt: Runtime, script: list[Any], number: int) -> None:
+        self.rt, self.thread = rt, f"t{number}"
+        self.changes: list[tuple[AgentState, AgentState]] = []
+        self.model = Chaos(script, self.wish)
+        self.agent = ReActAgent(rt, self.model, name="chaos", retry_delay=0, on_state_changed=self.note, **LIMITS)
+        self.run: asyncio.Task[AgentResult] | None = None
+        self.stops: list[asyncio.Task[bool]] = []
+        self.calls = 0
+        self.cut = False
+
+    def note(self, before: AgentState, after: AgentState) -> None:
+        self.changes.append((before, after))
+
+    def wish(self, what: str) -> None:
+        self.cut = self.cut or what != "nothing"
+        if what.startswith("stop"):
+            self.stops.append(asyncio.create_task(self.agent.stop(self.thread)))
+        elif what == "leave" and self.run is not None:
+            self.run.cancel()
+
+    async def go(self) -> None:
+        for turn in range(1, TURNS + 1):
+            self.run = asyncio.create_task(self.agent.run(f"message {turn}", thread=self.thread))
+            try:
+                result = await self.run
+            except asyncio.CancelledError:
+                assert self.cut
+            except (Raised, ConnectionError, ExceptionGroup, RuntimeError, TypeError, ClicketError):
+                self.cut = True
+                view = await self.agent.look(self.thread)
+                assert (view.state, bool(view.error)) == (AgentState.ERROR, True)
+            else:
+                assert_within(result, max_steps=MAX_STEPS, max_calls=MAX_CALLS)
+                assert result.turn == turn
+                self.calls += result.calls
+                check_pairs(result.messages)
+            await asyncio.gather(*self.stops)
+            view = await self.agent.look(self.thread)
+            assert (view.turns, view.state is AgentState.RUNNING) == (turn, False)
+            assert self.agent.state(self.thread) is view.state
+
+    async def check(self) -> None:
+        after = Tame()
+        last = await ReActAgent(self.rt, after, name="chaos", on_state_changed=self.note).run("still there?", thread=self.thread)
+        assert (last.text, last.turn, last.steps) == ("fine", TURNS + 1, 1)
+        check_pairs(last.messages)
+        check_legal(self.changes, first=AgentState.IDLE)
+        for request in (*self.model.requests[-2:], *after.requests):
+            accepted_by_both(request)
+        told: list[str] = []
+        for turn in range(1, TURNS + 2):
+            events = [e async for e in self.agent.events(self.thread, after=f"{turn}-0.0") if e.turn == turn]
+            assert_told_in_order(events)
+            told += [e.data["call_id"] for e in events if e.type == "tool_started"]
+        items = (await self.rt.history(thread=self.thread, limit=1_000)).items
+        ids = [item.id for item in items]
+        assert len(set(ids)) == len(ids)
+        assert set(ids) <= set(told)
+        assert len(ids) <= MAX_CALLS * TURNS
+        if not self.cut:
+            assert len(ids) == self.calls
+        for item in items:
+            assert_sound(item)
+            assert item.state.is_terminal
+            for turn in (await self.agent.history(self.thread)).turns:
+                assert_within_paper(turn.steps, turn.calls)
+
+
+def assert_within_paper(steps: int, calls: int) -> None:
+    assert steps <= MAX_STEPS
+    assert calls <= MAX_CALLS
+
+
+def accepted_by_both(request: ChatRequest) -> None:
+    """By the SDKs' own types, in the form in which our models send it."""
+    names = Names(request)
+    body = _Chat("m", None, {}).body(request, Ways(), names)
+    accepted_by_openai(body["messages"], body=body)
+    body = _Messages("m", 100, {}).body(request, Ways(), names)
+    accepted_by_anthropic(body["messages"], body=body)
+
+
+async def play(store: str, scripts: Sequence[list[Any]]) -> list[list[ChatMessage]]:
+    """Each script in a thread of its own, side by side. Returns the transcripts."""
+    async with make([echo, fail], store) as rt:
+        lines = [Line(rt, script, number) for number, script in enumerate(scripts)]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(line.go() for line in lines))
+            for line in lines:
+                await line.check()
+        assert rt.engine.live == {}
+        assert lines[0].agent._telling._feeds == {}
+        assert lines[0].agent._tool.starting == {}
+        return [await line.agent.messages(line.thread) for line in lines]
+
+
+def scripts_of(script: list[Any]) -> list[list[Any]]:
+    """Threads side by side that do not do the same at the same time."""
+    return [script[place:] + script[:place] for place in range(min(THREADS, len(script)))]
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+
+@given(script=SCRIPTS)
+def test_whatever_a_model_answers_in_memory(script: list[Any]) -> None:
+    asyncio.run(play("memory://", scripts_of(script)))
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(script=SCRIPTS)
+def test_whatever_a_model_answers_on_disk(script: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(play(sqlite_url(Path(folder)), scripts_of(script)))
+
+
+@pytest.fixture(scope="module")
+def vendors() -> Iterator[Aimock]:
+    with serving() as made:
+        yield made
+
+
+@settings(max_examples=max(settings().max_examples // 5, 5))
+@given(script=SCRIPTS)
+def test_the_transcript_is_taken_by_a_server_of_both_protocols(vendors: Aimock, script: list[Any]) -> None:
+    async def main() -> None:
+        for messages in await play("memory://", [script]):
+            await taken_by_both(vendors, messages, [ToolOffer(name="echo", input_schema=echo.input_schema)])
+
+    asyncio.run(main())

@@ -1,0 +1,502 @@
+"""The agent machine, end to end: how runs begin, how they end, and that an agent can always run again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from tests.scenarios.agent_kit import Gate, Says, asks, check_legal, check_pairs, one
+from tests.scenarios.kit import make
+
+from clicket import RetryableError, Runtime, tool
+from clicket.agents import AgentBusy, AgentState, Limits, ReActAgent
+from clicket.errors import UsageError
+from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
+from clicket.testing import ScriptedModel, StepClock, memory_runtime
+
+IDLE, RUNNING, FINISHED, ERROR = AgentState.IDLE, AgentState.RUNNING, AgentState.FINISHED, AgentState.ERROR
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def echo(text: str = "") -> str:
+    return text
+
+
+def endless(name: str = "echo") -> Says:
+    """Never answers; each call has arguments of its own."""
+    counted = iter(range(10_000))
+    return Says(lambda _: asks((name, f'{{"text": "{next(counted)}"}}')))
+
+
+class Changes:
+    """A hook that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[AgentState, AgentState]] = []
+
+    def __call__(self, before: AgentState, after: AgentState) -> None:
+        self.seen.append((before, after))
+
+
+# Ends.
+
+
+async def test_a_run_ends_when_the_model_asks_for_no_tool(store: str) -> None:
+    changes = Changes()
+    async with make([add], store) as rt:
+        model = ScriptedModel([[("add", {"a": 1, "b": 2})], "three"])
+        agent = ReActAgent(rt, model, system="Be brief.", on_state_changed=changes)
+        assert agent.state("t") is IDLE
+        result = await agent.run("1 + 2?", thread="t")
+        assert (result.text, result.state, result.stopped, result.steps, result.calls) == (
+            "three", FINISHED, "finished", 2, 1,
+        )  # fmt: skip
+        assert agent.state("t") is FINISHED
+        assert await agent.state("t") is FINISHED  # who awaits it gets the same
+        assert (await agent.look("t")).state is FINISHED
+        assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
+        assert result.messages[2].content == "3"
+        assert result.usage.total > 0
+        assert model.requests[0].messages[0].content == "Be brief."
+        assert [offer.name for offer in model.requests[0].tools] == ["add"]
+        record = await rt.get("react.1.1.1", thread="t")
+        assert (record.tool, record.state.value) == ("add", "completed")
+    assert changes.seen == [(IDLE, RUNNING), (RUNNING, FINISHED)]
+
+
+async def test_max_steps_ends_a_run_as_idle_and_says_so(store: str) -> None:
+    changes = Changes()
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, endless(), max_steps=3, on_state_changed=changes)
+        result = await agent.run("go", thread="t")
+        assert result.text == "Terminated: Reached max steps (3)"
+        assert (result.stopped, result.state, result.steps, result.calls) == ("max_steps", IDLE, 3, 3)
+        check_pairs(result.messages)
+        assert agent.state("t") is IDLE
+    assert changes.seen == [(IDLE, RUNNING), (RUNNING, IDLE)]
+
+
+async def test_finishing_on_the_last_allowed_step_is_finished(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {})], [("echo", {"text": "x"})], "done"]), max_steps=3)
+        result = await agent.run("go")
+        assert (result.stopped, result.steps, result.text) == ("finished", 3, "done")
+
+
+async def test_the_last_allowed_call_may_be_answered_and_one_more_ends_the_run(store: str) -> None:
+    async with make([echo], store) as rt:
+        answers = [[("echo", {"text": "1"}), ("echo", {"text": "2"})], "done"]
+        agent = ReActAgent(rt, ScriptedModel(answers), max_calls=2)
+        assert (await agent.run("go", thread="a")).stopped == "finished"
+        answers = [[("echo", {"text": "1"}), ("echo", {"text": "2"}), ("echo", {"text": "3"})], "never said"]
+        result = await ReActAgent(rt, ScriptedModel(answers), max_calls=2).run("go", thread="b")
+        assert (result.stopped, result.calls, result.steps, result.state) == ("budget", 2, 1, IDLE)
+        assert result.text == "Terminated: Reached the budget of tool calls (2)"
+        assert [message.failed for message in result.messages[2:]] == [False, False, True]
+        assert len((await rt.history(thread="b")).items) == 2
+
+
+async def test_step_counts_do_not_leak_into_the_next_run(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, endless(), max_steps=2)
+        for turn in range(1, 4):
+            result = await agent.run("go", thread="t")
+            assert (result.steps, result.stopped, result.turn) == (2, "max_steps", turn)
+            assert len(result.new_messages) == 5
+            assert len(result.messages) == 5 * turn
+        finished = await ReActAgent(rt, ScriptedModel([[("echo", {})], "ok"]), max_steps=2).run("now?", thread="t")
+        assert (finished.steps, finished.stopped) == (2, "finished")
+
+
+async def test_no_step_at_all_says_so(store: str) -> None:
+    async with make([echo], store) as rt:
+        model = ScriptedModel(["x"])
+        for options in ({"max_steps": 0}, {"max_tokens": 0}, {"max_cost": 0}, {"max_seconds": 0}):
+            result = await ReActAgent(rt, model, **options).run("go")  # type: ignore[arg-type]
+            assert (result.text, result.steps, result.state) == ("No steps executed", 0, IDLE)
+        assert model.requests == []
+        # Without tool calls there is still an answer.
+        assert (await ReActAgent(rt, model, max_calls=0).run("go")).text == "x"
+
+
+async def test_an_error_is_kept_raised_and_left_behind(store: str) -> None:
+    changes = Changes()
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {})], ValueError("broken"), "fine"]), on_state_changed=changes)
+        with pytest.raises(ValueError, match="broken"):
+            await agent.run("go", thread="t")
+        assert agent.state("t") is ERROR
+        view = await agent.look("t")
+        assert (view.state, view.error, view.turns) == (ERROR, "ValueError: broken", 1)
+        check_pairs(await agent.messages("t"))
+        result = await agent.run("again", thread="t")
+        assert (result.text, result.state) == ("fine", FINISHED)
+        assert (await agent.look("t")).error == ""
+    assert changes.seen == [(IDLE, RUNNING), (RUNNING, ERROR), (ERROR, IDLE), (IDLE, RUNNING), (RUNNING, FINISHED)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(asyncio.CancelledError(), "nobody cancelled"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
+    ids=["cancelled", "key_error", "none", "number"],
+)
+async def test_a_model_that_misbehaves_is_an_error_and_the_thread_goes_on(store: str, answer: Any, said: str) -> None:
+    class Odd:
+        name = "odd"
+
+        async def chat(self, request: ChatRequest) -> Any:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+    async with make([echo], store) as rt:
+        with pytest.raises((RuntimeError, KeyError, UsageError), match=said):
+            await ReActAgent(rt, Odd()).run("go", thread="t")
+        agent = ReActAgent(rt, ScriptedModel(["fine"]))
+        assert agent.state("t") is ERROR
+        assert (await agent.run("again", thread="t")).text == "fine"
+
+
+# Budgets.
+
+
+async def test_tokens_and_money_are_budgets(store: str) -> None:
+    async with make([echo], store) as rt:
+        counted = iter(range(100))
+
+        def costly(_: ChatRequest) -> ChatReply:
+            usage = Usage(input_tokens=10, output_tokens=5, cost=0.25)
+            return asks(("echo", f'{{"text": "{next(counted)}"}}'), usage=usage)
+
+        by_tokens = await ReActAgent(rt, Says(costly), max_tokens=30).run("go", thread="a")
+        assert (by_tokens.stopped, by_tokens.steps, by_tokens.usage.total) == ("budget", 2, 30)
+        assert by_tokens.text == "Terminated: Reached the budget of tokens (30 of 30)"
+        by_money = await ReActAgent(rt, Says(costly), max_cost=0.6).run("go", thread="b")
+        assert (by_money.stopped, by_money.steps, by_money.usage.cost) == ("budget", 3, 0.75)
+        assert by_money.state is IDLE
+        assert (await ReActAgent(rt, Says(costly)).look("b")).usage.cost == 0.75
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(input_tokens=-100, cost=-1.0),
+        Usage(cost=float("nan")),
+        Usage(cost=float("inf"), output_tokens=3),
+        Usage(input_tokens="many"),  # type: ignore[arg-type]
+        None,
+    ],
+)
+async def test_figures_that_cannot_be_are_not_counted(store: str, usage: Any) -> None:
+    async with make([echo], store) as rt:
+        result = await ReActAgent(rt, Says(lambda _: ChatReply(text="x", usage=usage))).run("go")
+        assert result.stopped == "finished"
+        assert result.usage.cost == 0
+        assert result.usage.total in (0, 3)
+
+
+async def test_time_is_a_budget_for_models_and_for_tools() -> None:
+    clock, gate = StepClock(), Gate()
+
+    @tool(timeout=None)
+    async def slow() -> str:
+        await gate()
+        return "late"
+
+    async with memory_runtime([slow, echo], clock=clock) as rt:
+        thinking = Gate()
+
+        async def ponder(_: ChatRequest) -> ChatReply:
+            await thinking()
+            return ChatReply(text="late")
+
+        run = asyncio.create_task(ReActAgent(rt, Says(ponder), max_seconds=5).run("go", thread="a"))
+        await thinking.reached.wait()
+        await clock.run(5.1)
+        result = await run
+        assert (result.stopped, result.text) == ("budget", "No steps executed")
+
+        run = asyncio.create_task(
+            ReActAgent(rt, ScriptedModel([[("slow", {}), ("echo", {"text": "x"})], "never"]), max_seconds=5).run(
+                "go", thread="b"
+            )
+        )
+        await gate.reached.wait()
+        await clock.run(4)
+        assert not run.done()
+        await clock.run(1.1)
+        result = await run
+        assert (result.stopped, result.steps) == ("budget", 1)
+        assert result.text == "Terminated: Reached the budget of seconds (5)"
+        check_pairs(result.messages)
+        assert [message.failed for message in result.messages[2:]] == [True, False]
+        assert "may or may not have run" in result.messages[2].content
+        assert (await rt.get("react.1.1.1", thread="b")).state.value == "cancelled"
+
+
+async def test_waiting_for_a_person_is_not_counted_as_time() -> None:
+    from clicket.pipeline import Policy
+
+    clock = StepClock()
+    async with memory_runtime([echo], clock=clock, policy=Policy(ask=["echo"])) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "done"]), max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await clock.settle()
+        await clock.run(60)
+        assert not run.done()
+        assert await rt.approve("react.1.1.1", thread="t")
+        assert (await run).stopped == "finished"
+
+
+async def test_a_call_repeated_over_the_limit_ends_the_run(store: str) -> None:
+    spellings = iter(['{"text": "a"}', '{ "text":"a" }', '{"text":"\\u0061"}', '{"text":"a"}'])
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: asks(("echo", next(spellings)))), max_repeats=3)
+        result = await agent.run("go", thread="t")
+        assert (result.stopped, result.state, result.steps, result.calls) == ("repeated", IDLE, 4, 3)
+        assert result.text == "Terminated: Repeated 'echo' with the same arguments over 3 times"
+        check_pairs(result.messages)
+        again = await ReActAgent(rt, ScriptedModel([[("echo", {"text": "a"})], "ok"])).run("again", thread="t")
+        assert again.stopped == "finished"
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    for wrong in ({"max_steps": -1}, {"max_steps": None}, {"max_steps": True}, {"max_calls": 1.5}, {"max_repeats": 0}):
+        with pytest.raises(UsageError):
+            Limits(**wrong)
+    for wrong in ({"max_cost": float("nan")}, {"max_seconds": -1}, {"max_seconds": "5"}, {"max_cost": True}):
+        with pytest.raises(UsageError):
+            Limits(**wrong)
+
+
+# One at a time.
+
+
+async def test_a_thread_has_one_turn_at_a_time_and_threads_run_side_by_side(store: str) -> None:
+    gate = Gate()
+
+    async def wait(_: ChatRequest) -> str:
+        await gate()
+        return "done"
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(wait))
+        first = asyncio.create_task(agent.run("one", thread="t"))
+        await gate.reached.wait()
+        assert agent.state("t") is RUNNING
+        with pytest.raises(AgentBusy, match="one turn at a time"):
+            await agent.run("two", thread="t")
+        with pytest.raises(AgentBusy):
+            await agent.begin("one", thread="t")
+        with pytest.raises(AgentBusy):
+            [event async for event in agent.stream("two", thread="t")]
+        with pytest.raises(AgentBusy):
+            await agent.forget("t")
+        other = asyncio.create_task(agent.run("three", thread="u"))
+        gate.open()
+        assert {(await first).thread, (await other).thread} == {"t", "u"}
+        assert [message.content for message in await agent.messages("t")] == ["one", "done"]
+
+
+async def test_of_runs_begun_at_once_one_wins_and_the_rest_are_refused(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "done"))
+        came = await asyncio.gather(*(agent.run(f"{n}", thread="t") for n in range(10)), return_exceptions=True)
+        won = [each for each in came if not isinstance(each, BaseException)]
+        assert won
+        assert all(isinstance(each, AgentBusy) for each in came if isinstance(each, BaseException))
+        assert (await agent.look("t")).turns == len(won)
+        messages = await agent.messages("t")
+        assert len(messages) == 2 * len(won)
+
+
+async def test_another_process_is_refused_too(sqlite: str) -> None:
+    gate = Gate()
+
+    async def wait(_: ChatRequest) -> str:
+        await gate()
+        return "done"
+
+    async with make([echo], sqlite) as here, make([echo], sqlite) as there:
+        mine, theirs = ReActAgent(here, Says(wait)), ReActAgent(there, ScriptedModel(["other", "next"]))
+        run = asyncio.create_task(mine.run("one", thread="t"))
+        await gate.reached.wait()
+        with pytest.raises(AgentBusy):
+            await theirs.run("two", thread="t")
+        assert (await theirs.look("t")).state is RUNNING
+        assert (await theirs.run("two", thread="u")).text == "other"
+        gate.open()
+        await run
+        assert (await theirs.run("two", thread="t")).turn == 2
+        assert [message.content for message in await mine.messages("t")] == ["one", "done", "two", "next"]
+
+
+# Hooks.
+
+
+@pytest.mark.parametrize("kind", ["async", "raising", "method"])
+async def test_hooks_may_be_async_or_raise_and_change_nothing(
+    store: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[AgentState, AgentState]] = []
+
+    async def later(before: AgentState, after: AgentState) -> None:
+        await asyncio.sleep(0)
+        seen.append((before, after))
+
+    def raising(before: AgentState, after: AgentState) -> None:
+        seen.append((before, after))
+        raise ValueError("a hook's own trouble")
+
+    class Mine(ReActAgent):
+        def on_state_changed(self, before: AgentState, after: AgentState) -> None:
+            seen.append((before, after))
+
+    async with make([echo], store) as rt:
+        hook = {"async": later, "raising": raising, "method": None}[kind]
+        agent = Mine(rt, ScriptedModel(["a", "b"])) if hook is None else ReActAgent(
+            rt, ScriptedModel(["a", "b"]), on_state_changed=hook
+        )  # fmt: skip
+        with caplog.at_level(logging.CRITICAL if kind != "raising" else logging.ERROR):
+            assert (await agent.run("x")).text == "a"
+            assert (await agent.run("y")).text == "b"
+    check_legal(seen, first=IDLE)
+    assert seen == [(IDLE, RUNNING), (RUNNING, FINISHED), (FINISHED, IDLE), (IDLE, RUNNING), (RUNNING, FINISHED)]
+    assert ("a hook's own trouble" in caplog.text) == (kind == "raising")
+
+
+# Wrong use, and use that looks wrong.
+
+
+async def test_what_cannot_be_a_message_or_a_thread_is_refused_before_anything_happens(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([]))
+        for wrong in ("", "  \n", None, 7, b"x", "x" * 600_000, "\x01" * 300_000):
+            with pytest.raises(UsageError):
+                await agent.run(wrong)  # type: ignore[arg-type]
+        for wrong in ("", "a\x00b", "\ud800", "x" * 600, None):
+            for method in (agent.stop, agent.look, agent.resume, agent.wait, agent.forget, agent.messages):
+                with pytest.raises(UsageError):
+                    await method(wrong)  # type: ignore[arg-type]
+            with pytest.raises(UsageError):
+                agent.state(wrong)  # type: ignore[arg-type]
+        assert (await rt.history()).items == []
+    with pytest.raises(UsageError, match="no method chat"):
+        ReActAgent(rt, object())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="name"):
+        ReActAgent(rt, ScriptedModel([]), name="a b")
+    with pytest.raises(UsageError, match="Runtime"):
+        ReActAgent(object(), ScriptedModel([]))  # type: ignore[arg-type]
+
+
+async def test_messages_and_threads_of_odd_letters_work(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+        for thread in ("a/b", "a%2Fb", "日本語", "x" * 512, "~", "a b\n", "../..", "."):
+            for turn in (1, 2):
+                assert (await agent.run("lone \ud800 and \x00", thread=thread)).turn == turn
+            assert len(await agent.messages(thread)) == 4
+            assert (await agent.look(thread)).turns == 2
+
+
+async def test_an_agent_may_be_made_before_its_runtime_is_open(store: str) -> None:
+    rt = make([echo], store)
+    agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "ok"]))
+    with pytest.raises(UsageError, match="not open"):
+        await agent.run("go")
+    async with rt:
+        assert (await agent.run("go")).text == "ok"
+
+
+async def test_two_agents_of_one_name_share_their_threads(store: str) -> None:
+    gate = Gate()
+
+    async def wait(_: ChatRequest) -> str:
+        await gate()
+        return "first"
+
+    async with make([echo], store) as rt:
+        one_, two = ReActAgent(rt, Says(wait)), ReActAgent(rt, ScriptedModel(["second"]))
+        run = asyncio.create_task(one_.run("a", thread="t"))
+        await gate.reached.wait()
+        assert two.state("t") is RUNNING
+        with pytest.raises(AgentBusy):
+            await two.run("b", thread="t")
+        reading = asyncio.create_task(_types(two, "t"))
+        gate.open()
+        assert (await run).text == "first"
+        assert (await reading)[-1] == "final"
+        assert (await two.run("b", thread="t")).text == "second"
+        assert [message.content for message in await one_.messages("t")] == ["a", "first", "b", "second"]
+        apart = ReActAgent(rt, ScriptedModel(["mine"]), name="apart")
+        assert (await apart.run("c", thread="t")).turn == 1
+
+
+async def _types(agent: ReActAgent, thread: str) -> list[str]:
+    return [event.type async for event in agent.events(thread)]
+
+
+async def test_models_are_asked_again_after_failures_that_pass(store: str) -> None:
+    async with make([echo], store) as rt:
+        answers = [RetryableError("busy", retry_after=0), ConnectionError("gone"), "fine"]
+        agent = ReActAgent(rt, ScriptedModel(answers), retry_delay=0)
+        result = await agent.run("go")
+        assert (result.text, result.steps) == ("fine", 1)
+
+
+async def test_a_thousand_threads_side_by_side(store: str) -> None:
+    started = 0
+    everybody = asyncio.Event()
+
+    async def meet(request: ChatRequest) -> ChatReply:
+        nonlocal started
+        if len(request.messages) > 1:
+            return ChatReply(text="done")
+        started += 1
+        if started == 1_000:
+            everybody.set()
+        await everybody.wait()
+        return asks(ToolUse(id="x", name="echo", arguments='{"text": "hi"}'))
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(meet))
+        results = await asyncio.gather(*(agent.run("go", thread=f"t{n}") for n in range(1_000)))
+        assert {(result.text, result.steps, result.calls) for result in results} == {("done", 2, 1)}
+        assert len({result.thread for result in results}) == 1_000
+
+
+async def test_forgetting_a_thread_leaves_no_message_and_no_second_turn_of_one_name(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+        for _ in range(3):
+            await agent.run("go", thread="t")
+        assert await agent.forget("t") == 3
+        assert await agent.messages("t") == []
+        assert (await agent.history("t")).turns == []
+        assert agent.state("t") is IDLE
+        result = await agent.run("again", thread="t")
+        assert (result.turn, len(result.messages)) == (4, 2)
+        assert await agent.forget("nobody") == 0
+
+
+def test_the_kit_can_fail() -> None:
+    from clicket.model.chat import ChatMessage
+
+    call = ChatMessage(role="assistant", uses=tuple(one("echo")))
+    answer = ChatMessage(role="tool", use_id="u")
+    for wrong in ([call], [answer], [call, answer, answer], [call, ChatMessage(role="user", content="x"), answer]):
+        with pytest.raises(AssertionError):
+            check_pairs(wrong)
+    with pytest.raises(AssertionError):
+        check_legal([(FINISHED, RUNNING)])
+    with pytest.raises(AssertionError):
+        check_legal([(IDLE, RUNNING), (IDLE, RUNNING)])
+    assert Runtime is not None

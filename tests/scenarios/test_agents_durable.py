@@ -1,0 +1,454 @@
+"""A turn outlives whoever began it: stopped from anywhere, handed back when a runtime closes, taken up by the next, never twice."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scenarios.agent_kit import Gate, Says, asks, assert_told_in_order, called, check_pairs
+from tests.scenarios.kit import eventually, make
+
+from clicket import Runtime, tool
+from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
+from clicket.errors import ClicketError
+from clicket.model.chat import ChatReply, ChatRequest
+from clicket.testing import ScriptedModel
+
+SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
+
+
+@tool
+async def echo(text: str = "") -> str:
+    return text
+
+
+def closing(store: str, tools: list[Any]) -> Runtime:
+    """A runtime that does not wait for its turns when it closes."""
+    return make(tools, store, close_timeout=0.0)
+
+
+# Stopping.
+
+
+@pytest.mark.parametrize("where", ["model", "tool"])
+@pytest.mark.parametrize("who", ["here", "there", "caller"])
+async def test_a_turn_is_stopped_from_anywhere_and_leaves_a_paired_thread(sqlite: str, where: str, who: str) -> None:
+    gate, changes = Gate(), []
+
+    @tool(timeout=None)
+    async def hold() -> str:
+        await gate()
+        return "held"
+
+    async def answer(request: ChatRequest) -> ChatReply:
+        if len(request.messages) == 1:
+            return asks(("echo", '{"text": "x"}'))
+        if where == "model":
+            await gate()
+        return asks(("hold", "{}"), ("echo", '{"text": "y"}'))
+
+    async with make([echo, hold], sqlite) as rt, make([echo, hold], sqlite) as other:
+        agent = ReActAgent(rt, Says(answer), on_state_changed=lambda *change: changes.append(change))
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await gate.reached.wait()
+        if who == "caller":
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        else:
+            assert await (agent if who == "here" else ReActAgent(other, ScriptedModel([]))).stop("t")
+            result = await run
+            assert (result.stopped, result.state, result.text) == ("cancelled", AgentState.IDLE, "Terminated: Cancelled")
+        assert agent.state("t") is AgentState.IDLE
+        messages = await agent.messages("t")
+        check_pairs(messages)
+        assert called(messages) == (["echo"] if where == "model" else ["echo", "hold", "echo"])
+        if where == "tool":
+            assert (await rt.get("react.1.2.1", thread="t")).state.value == "cancelled"
+        assert not await agent.stop("t")
+        assert (await ReActAgent(rt, ScriptedModel(["fine"])).run("again", thread="t")).text == "fine"
+    assert changes == [
+        (AgentState.IDLE, AgentState.RUNNING),
+        (AgentState.RUNNING, AgentState.IDLE),
+    ]
+
+
+async def test_a_stop_before_the_first_step_says_so(store: str) -> None:
+    gate = Gate()
+
+    async def answer(_: ChatRequest) -> str:
+        await gate()
+        return "never"
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        assert not await agent.stop("t")
+        events: list[AgentEvent] = []
+
+        async def read() -> None:
+            events.extend([event async for event in agent.stream("go", thread="t")])
+
+        reading = asyncio.create_task(read())
+        await gate.reached.wait()
+        assert await agent.stop("t")
+        await reading
+        assert_told_in_order(events)
+        assert (events[-1].data["stopped"], events[-1].data["text"]) == ("cancelled", "No steps executed")
+        assert [message.content for message in await agent.messages("t")] == ["go"]
+
+
+async def test_a_turn_whose_beginning_is_on_its_way_to_the_store_can_be_stopped(sqlite: str) -> None:
+    async with make([echo], sqlite) as rt:
+        gate = Gate()
+
+        async def answer(_: ChatRequest) -> str:
+            await gate()
+            return "never"
+
+        agent = ReActAgent(rt, Says(answer))
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        while (live := rt.engine.find_live("turn-1", "agent:react/t", "")) is None:
+            await asyncio.sleep(0)
+        assert live.events == []
+        with pytest.raises(AgentBusy):
+            await agent.run("me too", thread="t")
+        assert await agent.stop("t")
+        assert (await run).stopped == "cancelled"
+
+
+@pytest.mark.parametrize("waited", [True, False])
+async def test_a_stop_while_a_hook_runs_leaves_what_was(store: str, waited: bool) -> None:
+    """Stopped while it begins or while it ends: the thread knows the turn either way, also if nobody waits for it."""
+    for state in (AgentState.RUNNING, AgentState.FINISHED):
+        gate = Gate()
+
+        async def hook(_: AgentState, after: AgentState, gate: Gate = gate, state: AgentState = state) -> None:
+            if after is state:
+                await gate()
+
+        async with make([echo], store) as rt:
+            agent = ReActAgent(rt, ScriptedModel(["done"]), on_state_changed=hook)
+            thread, stopped = str(state), "finished" if state is AgentState.FINISHED else "cancelled"
+            if waited:
+                run = asyncio.create_task(agent.run("go", thread=thread))
+                await gate.reached.wait()
+                assert await agent.stop(thread)
+                result = await run
+                assert result.stopped == stopped
+                assert agent.state(thread) is result.state
+            else:
+                await agent.begin("go", thread=thread)
+                await gate.reached.wait()
+                assert await agent.stop(thread)
+            view = await agent.look(thread)
+            assert (view.turns, view.stopped) == (1, stopped)
+            assert (await agent.messages(thread))[0].content == "go"
+            assert (await ReActAgent(rt, ScriptedModel(["fine"])).run("again", thread=thread)).turn == 2
+
+
+# Closing.
+
+
+async def test_a_runtime_that_closes_hands_its_turns_back(sqlite: str) -> None:
+    """Finished tools are not run again, and answers are not asked for again."""
+    ran: list[str] = []
+
+    @tool
+    async def note(text: str) -> str:
+        ran.append(text)
+        return text
+
+    gate = Gate()
+
+    async def stuck(request: ChatRequest) -> ChatReply:
+        if len(request.messages) > 1:
+            await gate()
+        return asks(("note", '{"text": "one"}'), ("note", '{"text": "two"}'))
+
+    rt = closing(sqlite, [note])
+    async with rt:
+        run = asyncio.create_task(ReActAgent(rt, Says(stuck)).run("go", thread="t"))
+        await gate.reached.wait()
+    with pytest.raises(ClicketError):
+        await run
+    async with make([note], sqlite) as after:
+        model = ScriptedModel([[("note", {"text": "three"})], "done"])
+        agent = ReActAgent(after, model)
+        assert (await agent.look("t")).state is AgentState.RUNNING
+        result = await agent.resume("t")
+        assert result is not None
+        assert (result.text, result.steps, result.calls, result.turn) == ("done", 3, 3, 1)
+        assert ran == ["one", "two", "three"]
+        assert len(model.requests) == 2
+        check_pairs(result.messages)
+        assert await agent.resume("t") is None
+        assert_told_in_order([event async for event in agent.events("t")])
+
+
+async def test_a_turn_is_taken_up_by_itself_where_its_agent_is_known(sqlite: str) -> None:
+    gate = Gate()
+
+    async def stuck(_: ChatRequest) -> str:
+        await gate()
+        return "never"
+
+    rt = closing(sqlite, [echo])
+    async with rt:
+        await ReActAgent(rt, Says(stuck)).begin("go", thread="t")
+        await gate.reached.wait()
+    after = make([echo], sqlite)
+    agent = ReActAgent(after, ScriptedModel(["done"]))
+    async with after:
+        view = await eventually(lambda: _over(agent, "t"))
+        assert (view.text, view.turns) == ("done", 1)
+        # The next one may begin.
+        assert (await ReActAgent(after, ScriptedModel(["next"])).run("and?", thread="t")).turn == 2
+
+
+async def _over(agent: ReActAgent, thread: str) -> Any:
+    view = await agent.look(thread)
+    return view if view.turns and view.state is not AgentState.RUNNING else None
+
+
+async def test_the_same_message_goes_on_with_a_turn_that_was_cut_off_and_another_is_refused(sqlite: str) -> None:
+    for message in ("go", f"the key is {SECRET}"):
+        gate = Gate()
+
+        async def stuck(_: ChatRequest, gate: Gate = gate) -> str:
+            await gate()
+            return "never"
+
+        thread = message[:2]
+        rt = make([echo], sqlite, close_timeout=0.0, secret_key="k" * 40)
+        async with rt:
+            await ReActAgent(rt, Says(stuck)).begin(message, thread=thread)
+            await gate.reached.wait()
+        async with make([echo], sqlite, secret_key="k" * 40) as after:
+            waiting = Gate()
+
+            async def answer(_: ChatRequest, waiting: Gate = waiting) -> str:
+                await waiting()
+                return "done"
+
+            agent = ReActAgent(after, Says(answer))
+            with pytest.raises(AgentBusy, match="cut off"):
+                await agent.run("something else", thread=thread)
+            await waiting.reached.wait()
+            same = asyncio.create_task(agent.run(message, thread=thread))
+            waiting.open()
+            result = await same
+            assert (result.text, result.turn, result.messages[0].content) == ("done", 1, message)
+
+
+async def test_a_stream_on_a_runtime_that_closes_ends_and_raises_nothing(store: str) -> None:
+    gate = Gate()
+
+    async def stuck(_: ChatRequest) -> str:
+        await gate()
+        return "never"
+
+    events: list[AgentEvent] = []
+    rt = closing(store, [echo])
+    agent = ReActAgent(rt, Says(stuck))
+
+    async def read() -> None:
+        events.extend([event async for event in agent.stream("go", thread="t")])
+
+    async with rt:
+        reading = asyncio.create_task(read())
+        await gate.reached.wait()
+    await reading
+    assert events[-1].type in ("error", "final")
+    assert [event.type for event in events[:2]] == ["state", "message"]
+
+
+async def test_a_turn_that_may_finish_while_the_runtime_closes_does(store: str) -> None:
+    gate = Gate()
+
+    async def answer(_: ChatRequest) -> str:
+        await gate()
+        return "in time"
+
+    rt = make([echo], store, close_timeout=10.0)
+    await rt.open()
+    run = asyncio.create_task(ReActAgent(rt, Says(answer)).run("go", thread="t"))
+    await gate.reached.wait()
+    shut = asyncio.create_task(rt.close())
+    await asyncio.sleep(0)
+    gate.open()
+    assert (await run).text == "in time"
+    await shut
+
+
+async def test_a_turn_that_wants_a_tool_while_the_runtime_closes_is_handed_back(sqlite: str) -> None:
+    gate = Gate()
+
+    async def answer(_: ChatRequest) -> ChatReply:
+        await gate()
+        return asks(("echo", '{"text": "x"}'))
+
+    rt = make([echo], sqlite, close_timeout=10.0)
+    await rt.open()
+    await ReActAgent(rt, Says(answer)).begin("go", thread="t")
+    await gate.reached.wait()
+    shut = asyncio.create_task(rt.close())
+    await asyncio.sleep(0)
+    gate.open()
+    await shut
+    async with make([echo], sqlite) as after:
+        result = await ReActAgent(after, ScriptedModel(["done"])).resume("t")
+        assert result is not None
+        # The answer that came while it closed was paid for, and is on record.
+        assert (result.text, result.steps, called(result.messages)) == ("done", 2, ["echo"])
+
+
+@pytest.mark.parametrize("first", ["owner", "late"])
+async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, first: str) -> None:
+    """Whoever ends first: what the owner says counts, and whoever began the turn gets it."""
+    gate, other_gate = Gate(), Gate()
+
+    async def answer(_: ChatRequest) -> str:
+        await gate()
+        return "the late one's"
+
+    async with make([echo], sqlite) as rt, make([echo], sqlite) as other:
+        late = ReActAgent(rt, Says(answer))
+        run = asyncio.create_task(late.run("go", thread="t"))
+        await gate.reached.wait()
+
+        async def own(_: ChatRequest) -> str:
+            await other_gate()
+            return "the other's"
+
+        agent = ReActAgent(other, Says(own))
+        # As if its lease had run out: the call goes to the other one, with a new fence.
+        stored = (await rt.engine.store.load("turn-1", "agent:react/t", ""))[0]
+        rt.engine.pump.stopped = True
+        await rt.engine.store.hand_back([stored.key])
+        await other.recover()
+        await other_gate.reached.wait()
+        resumed = asyncio.create_task(agent.wait("t"))
+        if first == "owner":
+            other_gate.open()
+            await resumed
+            gate.open()
+        else:
+            gate.open()
+            await eventually(lambda: rt.engine.live == {})
+            assert (await agent.look("t")).turns == 0
+            other_gate.open()
+        result = await resumed
+        assert result is not None
+        assert result.text == "the other's"
+        assert (await run).text == "the other's"
+        assert [message.content for message in await agent.messages("t")] == ["go", "the other's"]
+        assert [message.content for message in await late.messages("t")] == ["go", "the other's"]
+        assert (await late.look("t")).turns == 1
+
+
+async def test_a_turn_whose_call_ended_without_a_word_is_mended(store: str) -> None:
+    """Its agent raised in a way that nobody catches; the thread still knows what was asked, and goes on."""
+
+    class Gone(BaseException):
+        pass
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], Gone(), "fine"]))
+        with pytest.raises(ClicketError, match="turn 1"):
+            await agent.run("go", thread="t")
+        messages = await agent.messages("t")
+        assert [message.role for message in messages] == ["user", "assistant", "tool"]
+        check_pairs(messages)
+        assert (await agent.look("t")).state is AgentState.ERROR
+        assert (await agent.run("again", thread="t")).text == "fine"
+
+
+# Whose.
+
+
+async def test_callers_do_not_see_each_others_threads(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda request: f"{len(request.messages)} messages"))
+        ann, bob = agent.acting_for(rt.acting_for("ann")), agent.acting_for(rt.acting_for("bob"))
+        assert (await ann.run("mine", thread="t")).text == "1 messages"
+        assert (await bob.run("mine too", thread="t")).text == "1 messages"
+        assert (await agent.run("the program's", thread="t")).text == "1 messages"
+        assert (await ann.run("again", thread="t")).text == "3 messages"
+        assert [message.content for message in await bob.messages("t")] == ["mine too", "1 messages"]
+        assert ((await ann.look("t")).turns, (await bob.look("t")).turns, (await agent.look("t")).turns) == (2, 1, 1)
+        assert [event.turn async for event in bob.events("t", after="2-0.0")] == []
+        assert await bob.forget("t") == 1
+        assert len(await ann.messages("t")) == 4
+
+
+async def test_a_callers_turn_is_stopped_and_read_by_nobody_else(store: str) -> None:
+    gate = Gate()
+
+    async def answer(_: ChatRequest) -> str:
+        await gate()
+        return "done"
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        ann, bob = agent.acting_for(rt.acting_for("ann")), agent.acting_for(rt.acting_for("bob"))
+        run = asyncio.create_task(ann.run("mine", thread="t"))
+        await gate.reached.wait()
+        assert not await bob.stop("t")
+        assert bob.state("t") is AgentState.IDLE
+        assert (await bob.look("t")).state is AgentState.IDLE
+        assert [event async for event in bob.events("t")] == []
+        assert ann.state("t") is AgentState.RUNNING
+        assert await ann.stop("t")
+        assert (await run).stopped == "cancelled"
+
+
+# Secrets.
+
+
+@pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])
+async def test_secrets_are_never_at_rest_in_plain(sqlite: str, tmp_path: Path, key: str) -> None:
+    @tool
+    async def login(token: str) -> str:
+        return f"logged in with {token}"
+
+    def answer(request: ChatRequest) -> ChatReply:
+        turns = sum(message.role == "assistant" for message in request.messages)
+        if turns == 0:
+            reply = asks(("login", f'{{"token": "{SECRET}"}}'), text=f"I use {SECRET}.")
+            return ChatReply(text=reply.text, uses=reply.uses, thought=f"hm, {SECRET}", vendor={"x": {"y": SECRET}})
+        if turns == 1:
+            return ChatReply(text=f"It was {SECRET}.", vendor={"x": [SECRET]})
+        raise ValueError(f"no more of {SECRET}")
+
+    async with make([login], sqlite, secret_key=key) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        events = [event async for event in agent.stream(f"use {SECRET}", thread="t")]
+        assert events[-1].type == "final"
+        with pytest.raises(ValueError, match="no more"):
+            await agent.run("again", thread="t")
+        messages = await agent.messages("t")
+        check_pairs(messages)
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+    async with make([login], sqlite, secret_key=key) as rt:
+        agent = ReActAgent(rt, ScriptedModel(["ok"]))
+        messages = await agent.messages("t")
+        assert (SECRET in messages[0].content) == bool(key)
+        assert (SECRET in messages[1].uses[0].arguments) == bool(key)
+        assert (await agent.run("go on", thread="t")).text == "ok"
+        for event in [event async for event in agent.events("t", after="1-0.0")]:
+            assert key or SECRET not in repr(event)
+
+
+async def test_a_thread_whose_key_is_lost_can_be_forgotten(sqlite: str) -> None:
+    async with make([echo], sqlite, secret_key="k" * 40) as rt:
+        await ReActAgent(rt, ScriptedModel([f"It is {SECRET}."])).run("what?", thread="t")
+    async with make([echo], sqlite) as rt:
+        agent = ReActAgent(rt, ScriptedModel(["fine"]))
+        with pytest.raises(ClicketError, match="cannot be read"):
+            await agent.run("again", thread="t")
+        assert await agent.forget("t") == 1
+        assert (await agent.run("again", thread="t")).turn == 2

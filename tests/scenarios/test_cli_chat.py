@@ -1,0 +1,308 @@
+"""`clicket chat` as users run it: one message from a shell or a pipe, events for programs, and a conversation at a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scenarios.cli_kit import Place
+from tests.scenarios.kit import sqlite_url
+from tests.scenarios.pty_kit import Seat
+
+ASKS = json.dumps({"rules": [{"verdict": "ask", "tools": ["pay"], "reason": "it is money"}]})
+TWO = [["count", {"word": "seven"}], ["count", {"word": "four"}]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    place = Place(folder, sqlite_url(tmp_path), "tests.scenarios.chat_tools", CLICKET_POLICY=ASKS)
+    yield place
+    place.close()
+
+
+def script(place: Place, *answers: Any) -> tuple[str, ...]:
+    """The words that let a script answer."""
+    (place.folder / "answers.json").write_text(json.dumps(list(answers)))
+    return "chat", "--model", "script:answers.json"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# One turn.
+
+
+def test_the_answer_can_be_piped_and_all_else_is_told_aside(place: Place) -> None:
+    done = place.inside(*script(place, TWO, "Nine\x1b[31m letters."), "How", "many?")
+    assert (done.returncode, done.stdout) == (0, "Nine\x1b[31m letters.\n"), done.stderr
+    assert "\x1b" not in done.stderr, "foreign text moves no cursor"
+    for said in ('→ count {"word":"seven"}', '✓ count {"word":"seven"}  → 5  ', '✓ count {"word":"four"}  → 4  '):
+        assert said in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("finished · 2 steps · 2 tool calls · ")
+    assert "tokens in" in last
+
+
+def test_events_are_json_lines(place: Place) -> None:
+    done = place.inside("--json", *script(place, TWO, "Nine."), "How many?")
+    assert (done.returncode, done.stderr) == (0, "")
+    events = lines(done.stdout)
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["state", "message", "delta"]
+    assert kinds[-2:] == ["state", "final"]
+    assert kinds.count("tool_started") == kinds.count("tool_result") == 2
+    assert events[-1]["data"]["text"] == "Nine."
+    ids = [event["id"] for event in events if event["id"]]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_thread_is_remembered_and_another_is_not_the_same(place: Place) -> None:
+    chat = script(place, "One.", "Two.")
+    assert place.inside(*chat, "a").stdout == "One.\n"
+    assert place.inside(*chat, "b").stdout == "Two.\n"
+    assert place.inside(*chat, "c", "--thread", "other").stdout == "One.\n"
+
+
+def test_a_message_comes_from_a_pipe(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = script(place, "Heard.")
+    told = []
+    for words in ([], ["Read", "this:", "-"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"line 1\nline 2\n")))
+        done = place.inside("--json", *chat, "--thread", f"t{len(words)}", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told.append(next(event["data"]["text"] for event in lines(done.stdout) if event["type"] == "message"))
+    assert told == ["line 1\nline 2", "Read this: line 1\nline 2"]
+
+
+def test_how_a_turn_ends_is_the_exit_code(place: Place) -> None:
+    stopped = place.inside(*script(place, TWO, TWO, "Never."), "go", "--max-steps", "1")
+    assert (stopped.returncode, stopped.stdout) == (1, "")
+    assert "Terminated: Reached max steps (1)" in stopped.stderr
+    assert "max_steps · 1 step" in stopped.stderr
+    failed = place.inside(*script(place, "Only this."), "go", "--thread", "x")
+    assert failed.returncode == 0
+    failed = place.inside(*script(place, "Only this."), "go on", "--thread", "x")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "error agent_failed: " in failed.stderr
+    assert "has had them all" in failed.stderr
+    told = place.inside("--json", *script(place, "Only this."), "go on", "--thread", "x")
+    assert (told.returncode, lines(told.stdout)[-1]["type"]) == (1, "error")
+
+
+def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
+    create = [["plan", {"command": "create", "title": "Letters", "steps": ["Count", "Tell"]}]]
+    chat = script(place, create, [["count", {"word": "seven"}]], "five", "told", "It has five.")
+    done = place.inside(*chat, "--plan", "How many?")
+    assert (done.returncode, done.stdout) == (0, "It has five.\n"), done.stderr
+    drawn = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith(("○", "▶", "✓", "Letters"))]
+    assert [line for line in drawn if "count" not in line] == [
+        "Letters", "○ 1. Count", "○ 2. Tell", "▶ 1. Count", "✓ 1. Count", "▶ 2. Tell", "✓ 2. Tell",
+    ]  # fmt: skip
+    assert "plan {" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chat", "hi"], "no model is configured"),
+        (["chat", "hi"], "--model script:answers.json"),
+        (["chat", "hi", "--agent", "helper"], "[agents.helper]"),
+        (["chat", "hi", "--model", "gpt"], "does not say whose model it is"),
+        (["chat", "hi", "--model", "script:none.json"], "none.json"),
+        (["chat", " ", "--model", "script:answers.json"], "the message is empty"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, words: list[str], said: str) -> None:
+    script(place, "Hello.")
+    done = place.inside(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert not (place.folder.parent / "calls.db").exists()
+
+
+def test_agents_of_the_settings(place: Place) -> None:
+    script(place, TWO, "Nine.")
+    table = {"model": "script:answers.json", "tools": ["count"]}
+    both = json.dumps({"letters": table, "other": {"model": "openai:none", "kind": "plan"}})
+    done = place.inside("chat", "hi", CLICKET_AGENTS=json.dumps({"letters": table}))
+    assert done.stdout == "Nine.\n", "the only one is the default"
+    done = place.inside("chat", "hi", CLICKET_AGENTS=both)
+    assert (done.returncode, "several agents ('letters', 'other')" in done.stderr) == (2, True)
+    done = place.inside("chat", "hi", "--agent", "letter", CLICKET_AGENTS=both)
+    assert (done.returncode, "Did you mean 'letters'?" in done.stderr) == (2, True)
+    done = place.inside("chat", "hi", "--agent", "letters", "--thread", "new", CLICKET_AGENTS=both, OPENAI_API_KEY="")
+    assert done.stdout == "Nine.\n", "a key that another agent lacks is no trouble of this one"
+
+
+def test_ctrl_c_stops_the_turn(place: Place) -> None:
+    command = place.start(*script(place, [["crawl", {"pages": 3}]], "Done."), "go")
+    command.until((place.folder / "crawled").exists)
+    command.signal(signal.SIGINT)
+    assert command.ended() == 130
+    assert "cancelled · 1 step" in command.err
+    states = [(call["tool"], call["state"]) for call in place.ask("ps", "--all")["calls"]]
+    assert ("crawl", "cancelled") in states
+
+
+def test_a_turn_that_a_crash_cut_off_is_finished_and_not_begun_again(place: Place) -> None:
+    chat = script(place, TWO, [["crawl", {"pages": 3}]], "Counted and crawled.")
+    first = place.start(*chat, "go")
+    first.until((place.folder / "crawled").exists)
+    busy = place.run(*chat, "go")
+    assert busy.returncode == 2
+    assert "a turn under way in another process" in busy.stderr
+    assert "--thread" in busy.stderr
+    first.kill()
+    place.touch("go")
+    second = place.inside(*chat, "go")
+    assert (second.returncode, second.stdout) == (0, "Counted and crawled.\n"), second.stderr
+    assert "Turn 1 of thread default was cut off before it ended. It goes on now" in second.stderr
+    assert (place.folder / "counted").read_text() == "xx", "what is on record is not done again"
+    assert (place.folder / "crawled").read_text() == "xx", "what was under way is, if it may be"
+    assert "2 attempts" in second.stderr
+
+
+def test_nobody_to_ask_is_told_who_can_answer(place: Place) -> None:
+    command = place.start(*script(place, [["pay", {"amount": 5}]], "Paid."), "pay it")
+    command.until(lambda: "clicket approve" in command.err)
+    line = next(line for line in command.err.splitlines() if "clicket approve" in line)
+    words = line.partition("clicket ")[2].partition(",")[0].split()
+    assert place.inside(*words).returncode == 0
+    assert command.ended() == 0
+    assert command.out == "Paid.\n"
+    assert (place.folder / "paid").read_text() == "x"
+
+
+# At a terminal.
+
+
+def test_a_conversation(place: Place) -> None:
+    chat = script(place, "Hello.", TWO, "Nine.", [["crawl", {"pages": 40}]], "Never said.", "Once more.")
+    with Seat(place, *chat) as seat:
+        seat.sees("agent default · script:answers.json · thread default, new · /help")
+        seat.sees("\n> ")
+        seat.types("Hi\n")
+        seat.sees("Hello.\n")
+        seat.sees("finished · 1 step")
+        seat.sees("\n> ")
+        seat.types("How \\\n")
+        seat.sees("… ")
+        seat.types("many?\n")
+        seat.sees('✓ count {"word":"four"}  → 4')
+        seat.sees("Nine.\n")
+        seat.sees("\n> ")
+        seat.types("crawl\n")
+        assert "running" in seat.sees("page 40"), "the call is drawn while it runs"
+        seat.presses_ctrl_c()
+        seat.sees("stopping; Ctrl-C again leaves")
+        seat.sees("Terminated: Cancelled")
+        seat.sees("\n> ")
+        for word, said in (
+            ("/help", "/quit     leave"),
+            ("/state", "idle · 3 turns · "),
+            ("/history", "> How many?"),
+            ("/tools", "pay"),
+            ("/plan", "there is no plan here"),
+            ("/stop", "nothing runs here"),
+            ("/hlep", "Did you mean '/help'"),
+            ("/new other", "thread other, new"),
+            ("Hi again", "Hello."),
+        ):
+            seat.types(f"{word}\n")
+            seat.sees(said)
+            seat.sees("\n> ")
+        seat.types("/quit\n")
+        assert seat.ended() == 0
+        assert "Traceback" not in seat.seen
+
+
+def test_ctrl_c_twice_leaves_and_ctrl_d_too(place: Place) -> None:
+    chat = script(place, "Hello.")
+    with Seat(place, *chat) as seat:
+        seat.sees("\n> ")
+        seat.insists("Ctrl-C again, or /quit, leaves")
+        seat.insists("interrupted")
+        assert seat.ended() == 130
+    with Seat(place, *chat) as seat:
+        seat.sees("\n> ")
+        seat.types("\x04")
+        assert seat.ended() == 0
+
+
+def test_approval_is_asked_for_in_place(place: Place) -> None:
+    chat = script(place, [["pay", {"amount": 5}]], "Paid.", [["pay", {"amount": 500}]], "Not paid.")
+    with Seat(place, *chat) as seat:
+        seat.sees("\n> ")
+        seat.types("pay\n")
+        seat.sees('? pay {"amount":5}  it is money')
+        seat.sees("let it run? [y/n] ")
+        seat.types("perhaps\n")
+        seat.sees("let it run? [y/n] ")
+        seat.types("y\n")
+        seat.sees("→ paid 5")
+        seat.sees("Paid.")
+        seat.sees("\n> ")
+        seat.types("pay more\n")
+        seat.sees("let it run? [y/n] ")
+        seat.types("n\n")
+        seat.sees("why not? The model is told: ")
+        seat.types("too dear\n")
+        seat.sees("✗ pay")
+        assert "approval_denied" in seat.sees("too dear")
+        seat.sees("Not paid.")
+        seat.sees("\n> ")
+        seat.types("/quit\n")
+        assert seat.ended() == 0
+    assert (place.folder / "paid").read_text() == "x"
+
+
+def test_killed_at_a_question_it_is_asked_again_when_the_thread_is_opened(place: Place) -> None:
+    chat = script(place, TWO, [["pay", {"amount": 5}]], "Paid.")
+    with Seat(place, *chat) as seat:
+        seat.sees("\n> ")
+        seat.types("count and pay\n")
+        seat.sees("let it run? [y/n] ")
+        seat.kill()
+    with Seat(place, *chat) as seat:
+        seat.sees("Turn 1 of thread default was cut off")
+        seat.sees("> count and pay")
+        seat.sees('✓ count {"word":"seven"}')
+        seat.sees("let it run? [y/n] ")
+        seat.types("y\n")
+        seat.sees("Paid.")
+        seat.sees("\n> ")
+        seat.types("/quit\n")
+        assert seat.ended() == 0
+    assert (place.folder / "counted").read_text() == "xx"
+    assert (place.folder / "paid").read_text() == "x"
+
+
+def test_a_turn_of_another_process_is_watched_and_left_alone(place: Place) -> None:
+    chat = script(place, [["crawl", {"pages": 3}]], "Crawled.")
+    first = place.start(*chat, "go")
+    first.until((place.folder / "crawled").exists)
+    with Seat(place, *chat) as seat:
+        seat.sees("Turn 1 of thread default runs in another process; you watch it.")
+        seat.sees("crawl")
+        seat.presses_ctrl_c()
+        seat.sees("it goes on without us")
+        seat.sees("\n> ")
+        seat.types("and?\n")
+        seat.sees("error agent_busy: ")
+        seat.sees("\n> ")
+        place.touch("go")
+        assert first.ended() == 0
+        seat.types("/state\n")
+        seat.sees("finished · 1 turn")
+        seat.types("/quit\n")
+        assert seat.ended() == 0
+    assert first.out == "Crawled.\n"

@@ -1,0 +1,144 @@
+"""Agents in figures and traces: a turn is an agent's, never a tool's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scenarios.kit import make, sqlite_url
+from tests.scenarios.otel_kit import Collector, facts
+from tests.scenarios.server_kit import TOOLS, key_for, served
+from tests.scenarios.test_server_agents import TURN, Gate, say, script
+from tests.unit.telemetry.test_prometheus import promtool, samples
+
+from clicket.agents import ReActAgent
+from clicket.errors import ClicketError
+from clicket.model.chat import ChatReply, ChatRequest, Usage
+from clicket.telemetry.prometheus import scrape
+from clicket.testing import ScriptedModel
+
+
+class Priced:
+    """Answers once, for money."""
+
+    name = "priced"
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        return ChatReply(text="yes", usage=Usage(input_tokens=100, output_tokens=10, cost=0.25))
+
+
+async def test_turns_are_counted(tmp_path: Path) -> None:
+    async with make(TOOLS) as rt:
+        await scrape(rt)  # whoever scrapes counts from then on
+        agent, dear = (
+            ReActAgent(rt, ScriptedModel([*TURN, *TURN, ValueError("no")]), name="helper", max_steps=2),
+            ReActAgent(rt, Priced(), name="dear"),
+        )
+        await agent.run("one", thread="a")
+        await agent.run("two", thread="a")
+        with pytest.raises((ValueError, ClicketError)):
+            await agent.run("three", thread="a")
+        await dear.run("four")
+        await dear.run("five")
+        page, _ = await scrape(rt)
+        promtool(page)
+        assert samples(page, "clicket_agent_turns_total") == {
+            ("dear", "finished"): 2, ("helper", "error"): 1, ("helper", "finished"): 2,
+        }  # fmt: skip
+        assert samples(page, "clicket_agent_steps_total") == {("dear",): 2, ("helper",): 4}
+        assert samples(page, "clicket_agent_tool_calls_total") == {("dear",): 0, ("helper",): 2}
+        assert samples(page, "clicket_agent_tokens_total")["dear", "input"] == 200
+        assert samples(page, "clicket_agent_tokens_total")["dear", "output"] == 20
+        assert samples(page, "clicket_agent_cost_total") == {("dear",): 0.5, ("helper",): 0}
+        assert samples(page, "clicket_agent_turn_seconds_count") == {("dear",): 2, ("helper",): 3}
+        assert not [tool for _, tool in samples(page, "clicket_tool_executions_total") if "agent" in tool]
+        opened, kind = await scrape(rt, "application/openmetrics-text; version=1.0.0")
+        assert kind.startswith("application/openmetrics-text")
+        assert b"clicket_agent_turns_total" in opened
+
+
+async def test_an_agent_without_turns_is_listed() -> None:
+    async with make(TOOLS) as rt:
+        ReActAgent(rt, Priced(), name="idle")
+        page, _ = await scrape(rt)
+        promtool(page)
+        assert samples(page, "clicket_agent_turns_total") == {("idle", "finished"): 0}
+
+
+async def test_what_stopped_a_turn_is_told() -> None:
+    gate = Gate()
+    async with make([gate.tool]) as rt:
+        await scrape(rt)
+        agent = ReActAgent(rt, ScriptedModel([[("gate", {})]] * 9), name="helper", max_steps=1)
+        gate.open.set()
+        await agent.run("too long")
+        gate.open.clear()
+        gate.reached.clear()
+        await agent.begin("stopped")
+        await gate.reached.wait()
+        assert await agent.stop()
+        await agent.wait(turn=2)
+        page, _ = await scrape(rt)
+        counted = samples(page, "clicket_agent_turns_total")
+        assert counted["helper", "max_steps"] == 1
+        assert counted["helper", "cancelled"] == 1
+
+
+async def test_turns_are_no_tools_runs(tmp_path: Path) -> None:
+    """A turn takes as long as all it does: in a tool's report it would count everything twice, and be an anomaly."""
+    for _ in range(2):
+        async with make(TOOLS, sqlite_url(tmp_path)) as rt:
+            agent = ReActAgent(rt, ScriptedModel(TURN), name="helper")
+            await agent.run("one", thread="t")
+            report = await rt.report()
+            assert set(report.tools) == {"add"}
+            assert report.totals.total == report.tools["add"].total
+            assert set((await rt.report(since=0.0)).tools) == {"add"}
+    assert (await _turns(tmp_path)) == 2
+
+
+async def _turns(folder: Path) -> int:
+    async with make(TOOLS, sqlite_url(folder)) as rt:
+        return (await rt.report("agent:helper")).totals.total
+
+
+async def test_keys_see_their_own(tmp_path: Path) -> None:
+    agents = {"helper": {"model": script(tmp_path, {"answers": TURN, "repeat": True})}}
+    async with served(agents=agents) as it:
+        a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
+        root = await key_for(it, "root", "admin")
+        await say(it, headers=a, wait=True)
+        await say(it, headers=a, wait=True)
+        await say(it, headers=b, wait=True)
+        for headers, count in ((a, 2), (b, 1), (root, 3)):
+            page = (await it.get("/metrics", headers=headers)).content
+            promtool(page)
+            assert samples(page, "clicket_agent_turns_total")["helper", "finished"] == count
+
+
+async def test_spans() -> None:
+    collector = Collector()
+    rt = collector.watch(make(TOOLS))
+    async with rt:
+        agent = ReActAgent(rt, ScriptedModel([*TURN, ValueError("no")]), name="helper")
+        with collector.tracer.start_as_current_span("request") as request:
+            await agent.run("one", thread="t")
+        with pytest.raises((ValueError, ClicketError)):
+            await agent.run("two", thread="t")
+    turn, failed = (span for span in collector.spans if span.name == "invoke_agent helper")
+    told: dict[str, Any] = dict(facts(turn))
+    assert told["gen_ai.operation.name"] == "invoke_agent"
+    assert told["gen_ai.agent.name"] == "helper"
+    assert told["gen_ai.conversation.id"] == "t"
+    assert told["gen_ai.usage.output_tokens"] > 0
+    assert (told["clicket.agent.stopped"], told["clicket.agent.steps"]) == ("finished", 2)
+    assert turn.parent is not None
+    assert turn.parent.span_id == request.get_span_context().span_id
+    [call] = collector.calls().values()
+    assert call.name == "execute_tool add"
+    assert call.parent is not None
+    assert call.parent.span_id == turn.context.span_id
+    assert facts(failed)["clicket.agent.stopped"] == "error"
+    assert failed.status.status_code.name == "ERROR"
+    assert {tool for tool, _ in collector.durations()} == {"add"}, "the turns' time is not a tool's"

@@ -87,6 +87,7 @@ MODULES = (
     "clicket.search.report",
     "clicket.web",
     "clicket.models",
+    "clicket.agents",
     "clicket.adapters.anthropic",
     "clicket.adapters.openai",
     "clicket.adapters.langchain",
@@ -122,11 +123,14 @@ SETTINGS = {
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
     "standings_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
+    "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
     "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",
     "hub_webhook_secret": "Signs the webhook's body (HMAC-SHA256). Never shown.",
     "policy": "Who may run what: `[policy]` and `[[policy.rules]]` of the file, or JSON in the environment.",
     "interpreter": "Options of `code_interpreter`, which commands then offer: `[interpreter]` of the file, or JSON in the environment.",
     "search": "Options of `deep_search`, which commands then offer: `[search]` of the file, or JSON in the environment. Never shown.",
+    "agents": "Agents of the server and of `clicket chat`: `[agents.NAME]` of the file, or JSON in the environment.",
+    "default_agent": "The agent that is meant where none is named; else the only one, else the one named `default`.",
     "mcp": "Other MCP servers whose tools are used: `[mcp.servers.NAME]` of the file, or JSON in the environment. Never shown.",
     "telemetry": "`otel` traces calls, `off` does not, `auto` does when `OTEL_*` or the program's own providers ask for it.",
     "telemetry_content": "Whether spans carry arguments and results, as the record has them.",
@@ -166,6 +170,7 @@ CODES = {
     "engine_failed": "Raised by a search engine that came to no answer. In a deep search it is a note, or, when all fail, the end of it.",
     "page_failed": "Raised by `Pages.read`: the page could not be read. In a search its excerpt is used instead.",
     "conflict": "Raised: the id is taken by a call with other arguments. No call was made.",
+    "agent_busy": "Raised: the thread of an agent has a turn under way. No second one was begun.",
     "queue_full": "Raised: the waiting line is full. No call was made.",
     "store_unavailable": "Raised: the store cannot be written or read. Nothing is half-written.",
     "not_found": "Raised: no call or artifact has this name.",
@@ -291,6 +296,8 @@ def signature(name: str, function: Callable[..., Any], *, bound: bool = False) -
 
 
 def _shown(value: Any) -> str:
+    if inspect.isfunction(value):  # its repr has an address
+        return value.__name__
     return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
 
 

@@ -93,6 +93,11 @@ class Host:
             )
         return offer
 
+    async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
+        engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))
+        scopes = self._runtime._scopes
+        return await engine.conduct(engine.accept(request, caller=self.caller, scopes=scopes, direct=True, denied=why))
+
     async def made(self, id: str, thread: str) -> CallHandle | None:
         try:
             return await self._runtime.handle(id, thread=thread)
@@ -126,7 +131,12 @@ class Host:
         return self._engine.vault.unsealed((self.caller, kind, key), _PAPER, sealed)
 
     async def allow(self, artifact: str) -> None:
-        await grant(self._engine.store, self.caller, artifact)
+        engine = self._engine
+        with suppress(NotFound):
+            await engine.store.read_artifact(artifact, 0, 1)  # one that is gone must not be made anew, and empty
+            until = engine.clock.now() + engine.limits.memory_retention
+            await engine.store.put_artifact(artifact, (), keep_until=until)
+        await grant(engine.store, self.caller, artifact)
 
     def lend(self, tool: Tool) -> None:
         if self._runtime._registry.get(tool.name) is None:

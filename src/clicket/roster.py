@@ -10,7 +10,6 @@ import msgspec
 from clicket.agents import Agent, ReActAgent
 from clicket.agents.planning import PlanExecuteAgent
 from clicket.errors import ClicketError, NotFound, UsageError, did_you_mean
-from clicket.models import model_of
 from clicket.ports import ChatModel
 from clicket.runtime import Runtime
 from clicket.settings import Settings
@@ -18,13 +17,14 @@ from clicket.settings import Settings
 __all__ = ["HOW_TO_DECLARE", "Declared", "agents_of", "chosen", "declared_agents", "default_name"]
 
 _KINDS: dict[str, type[Agent]] = {"react": ReActAgent, "plan": PlanExecuteAgent}
-_WHOLE = "max_steps max_concurrency max_observation max_answer_tokens model_retries".split()
+_WHOLE = "max_steps max_concurrency max_observation max_answer_tokens model_retries window".split()
 _UNBOUND = "max_calls max_tokens max_repeats max_cost max_seconds".split()
 """Bounds that may be `false`: none. TOML has no word for nothing."""
 _OPTIONS: dict[str, Any] = {
     "system": str,
     "tools": list[str],
     "retry_delay": float,
+    "window": int,
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
@@ -152,6 +152,8 @@ def _check_tools(place: str, tools: list[str] | None, known: Collection[str] | N
 
 
 def _model(place: str, key: str, named: Any) -> ChatModel:
+    from clicket.models import model_of  # it takes its time, and who declares no agent need not wait for it
+
     try:
         return model_of(named)
     except ClicketError as error:

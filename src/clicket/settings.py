@@ -85,8 +85,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, Any] = {}
     """Agents that the server and `clicket chat` offer: `[agents.NAME]` of `clicket.toml`, or JSON in `CLICKET_AGENTS`. Each has a
     `model` (`"openai:NAME"`, `"anthropic:NAME"`, a table, or `"script:FILE"` for one that plays answers from a file), and may have
-    `kind` ("react" or "plan"), `system`, `tools`, and the bounds of one run (`max_steps`, `max_calls`, `max_tokens`, `max_cost`,
-    `max_seconds`, `max_repeats`)."""
+    `kind` ("react" or "plan"), `system`, `tools`, the bounds of one run (`max_steps`, `max_calls`, `max_tokens`, `max_cost`,
+    `max_seconds`, `max_repeats`), and `window` (tokens of one request)."""
     default_agent: str | None = None
     """The agent that is meant where none is named; else the only one, else the one named "default"."""
     standings_retention: float = 7 * 24 * 3600.0

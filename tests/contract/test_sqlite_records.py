@@ -306,7 +306,12 @@ async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, mo
         writer = store._writer  # type: ignore[attr-defined]
         hops: list[str] = []
         there = writer._to_thread
-        monkeypatch.setattr(writer, "_to_thread", lambda *job: (hops.append("hop"), there(*job)))
+
+        def hop(*job: Any) -> None:
+            hops.append("hop")
+            there(*job)
+
+        monkeypatch.setattr(writer, "_to_thread", hop)
         assert await store.put_paper("kind", "small", b"{}", 0)
         assert not await store.put_paper("kind", "small", b"[]", 0), "it is there already"
         assert hops == []

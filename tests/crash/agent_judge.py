@@ -129,6 +129,8 @@ def _told(found: Seen) -> None:
     types = [event.type for event in found.events]
     assert types[:2] == ["state", "message"]
     assert types[-2:] == ["state", "final"]
+    changes = [(event.data["from"], event.data["to"]) for event in found.events if event.type == "state"]
+    assert changes == [("idle", "running"), ("running", "finished")]
     assert Counter(types)["final"] == 1
     assert found.events[-1].data["text"] == found.paper.text
     begun = [event.data["call_id"] for event in found.events if event.type == "tool_started"]

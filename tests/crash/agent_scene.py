@@ -81,7 +81,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """Before or after the n-th word to the store of a life is durable; 0: at none."""
+    """Before or after the n-th word to the store of a life is durable; 0: at none. `close`: the runtime leaves in order then."""
 
     at: int = 0
     side: str = "before"
@@ -217,8 +217,11 @@ def agent_of(rt: Runtime, place: Place, *, nonce: str = "") -> ReActAgent:
     return ReActAgent(rt, Model(Path(place.folder), nonce), max_steps=STEPS)
 
 
+_leaving = asyncio.Event()
+
+
 def live(given: dict[str, Any]) -> None:
-    """In a child: take the turn, or go on with it, and die on the way."""
+    """In a child: take the turn, or go on with it, and die, or leave, on the way."""
     life = msgspec.convert(given, Life)
     doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
     asyncio.run(_take(life))
@@ -227,6 +230,9 @@ def live(given: dict[str, Any]) -> None:
 async def _take(life: Life) -> None:
     nonce = f" ({os.getpid()})" if life.fickle else ""
     rt = runtime_of(life.place)
+    if life.death.side == "close":
+        await _leave(rt, life)
+        return
     if life.way == "open":
         agent = agent_of(rt, life.place, nonce=nonce)
     async with rt:
@@ -238,6 +244,15 @@ async def _take(life: Life) -> None:
             agent = agent_of(rt, life.place, nonce=nonce)
         if not (await agent.look(thread_of(life.place))).turns:  # else it was over, and its process died right after
             await agent.run(MESSAGE, thread=thread_of(life.place))
+
+
+async def _leave(rt: Runtime, life: Life) -> None:
+    await rt.open()
+    agent = agent_of(rt, life.place)
+    say_ready()
+    await agent.begin(MESSAGE, thread=thread_of(life.place))
+    await _leaving.wait()
+    await rt.close(patience=0.0)
 
 
 def doom(death: Death, listed: Path | None = None) -> None:
@@ -255,6 +270,8 @@ def doom(death: Death, listed: Path | None = None) -> None:
         def hit(side: str) -> None:
             if number == death.at and side == death.side:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if number == death.at and death.side == "close":
+                _leaving.set()
 
         return hit
 

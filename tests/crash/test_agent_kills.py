@@ -161,6 +161,26 @@ async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp
     assert await killed_at(nest, place, deaths, whole, "run") > place.settings().max_claims
 
 
+@pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)
+async def test_closed_at_any_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    """A runtime that leaves in order hands the turn back: what it stopped in the middle is in doubt, all else goes on."""
+    row, store = served[0], served[1](tmp_path)
+    whole = await undisturbed(at(store, tmp_path / "whole"))
+    said = await words(nest, at(store, tmp_path / "words"))
+    wrong, gone_on = [], []
+    for word in range(1, len(said), 3 if row.name == "sqlite" else 11):
+        place = at(store, tmp_path / str(word))
+        try:
+            assert not await die(nest, Life(place=place, death=Death(at=word, side="close")))
+            found = await resumed(place, WAYS[word % 2])
+            judge(found, whole, lives=2)
+            gone_on.append(len(found.turn.attempts) == 2)
+        except Exception as error:
+            wrong.append(f"{word} ({said[word - 1]}): {error!r:.700}")
+    assert not wrong, "\n".join(wrong)
+    assert sum(gone_on) >= len(gone_on) - 2
+
+
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_killed_at_any_instant(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     store = served[1](tmp_path)

@@ -128,3 +128,38 @@ async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_
 @pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str) -> None:
     await everywhere(served, nest, tmp_path, kind, 1)
+
+
+@pytest.mark.parametrize("word", [8, 13, 18, 23])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_stopped_while_all_are_dead(
+    served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str, word: int
+) -> None:
+    """Whoever stops the turn stops all that it led to: nothing goes on, and nothing is left unanswered."""
+    place = at(served[1](tmp_path), tmp_path / "stopped")
+    life = Life(place=place, kind=kind, death=Death(at=word, side="after"))
+    assert (await nest.raise_child(live, msgspec.to_builtins(life))).signal == signal.SIGKILL
+    asked = len(read_lines(Path(place.folder, "asked"), str))
+    thread = thread_of(place)
+    async with (
+        asyncio.timeout(PATIENCE),
+        Runtime(tools_at(Path(place.folder)), settings=place.settings()) as rt,
+    ):
+        agent = team_of(rt, place, kind)
+        assert await agent.stop(thread, "enough")
+        result = await agent.wait(thread, 1)
+        assert result is not None
+        assert result.stopped == "cancelled"
+        found = await seen(rt, agent, place, kind)
+    for record in (*found.turns, *found.calls.values()):
+        assert_sound(record)
+        assert record.state.is_terminal, f"{record.id} is {record.state}"
+    assert found.papers[0].stopped == "cancelled"
+    for turn in found.turns:
+        over = turn.state is State.COMPLETED and turn.tool == "agent:helper"  # it had ended before
+        assert over or turn.state is State.CANCELLED
+    assert len(found.papers) == len(found.turns)
+    for paper in found.papers:
+        paired(paper.messages)
+    assert len(found.asked) == asked, "no model is asked any more"

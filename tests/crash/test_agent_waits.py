@@ -20,6 +20,7 @@ from clicket.engine import keep_of, sweep
 from clicket.model.chat import ChatMessage
 
 PATIENCE = 60.0
+pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 
 
 async def killed(nest: Nest, place: Place, script: str, *, early: bool = False) -> None:

@@ -18,11 +18,17 @@ class Raised(Exception):
 
 
 TEXTS = st.sampled_from(["", " ", "an answer", "lone \ud800 surrogate", "nul \x00", "日本語", "x" * 2_000_000, None, 7])
-NAMES = st.sampled_from(["echo", "echo", "echo", "fail", "nobody", "", " ", "n" * 900, "\ud800", "echo\x00", "a.b/c", None])
+NAMES = st.sampled_from(
+    ["echo", "echo", "echo", "fail", "nobody", "", " ", "n" * 900, "\ud800", "echo\x00", "a.b/c", None, "plan", "plan"]
+)
 ARGUMENTS = st.sampled_from(
     [
         '{"text": "a"}',
         '{"text": "b"}',
+        '{"command": "create", "steps": ["a", {"text": "b", "depends_on": []}, "c"]}',
+        '{"command": "update", "steps": ["b", "d"]}',
+        '{"command": "mark_step", "step_index": 1, "step_status": "completed"}',
+        '{"command": "finish", "summary": "all"}',
         '{"text": 1}',
         "{}",
         "",
@@ -46,8 +52,10 @@ ARGUMENTS = st.sampled_from(
         b'{"text": "bytes"}',
     ]
 )
-IDS = st.sampled_from(["a", "a", "b", "c", "", " ", "x" * 900, "\ud800", "\x00", "chaos-1-1_1", "chaos-1-1_2", "chaos.1.1.1", None, 7])
-USES = st.builds(lambda id, name, arguments: ToolUse(id=id, name=name, arguments=arguments), IDS, NAMES, ARGUMENTS)
+IDS = st.sampled_from(
+    ["a", "a", "b", "c", "", " ", "x" * 900, "\ud800", "\x00", "chaos-1-1_1", "chaos-1-1_2", "chaos.1.1.1", None, 7]
+)
+USES = st.builds(ToolUse, id=IDS, name=NAMES, arguments=ARGUMENTS)
 USAGES = st.sampled_from(
     [Usage(), Usage(input_tokens=5, output_tokens=7, cost=0.1), Usage(input_tokens=-9), Usage(cost=float("nan")), None]
 )
@@ -69,7 +77,7 @@ ERRORS = st.sampled_from(
         lambda: RetryableError("again", retry_after=0),
         lambda: ConnectionError("gone"),
         lambda: ExceptionGroup("many", [Raised("one")]),
-        lambda: asyncio.CancelledError(),
+        asyncio.CancelledError,
         lambda: Raised("\ud800"),
     ]
 )

@@ -33,8 +33,16 @@ class Shop:
         for n in range(8):
             item = ("lamp", "desk", "chair")[n % 3]
             status = ("pending", "delivered", "shipped", "delivered")[n % 4]
-            self.orders[f"o{n}"] = {"user": f"u{n % 4}", "item": item, "count": 1 + n % 2, "status": status, "paid": n % 3 > 0}
-        self.flights = {f"f{n}": {"seats": n % 3, "price": 5_000 + 1_000 * n, "to": ("Rome", "Kyoto")[n % 2]} for n in range(6)}
+            self.orders[f"o{n}"] = {
+                "user": f"u{n % 4}",
+                "item": item,
+                "count": 1 + n % 2,
+                "status": status,
+                "paid": n % 3 > 0,
+            }
+        self.flights = {
+            f"f{n}": {"seats": n % 3, "price": 5_000 + 1_000 * n, "to": ("Rome", "Kyoto")[n % 2]} for n in range(6)
+        }
         self.bookings: dict[str, dict[str, Any]] = {
             f"b{n}": {"user": f"u{n % 4}", "flight": f"f{n}", "bags": 0, "cabin": ("eco", "biz")[n % 2], "open": True}
             for n in range(4)

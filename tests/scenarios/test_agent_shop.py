@@ -31,7 +31,9 @@ def check(task: Task, shop: Shop, result: AgentResult) -> None:
     check_pairs(result.messages)
     answers = [message for message in result.messages if message.role == "tool"]
     assert len(answers) == result.calls
-    changed = sum(1 for use, answer in zip(_uses(result), answers, strict=True) if not answer.failed and use in CHANGING)
+    changed = sum(
+        1 for use, answer in zip(_uses(result), answers, strict=True) if not answer.failed and use in CHANGING
+    )
     assert changed == len(shop.log)
 
 

@@ -10,8 +10,9 @@ from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs, one
 from tests.scenarios.kit import eventually, make
 
 from clicket import Policy, tool
-from clicket.agents import AgentState, ReActAgent
+from clicket.agents import AgentState, PlanExecuteAgent, ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest
+from clicket.ports import Keep
 from clicket.testing import ScriptedModel
 
 
@@ -101,11 +102,37 @@ async def test_a_tool_appears_once_what_it_depends_on_has_completed(store: str) 
         assert answers[1:] == [(False, "in"), (False, "data")]
 
 
-async def test_only_the_tools_that_an_agent_was_given_are_offered(store: str) -> None:
-    async with make([echo, broken], store) as rt:
-        model = ScriptedModel(["x"])
-        await ReActAgent(rt, model, tools=["echo"]).run("go")
-        assert offered(model) == [["echo"]]
+@pytest.mark.parametrize("kind", ["react", "plan"])
+async def test_only_the_tools_that_an_agent_was_given_are_offered_and_run(store: str, kind: str) -> None:
+    ran: list[str] = []
+
+    @tool
+    async def pay(amount: int = 1) -> str:
+        ran.append("pay")
+        return "PAID"
+
+    calls = [("pay", {"amount": 5}), ("echo", {"text": "x"}), ("nobody", {})]
+    async with make([echo, pay], store) as rt:
+        if kind == "react":
+            model = ScriptedModel([calls, "done"])
+            result = await ReActAgent(rt, model, tools=["echo"]).run("go", thread="t")
+        else:
+            planner = ScriptedModel([[("plan", {"command": "create", "steps": ["a"]})], "done"])
+            model = ScriptedModel([calls, "did it"])
+            result = await PlanExecuteAgent(rt, planner, executor=model, tools=["echo"]).run("go", thread="t")
+        assert result.text == "done"
+        assert offered(model) == [["echo"], ["echo"]]
+        assert ran == []
+        answers = [message for message in result.messages if message.role == "tool"][-3:]
+        assert [answer.failed for answer in answers] == [True, False, True]
+        assert answers[0].content == "permission_denied: 'pay' may not be called here: this agent has echo."
+        # It is on record, and in the audit log.
+        refused = next(item for item in (await rt.history(thread="t")).items if item.tool == "pay")
+        assert (refused.state.value, refused.error.code if refused.error else "") == ("failed", "permission_denied")
+        assert len((await rt.history(thread="t")).items) == 3
+        audited = await eventually(rt.audit)
+        assert "pay" in repr(audited)
+        assert (await rt.hub("t").status("pay")).status == "available"
 
 
 async def test_calls_of_one_step_run_side_by_side_and_one_failure_harms_no_other(store: str) -> None:
@@ -215,6 +242,24 @@ async def test_a_long_result_is_cut_and_the_rest_can_be_read(store: str) -> None
         assert whole.decode().endswith("009999\n")
 
 
+@pytest.mark.parametrize("size", [1_000, 200_000])
+async def test_what_a_transcript_refers_to_outlives_the_call_it_is_of(store: str, size: int) -> None:
+    """Calls are kept for a day, threads for a month: a result that was cut stays as long as the thread that names it."""
+
+    @tool
+    async def book() -> str:
+        return "x" * size
+
+    async with make([book], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("book", {})], "ok"]), max_observation=500)
+        result = await agent.run("go", thread="t")
+        artifact = result.messages[2].content.split("artifact ")[1].split("]")[0].strip()
+        tomorrow = rt.engine.clock.now() + 2 * 24 * 3600
+        swept = await rt.engine.store.sweep(Keep(now=tomorrow, since=tomorrow), 1_000)
+        assert swept.calls >= 2
+        assert len(await rt.artifact(artifact)) == size
+
+
 async def test_a_stop_reaches_calls_that_a_tool_makes(store: str) -> None:
     gate = Gate()
 
@@ -277,9 +322,17 @@ async def test_ids_of_any_kind_are_paired(store: str) -> None:
     async with make([echo], store) as rt:
         answers = iter(
             [
-                asks(*one("echo", '{"text":"1"}', "react-1-1_2"), *one("echo", '{"text":"2"}', ""), *one("echo", "{}", "")),
+                asks(
+                    *one("echo", '{"text":"1"}', "react-1-1_2"),
+                    *one("echo", '{"text":"2"}', ""),
+                    *one("echo", "{}", ""),
+                ),
                 asks(*one("echo", '{"text":"3"}', "react-1-1_2"), *one("echo", '{"text":"4"}', "x" * 900)),
-                asks(*one("echo", '{"text":"5"}', "x" * 900), *one("echo", '{"text":"6"}', "\x00"), *one("echo", "{}", "\ud800")),
+                asks(
+                    *one("echo", '{"text":"5"}', "x" * 900),
+                    *one("echo", '{"text":"6"}', "\x00"),
+                    *one("echo", "{}", "\ud800"),
+                ),
                 ChatReply(text="done"),
             ]
         )

@@ -44,12 +44,20 @@ async def test_a_stream_tells_everything_in_order_and_the_last_word_last(store: 
         kinds = [event.type for event in events]
         assert kinds[:2] == ["state", "message"]
         assert kinds[-2:] == ["state", "final"]
-        assert "".join(e.data["text"] for e in events if e.type == "delta" and e.data["kind"] == "text") == "the final answer"
+        assert (
+            "".join(e.data["text"] for e in events if e.type == "delta" and e.data["kind"] == "text")
+            == "the final answer"
+        )
         progress = [event for event in events if event.type == "tool_progress"]
         assert [event.data["step"] for event in progress if event.data["kind"] == "progress"][-1] == 3
         assert {event.data["call_id"] for event in progress} == {"react.1.1.1"}
         final = events[-1].data
-        assert (final["text"], final["stopped"], final["steps"], final["calls"]) == ("the final answer", "finished", 2, 2)
+        assert (final["text"], final["stopped"], final["steps"], final["calls"]) == (
+            "the final answer",
+            "finished",
+            2,
+            2,
+        )
         assert {event.turn for event in events} == {1}
         # Whoever hears the last word may go on at once.
         assert (await agent.look("t")).state is AgentState.FINISHED
@@ -86,7 +94,11 @@ async def test_a_stream_that_fails_ends_with_an_error_and_raises_nothing(store: 
 @pytest.mark.parametrize("stopped", ["max_steps", "repeated", "budget"])
 async def test_a_stream_that_stops_at_a_limit_ends_with_final(store: str, stopped: str) -> None:
     async with make([echo], store) as rt:
-        limits: dict[str, Any] = {"max_steps": {"max_steps": 2}, "repeated": {"max_repeats": 1}, "budget": {"max_calls": 1}}
+        limits: dict[str, Any] = {
+            "max_steps": {"max_steps": 2},
+            "repeated": {"max_repeats": 1},
+            "budget": {"max_calls": 1},
+        }
         agent = ReActAgent(rt, Says(lambda _: asks(("echo", "{}"))), **limits[stopped])
         events = await listed(agent.stream("go"))
         assert_told_in_order(events)

@@ -306,3 +306,15 @@ def test_a_turn_of_another_process_is_watched_and_left_alone(place: Place) -> No
         seat.types("/quit\n")
         assert seat.ended() == 0
     assert first.out == "Crawled.\n"
+
+
+def test_term_leaves_the_turn_to_who_comes_next(place: Place) -> None:
+    chat = script(place, [["crawl", {"pages": 3}]], "Crawled.")
+    command = place.start(*chat, "go", CLICKET_CLOSE_TIMEOUT="0.1")
+    command.until((place.folder / "crawled").exists)
+    command.signal(signal.SIGTERM)
+    assert (command.ended(), command.out) == (130, "")
+    place.touch("go")
+    done = place.inside(*chat, "go")
+    assert (done.returncode, done.stdout) == (0, "Crawled.\n"), done.stderr
+    assert "Turn 1 of thread default was cut off" in done.stderr

@@ -39,7 +39,7 @@ def test_kinds_and_options(model: str) -> None:
                 "kind": "react", "model": {"kind": "script", "model": model.removeprefix("script:")}, "system": "Be brief.",
                 "tools": ["weather"], "max_steps": 5, "max_calls": 9, "max_tokens": 1_000, "max_cost": 1, "max_seconds": 2.5,
                 "max_repeats": False, "max_concurrency": 2, "max_observation": 1_000, "max_answer_tokens": 500,
-                "model_retries": 0, "retry_delay": 0.5,
+                "model_retries": 0, "retry_delay": 0.5, "window": 50_000,
             },
             "three": {"kind": "plan", "model": model, "executor": model, "max_task_steps": 3, "max_parallel": 2},
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.limits import Stopped
-from clicket.agents.reading import note_of
+from clicket.agents.reading import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn
@@ -55,7 +55,7 @@ class Actor:
             elif use.id not in found:
                 wanted.append((number, use))
         early: set[str] = set()
-        started = turn.host.clock.monotonic()
+        started, since = turn.host.clock.monotonic(), turn.host.clock.now()
         left = turn.spent.seconds_left(turn.limits)
         watch = (
             None
@@ -78,6 +78,7 @@ class Actor:
             self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
             raise
         self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
+        await turn.make_sure(started, since)
         return stop
 
     @staticmethod
@@ -138,19 +139,33 @@ class Actor:
             found[use.id] = await self._answer(turn, number, use, watch)
             return
         rest, left = iter(wanted), len(wanted)
+        ended: list[str] = []
+        later: asyncio.Handle | None = None
+
+        def keep() -> None:
+            nonlocal later
+            later = None
+            if left:  # else all have ended in one turn of the loop, and are put on record together
+                early.update(ended)
+                turn.new_results([found[id] for id in ended], 0.0)
+            ended.clear()
 
         async def work() -> None:
-            nonlocal left
+            nonlocal left, later
             for number, use in rest:
                 found[use.id] = await self._answer(turn, number, use, watch)
                 left -= 1
-                if left:
-                    early.add(use.id)
-                    turn.new_results([found[use.id]], 0.0)
+                ended.append(use.id)
+                if left and later is None:
+                    later = asyncio.get_running_loop().call_soon(keep)
 
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
-        if tasks:  # none: all that the step asked for was on record
-            await _all(tasks)
+        try:
+            if tasks:  # none: all that the step asked for was on record
+                await _all(tasks)
+        finally:
+            if later is not None:
+                later.cancel()
 
     async def _answer(self, turn: Turn, number: int, use: ToolUse, watch: Stopwatch | None = None) -> Entry:
         """One call's answer. What the model wrote never raises; a runtime that closes takes the turn with it."""
@@ -168,7 +183,11 @@ class Actor:
                 result = await _settled(known.result(), known.cancel)
             else:
                 arguments = "{}" if use.arguments.strip() in _NONE else use.arguments
-                result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                if turn.only is None or use.name in turn.only or use.name == READ_RESULT:
+                    result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                else:  # what is not offered is not run either, whoever talked the model into it
+                    why = f"this agent has {', '.join(sorted(turn.only)) or 'no tools'}"
+                    result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
         except Exception as error:
             turn.leave_if_closing()
             return entries.result(use, call_id, _why(error), failed=True, code=_code(error))
@@ -186,15 +205,15 @@ class Actor:
         text = result.content
         if len(text) <= self._max_observation:
             return entries.result(use, result.call_id, text, failed=False)
-        whole = result.artifact
-        if not whole:
-            try:
+        try:
+            if result.artifact is None:
                 whole = await turn.host.keep(text.encode("utf-8", "backslashreplace"))
-            except ClicketError as error:  # the result counts all the same
-                turn.leave_if_closing()
-                whole = f"(could not be kept: {error.message})"
-        if result.artifact is not None:
-            await turn.host.allow(whole)
+            else:
+                whole = result.artifact
+                await turn.host.allow(whole)
+        except ClicketError as error:  # the result counts all the same
+            turn.leave_if_closing()
+            whole = f"(could not be kept: {error.message})"
         turn.refers = True
         size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
         shown = text[: self._max_observation] + note_of(size, whole)

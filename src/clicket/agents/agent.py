@@ -87,7 +87,11 @@ class Agent:
         self, rt: Hosting, drive: Drive, *, name: str, limits: Limits, on_state_changed: Hook | None = None
     ) -> None:
         if not hasattr(rt, "host"):
-            raise UsageError(f"an agent works with a Runtime, not with {type(rt).__name__}.")
+            kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
+            raise UsageError(
+                f"an agent works with clicket.Runtime, not with {kind}. Agents are async: use asyncio.run, or a blocking client of a "
+                "server (clicket.client)."
+            )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no name for an agent: up to 64 letters, digits, '_' or '-'.")
         self.name: str = name
@@ -256,11 +260,9 @@ class Agent:
         """A thread as the store has it, whichever process works on it."""
         check_name("thread", thread)
         host, threads = self._host, self._threads
-        head, _ = await self._memory.head(host, thread)
-        record = await threads.record(thread, head.turns + 1)
+        head, record = await threads.settled(thread)
         plan = None
-        running = record is not None and not record.state.is_terminal
-        if record is not None and running:
+        if record is not None:
             on_record = threads.entries(record.events, thread, head.turns + 1)
             plan = next((entry["plan"] for entry in reversed(on_record) if entry.get("e") == "plan"), None)
         elif head.turns and (last := await self._memory.turn(host, thread, head.turns)) is not None:
@@ -268,7 +270,7 @@ class Agent:
         return ThreadView(
             thread=thread,
             agent=self.name,
-            state=AgentState.RUNNING if running else head.state,
+            state=head.state if record is None else AgentState.RUNNING,
             turns=head.turns,
             stopped=head.stopped,
             text=head.text,
@@ -277,7 +279,7 @@ class Agent:
             error=head.error,
             plan=plan,
             updated_at=head.updated_at if record is None else record.updated_at,
-            waiting_for=await host.waiting(thread) if running else [],
+            waiting_for=[] if record is None else await host.waiting(thread),
         )
 
     async def messages(self, thread: str = "default") -> list[ChatMessage]:
@@ -303,19 +305,20 @@ class Agent:
         place, threads = place_of(after), self._threads
         reader = self._telling.listen(threads, thread)
         try:
-            head, _ = await self._memory.head(self._host, thread)
-            under_way = await threads.record(thread, head.turns + 1) is not None
-            number = place[0] or max(head.turns + under_way, 1)
+            head, under = await threads.settled(thread)
+            if place[0] > head.turns + 1:  # of a store that is gone: who waits for that turn misses all before it
+                place = (0, 0, 0)
+            number = place[0] or max(head.turns + (under is not None), 1)
             while True:
                 async with aclosing(self._telling.turn(threads, reader, thread, number, place)) as told:
                     async for event in told:
                         place = place_of(event.id) if event.id else place
                         yield event
-                turns = (await self._memory.head(self._host, thread))[0].turns
-                if number <= turns:
+                over, under = await threads.settled(thread)
+                if number <= over.turns:
                     number += 1
                     # A turn that is over may be swept: then there is nothing to tell of it.
-                    if number <= turns or await threads.record(thread, number) is not None:
+                    if number <= over.turns or under is not None:
                         continue
                 if not follow:
                     return

@@ -30,6 +30,10 @@ class Reader:
     def wake(self) -> None:
         self._news.set()
 
+    def rest(self) -> None:
+        """What has come so far is no news any more; it can still be taken."""
+        self._news.clear()
+
     def take(self) -> list[AgentEvent]:
         """What has come since."""
         self._news.clear()

@@ -56,10 +56,14 @@ def counted(usage: object) -> Usage:
 class Spent:
     """Counted anew for each run."""
 
-    __slots__ = ("calls", "seconds", "steps", "usage")
+    __slots__ = ("ahead", "asking", "calls", "seconds", "steps", "usage")
 
     def __init__(self) -> None:
         self.steps: int = 0
+        self.asking: int = 0
+        """Models that are being asked now: lines of thought side by side must not take the last step twice."""
+        self.ahead: int = 0
+        """Answers that are on record and were not come by yet: they are steps, too."""
         self.calls: int = 0
         self.seconds: float = 0.0
         self.usage: Usage = Usage()
@@ -67,7 +71,7 @@ class Spent:
     def over(self, limits: Limits) -> tuple[Stopped, str] | None:
         """Why the model may not be asked once more: what stopped the run, and the sentence that says so. A run that has made
         all its tool calls may still answer; one more call ends it."""
-        if self.steps >= limits.max_steps:
+        if self.steps + self.asking + self.ahead >= limits.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
         if limits.max_tokens is None and limits.max_cost is None and limits.max_seconds is None:
             return None

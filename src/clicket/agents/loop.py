@@ -9,6 +9,7 @@ from clicket.agents.limits import Stopped
 from clicket.agents.reading import READ_OFFER
 from clicket.agents.thinking import OutOfTime, Thinker
 from clicket.agents.turn import Turn
+from clicket.errors import UsageError
 from clicket.model.chat import ToolOffer
 
 __all__ = ["NO_STEPS", "Loop"]
@@ -18,20 +19,24 @@ Ending = tuple[Stopped, str]
 
 
 class Loop:
-    """`only`: the names of the tools that may be offered; None: all that the hub offers."""
+    """`only`: the names of the tools that may be offered and called; None: all that the hub offers."""
 
     def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str] | None = None) -> None:
+        if isinstance(only, str):
+            raise UsageError(f"tools is a list of names, not one: write tools=[{only!r}].")
         self.thinker = thinker
         self.actor = actor
         self.only = None if only is None else frozenset(only)
 
     async def __call__(self, turn: Turn) -> Ending:
+        turn.only = self.only
         while True:
+            offers = await self.offers(turn)
             over = turn.over()
             if over is not None:
                 return over if turn.spent.steps else (over[0], NO_STEPS)
             try:
-                message = await self.thinker.think(turn, await self.offers(turn))
+                message = await self.thinker.think(turn, offers)
             except OutOfTime as late:
                 return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:

@@ -4,6 +4,7 @@ first and once; whoever finds it knows that the turn is over, also if its proces
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,8 @@ __all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnPaper", "key_of"]
 HEAD = "agent.thread"
 TURN = "agent.turn"
 _MAX_THREADS = 2_000
+_MAX_KEPT = 64 * 1024 * 1024
+"""Characters of messages of threads that nobody speaks in now; the store has them all."""
 _PAGE = 200
 _ATTEMPTS = 50
 
@@ -71,6 +74,7 @@ class Known(msgspec.Struct):
     head: Head
     version: int
     messages: list[ChatMessage]
+    size: int
 
 
 _head = msgspec.json.Decoder(Head)
@@ -88,6 +92,7 @@ class Memory:
     def __init__(self, agent: str) -> None:
         self._agent = agent
         self._known: OrderedDict[str, Known] = OrderedDict()
+        self._kept = 0
 
     def glance(self, host: AgentHost, thread: str) -> Head | None:
         """The head, as far as it is known without waiting."""
@@ -111,11 +116,22 @@ class Memory:
         known = self._known.get(key)
         if known is None or known.version != version:
             messages = await self._messages(host, thread, head.since - 1, head.turns)
-            known = self._known[key] = Known(head, version, messages)
-        self._known.move_to_end(key)
-        if len(self._known) > _MAX_THREADS:
-            self._known.popitem(last=False)
+            known = Known(head, version, messages, _size(messages))
+        self._remember(key, known)
         return known
+
+    def _remember(self, key: str, known: Known) -> None:
+        """As the latest. The others stay while there is room."""
+        self._drop(key)
+        self._known[key] = known
+        self._kept += known.size
+        while len(self._known) > _MAX_THREADS or (self._kept > _MAX_KEPT and len(self._known) > 1):
+            self._drop(next(iter(self._known)))
+
+    def _drop(self, key: str) -> None:
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._kept -= known.size
 
     async def until(self, host: AgentHost, thread: str, number: int) -> list[ChatMessage]:
         """What a model was told when a turn was over: the messages of that turn are the last."""
@@ -178,12 +194,12 @@ class Memory:
     def _follow(self, key: str, head: Head, version: int, turn: TurnPaper) -> None:
         known = self._known.get(key)
         if known is None and version == 0:
-            known = self._known[key] = Known(head, 0, [])
+            known = Known(head, 0, [], 0)
         if known is not None and known.version == version:
-            known.head, known.version = head, version + 1
-            known.messages = [*known.messages, *turn.messages]
+            messages, size = [*known.messages, *turn.messages], known.size + _size(turn.messages)
+            self._remember(key, Known(head, version + 1, messages, size))
         else:
-            self._known.pop(key, None)
+            self._drop(key)
 
     async def fold(self, host: AgentHost, thread: str, since: int, summary: str) -> None:
         """From now on models are told of turns from `since` on, and of `summary` in place of the earlier ones."""
@@ -191,7 +207,7 @@ class Memory:
         head, version = await self.head(host, thread)
         new = msgspec.structs.replace(head, since=since, summary=summary)
         if await host.records.put_paper(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
-            self._known.pop(key, None)
+            self._drop(key)
 
     async def forget(self, host: AgentHost, thread: str) -> int:
         """Remove a thread; how many turns it had."""
@@ -204,7 +220,7 @@ class Memory:
                 after = paper.key
             if len(mine) < _PAGE:
                 break
-        self._known.pop(key, None)
+        self._drop(key)
         # The number of turns stays: a turn that comes must not have the name of one that was.
         for _ in range(_ATTEMPTS):
             found = await host.records.paper(HEAD, key)
@@ -241,6 +257,13 @@ class Memory:
         except (msgspec.MsgspecError, ValueError):
             return None  # the thread goes on without it
         return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
+
+
+def _size(messages: Iterable[ChatMessage]) -> int:
+    return sum(
+        len(message.content) + len(message.thought) + sum(len(use.arguments) for use in message.uses)
+        for message in messages
+    )
 
 
 def _turn_key(key: str, number: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from clicket.agents.transcript import storable
 from clicket.errors import ClicketError, InvalidInput, InvalidTransition
 from clicket.kernel import PLAN_STEP, PlanStep
 from clicket.model.chat import ToolOffer
@@ -190,4 +191,4 @@ def _refuse_circles(steps: Sequence[Step]) -> None:
 
 
 def _text(given: Any) -> str:
-    return str(given).strip()[:_MAX_TEXT] if given is not None else ""
+    return storable(given).strip()[:_MAX_TEXT]

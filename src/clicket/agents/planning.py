@@ -17,6 +17,7 @@ from clicket.agents.loop import NO_STEPS, Loop
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, commanded
 from clicket.agents.taking import Hook
 from clicket.agents.thinking import OutOfTime, Thinker, Window
+from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.window import window_of
 from clicket.errors import ClicketError, InvalidInput, UsageError
@@ -113,7 +114,7 @@ class Planning:
             try:
                 message = await self._planner.think(turn, (PLAN_OFFER,))
             except OutOfTime as late:
-                return "budget", f"Terminated: {late.message}"
+                return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:
                 return "finished", message.content
             plan, summary, stop = self._command(turn, message, plan)
@@ -239,7 +240,7 @@ def _commanded(plan: Plan | None, use: ToolUse) -> tuple[Plan | None, str, bool,
         return plan, clean(f"{refused.code}: {refused.message}"), True, None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return plan, clean(f"invalid_input: the arguments are no JSON: {error}"), True, None
-    finished = str(given.get("summary") or "") if given.get("command") == "finish" else None
+    finished = storable(given.get("summary")) if given.get("command") == "finish" else None
     return plan, plan.told(), False, finished
 
 

@@ -19,7 +19,7 @@ __all__ = ["ReActAgent"]
 class ReActAgent(Agent):
     """`agent = ReActAgent(rt, model, max_steps=20, system="…"); r = await agent.run("question", thread="t1")`.
 
-    `tools`: the names that may be offered (all that the hub offers). `name`: agents of one name on one store share their
+    `tools`: the names that may be offered and called (all that the hub offers). `name`: agents of one name on one store share their
     threads. `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` bound one run. `max_observation` is how many
     characters of a result the model reads at once. `window`: about how many tokens a request may have, or
     a `ContextWindow`.

@@ -149,7 +149,10 @@ class Telling:
 
     async def next_turn(self, threads: Threads, reader: Reader, thread: str, number: int) -> None:
         """Wait until a turn of this number begins, here or elsewhere."""
-        while await threads.record(thread, number) is None:
+        while True:
+            reader.rest()  # before it is looked: what comes meanwhile is news, what the last turn left behind is not
+            if await threads.record(thread, number) is not None:
+                return
             here = asyncio.ensure_future(reader.news())
             later = asyncio.ensure_future(sleep(threads.host.clock, _LOOK_EVERY))
             try:

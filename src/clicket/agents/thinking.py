@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any, TypeVar
 
 from clicket.agents.turn import Turn
@@ -47,6 +48,11 @@ class Thinker:
                 f"{model!r} is not a model: it has no method chat(request). Use OpenAIModel, AnthropicModel, "
                 "model_of('openai:NAME'), or ScriptedModel in tests."
             )
+        for name, value, least in (("model_retries", retries, 0), ("max_answer_tokens", max_tokens, 1)):
+            if (value is not None or name == "model_retries") and (type(value) is not int or value < least):
+                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        if isinstance(retry_delay, bool) or not isinstance(retry_delay, int | float) or not 0 <= retry_delay < inf:
+            raise UsageError(f"retry_delay must be a number of seconds of at least 0, not {retry_delay!r}.")
         self.model = model
         self._system = (ChatMessage(role="system", content=system),) if system else ()
         self._max_tokens = max_tokens
@@ -60,6 +66,13 @@ class Thinker:
         known = turn.known_reply()
         if known is not None:
             return known
+        turn.spent.asking += 1  # at once: between whoever asked whether it may and here nothing waits
+        try:
+            return await self._new(turn, offers, tool_choice)
+        finally:
+            turn.spent.asking -= 1
+
+    async def _new(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatMessage:
         turn.leave_if_closing()
         if turn.must_stop:
             turn.give_in()
@@ -72,11 +85,13 @@ class Thinker:
         if self._window is not None:
             request = await self._window(turn, request)
         clock = turn.host.clock
-        started = clock.monotonic()
+        started, since = clock.monotonic(), clock.now()
         left = turn.spent.seconds_left(turn.limits)
         reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
         turn.leave_if_lost()
-        return turn.new_reply(reply, clock.monotonic() - started)
+        message = turn.new_reply(reply, clock.monotonic() - started)
+        await turn.make_sure(started, since)
+        return message
 
     async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:
         retry = 0

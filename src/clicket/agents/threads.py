@@ -9,7 +9,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.loop import NO_STEPS
-from clicket.agents.memory import Memory, TurnPaper
+from clicket.agents.memory import Head, Memory, TurnPaper
 from clicket.agents.transcript import paired
 from clicket.agents.values import AgentResult
 from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
@@ -83,10 +83,23 @@ class Threads:
                 f"turn {number} of thread {thread!r} was cut off by a crash and runs on now. Wait for it with "
                 f"agent.resume({thread!r}), or end it with agent.stop({thread!r}); then send your message again."
             )
+        elif (now := await host.record(id, inner)) is not None and now.state.is_terminal:
+            # It was claimed, and could not go on: what it was asked is masked, and no key opens it.
+            await self._mend(thread, number, now)
+            return False
         raise AgentBusy(
             f"turn {number} of thread {thread!r} is under way, and a thread has one turn at a time. Wait for it, end it with "
             f"agent.stop({thread!r}), or use another thread."
         )
+
+    async def settled(self, thread: str) -> tuple[Head, Record | None]:
+        """How far the thread is, and the turn under way. One whose call has ended is over, also if nobody told the memory so."""
+        while True:
+            head, _ = await self.memory.head(self.host, thread)
+            record = await self.record(thread, head.turns + 1)
+            if record is None or not record.state.is_terminal:
+                return head, record
+            await self._mend(thread, head.turns + 1, record)  # where it was told meanwhile, that counts
 
     async def is_asked(self, message: str, thread: str, number: int) -> bool:
         """Is there a turn of this number, and does it answer this message?"""

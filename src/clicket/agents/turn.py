@@ -23,6 +23,7 @@ from clicket.ports import AgentHost, Taken
 __all__ = ["Turn"]
 
 Entry = dict[str, Any]
+_AWAY = 0.1
 REFERENCE = "Read it with read_result: artifact "
 """Under a result that was cut; the artifact's name follows."""
 
@@ -53,6 +54,8 @@ class Turn:
         self.fork = fork
         self.refers = any(message.role == "tool" and REFERENCE in message.content for message in history)
         """Is there a result that was cut? Then the model is offered to read on."""
+        self.only: frozenset[str] | None = None
+        """The names of the tools that may be called; None: all that the runtime has."""
         self.journaled = True
         """Are its tool calls calls of the runtime? Those of a planner change its plan, and nothing else."""
         self.max_steps: int | None = None
@@ -69,6 +72,8 @@ class Turn:
         self._log = log
         mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
         self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
+        if spent is None:
+            self.spent.ahead = sum(entry.get("e") == "reply" for entry in log.entries)
         self._results: dict[int, list[Entry]] = {}
         for entry in mine:
             if entry.get("e") == "results":
@@ -90,6 +95,13 @@ class Turn:
 
     async def flush(self) -> None:
         await self._log.flush()
+
+    async def make_sure(self, started: float, since: float) -> None:
+        """Who was away, by the clock or by the date, may have lost the turn, as a process that was stopped or a machine that slept:
+        what was written is durable before anything follows from it. Else the order in which the store takes it is enough."""
+        clock = self.host.clock
+        if clock.monotonic() - started > _AWAY or clock.now() - since > _AWAY:
+            await self.flush()
 
     async def sent(self) -> None:
         """Wait until no call that is made now can be durable before what was written."""
@@ -137,6 +149,7 @@ class Turn:
         if not self._replies:
             return None
         entry = self._replies.popleft()
+        self.spent.ahead -= 1
         message = entries.message_of(entry)
         self._take(message, entries.usage_of(entry["usage"]), float(entry["took"]))
         return message
@@ -148,7 +161,8 @@ class Turn:
         now = self.host.clock.now()
         entry = entries.reply(self.mark if self.journaled else "", step, message, usage, took, now, self.spent.usage)
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
-        texts = (message.content, message.thought, message.vendor, *(use.arguments for use in message.uses))
+        asked_for = (text for use in message.uses for text in (use.id, use.name, use.arguments))
+        texts = (message.content, message.thought, message.vendor, *asked_for)
         self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
         return message
 
@@ -229,6 +243,8 @@ class Turn:
 
     def over(self) -> tuple[Stopped, str] | None:
         """Why the model may not be asked once more."""
+        if self._replies:  # it was asked before the crash, so it might
+            return None
         if self.max_steps is not None and self.steps >= self.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({self.max_steps})"
         return self.spent.over(self.limits)

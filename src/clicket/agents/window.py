@@ -170,7 +170,9 @@ class ContextWindow:
                 if not isinstance(reply, ChatReply):
                     raise UsageError(f"{type(reply).__name__} is no ChatReply")
             except Exception:  # an agent whose summary fails can still answer
-                logger.warning("thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True)
+                logger.warning(
+                    "thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True
+                )
                 return _said(told) if told else left_out
             turn.spent.usage = turn.spent.usage + counted(reply.usage)
             told = storable(reply.text).strip() or told or left_out

@@ -125,7 +125,8 @@ class Board:
             )
         if len(calls) > _MOST:
             table.add_row("", "", Text(f"and {len(calls) - _MOST} more", "bright_black"))
-        if self._thinking is not None and not calls:
-            took = duration(self._now() - self._thinking)
+        since = self._thinking  # drawn by a thread of its own, while others go on
+        if since is not None and not calls:
+            took = duration(self._now() - since)
             table.add_row("", self._spinner, Text("thinking", "cyan"), Text(took, "bright_black"))
         return Group(table)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
@@ -73,10 +72,9 @@ def told_to_leave() -> Iterator[None]:
 
 @contextmanager
 def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    before: dict[signal.Signals, Any] = {}
+    with suppress(ValueError):  # signals are the main thread's; whoever runs us in another one handles them
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import Literal
 
 from rich.text import Text
@@ -64,7 +65,7 @@ class Talk:
         except AgentBusy:
             raise AgentBusy(
                 f"thread {self.thread!r} has a turn under way in another process, and a thread has one at a time. Watch it with "
-                f"`clicket chat --thread {self.thread}` (/stop there ends it), or use another thread."
+                f"`clicket chat --thread {quote(self.thread)}` (/stop there ends it), or use another thread."
             ) from None
 
     @contextmanager
@@ -156,7 +157,7 @@ class Talk:
         self.view.remark(line.append(f"  {short(why, 200)}" if why else "", "bright_black"), "")
         if not can_ask():
             self.view.remark(
-                f"    it waits for a person: clicket approve {clean(call_id)} --thread {clean(self.thread)}, or deny",
+                f"    it waits for a person: clicket approve {clean(call_id)} --thread {clean(quote(self.thread))}, or deny",
                 "yellow",
             )
             return

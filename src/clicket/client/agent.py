@@ -21,7 +21,7 @@ __all__ = ["AgentInfo", "RemoteAgent", "agents_at"]
 
 _WAIT = 20.0
 """Seconds that one request waits for the end of a turn; then it is asked for again, under the same number."""
-_TRIES = 6
+_TRIES = 8
 _AGAIN_FIRST = 0.05
 _AGAIN_MOST = 2.0
 _PAGE = 200

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from clicket.errors import ClicketError
+from clicket.execution import Wait
 from clicket.journal import LiveCall
 from clicket.model import ToolResult
 
@@ -42,7 +43,7 @@ class Conductor:
         if refusal is not None:
             raise refusal
         if not call.ready and call.result is None:
-            call.turn = self._loop.create_future()
+            call.turn = Wait(loop=self._loop)
             call.waiters.append(call.turn)
             try:
                 await call.turn
@@ -75,7 +76,7 @@ class Conductor:
             self._resting += 1
             await asyncio.sleep(0)
         else:
-            place: asyncio.Future[None] = self._loop.create_future()
+            place = Wait(loop=self._loop)
             self._line.append(place)
             await place
 

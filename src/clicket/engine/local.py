@@ -19,12 +19,12 @@ from clicket.engine.caching import CacheOptions, Caching
 from clicket.engine.conduct import Conductor, refusal_of
 from clicket.engine.handover import close_started, give_away
 from clicket.engine.limits import Limits, Plans
+from clicket.engine.live_calls import LiveCalls
 from clicket.engine.room import Room
-from clicket.engine.roster import Roster
 from clicket.engine.settling import Settling
 from clicket.engine.sharing import Pump, SharedSlots
 from clicket.errors import ClicketError, UsageError
-from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner
+from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner, Wait
 from clicket.hub import Hub
 from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
@@ -67,9 +67,9 @@ class LocalEngine:
         self.clock = clock
         self.gives_away = gives_away
         self.vault = vault or Vault()
-        self.roster = Roster()
-        self.live = self.roster.calls
-        self.find_live, self.remember = self.roster.find, self.roster.add
+        self._live = LiveCalls()
+        self.live = self._live.calls
+        self.find_live, self.remember = self._live.find, self._live.add
         self.lingering: set[LiveCall] = set()
         self.superseded: set[LiveCall] = set()  # lost and claimed anew while their bodies run
         self.broken: set[int] = set()  # keys of calls that could not be taken up; nobody else could, either
@@ -143,11 +143,13 @@ class LocalEngine:
         trial: str | None = None,
         vouched: bool = False,
         inner: bool = False,
+        denied: str = "",
     ) -> LiveCall:
         """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
 
         `direct`: whoever made it goes on to `conduct` it. `vouched`: the hub has just said that its tool may be used. `inner`:
-        it is made by a part of clicket's own, for a tool that nobody else can call.
+        it is made by a part of clicket's own, for a tool that nobody else can call. `denied`: it goes on record as refused, for
+        this reason.
         """
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
@@ -168,6 +170,8 @@ class LocalEngine:
             call.vouched = True
         if inner:
             call.inner = True
+        if denied:
+            call.denied = denied
         if prefer_sync:
             call.prefer_sync = True
         call.direct = direct
@@ -308,9 +312,10 @@ class LocalEngine:
         refusal = refusal_of(call)
         if refusal is not None:
             raise refusal
-        waiter: asyncio.Future[ToolResult] = self._loop.create_future()
+        waiter = Wait(loop=self._loop)
         call.waiters.append(waiter)
-        return await waiter
+        result: ToolResult = await waiter
+        return result
 
     async def _drive(self, call: LiveCall) -> None:
         try:
@@ -379,7 +384,7 @@ class LocalEngine:
             call.deadline_timer.cancel()
         if call.queue_timer is not None:
             call.queue_timer.cancel()
-        self.roster.remove(call)
+        self._live.remove(call)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Every task has a parent: the engine waits for its tasks when it closes."""

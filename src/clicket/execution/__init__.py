@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, unknown
+from clicket.execution.hold import Wait
 from clicket.execution.limits import RUNTIME, Limiter
 from clicket.execution.outcome import Stopped, state_of, stop_error
 from clicket.execution.processes import ProcessPool
@@ -23,6 +24,7 @@ __all__ = [
     "Spool",
     "Stopped",
     "TurnLog",
+    "Wait",
     "backoff",
     "describe",
     "entries_in",

@@ -18,9 +18,20 @@ from clicket.bridge import fulfil
 from clicket.execution.outcome import Stopped
 from clicket.journal import LiveCall
 
-__all__ = ["hold", "settled"]
+__all__ = ["Wait", "hold", "settled"]
 
 Adopt = Callable[[LiveCall, Coroutine[Any, Any, Any]], None]
+
+
+class Wait(asyncio.Future[Any]):
+    """A future that opens the gate before it at once. Others do it a turn of the loop later, through a callback."""
+
+    gate: asyncio.Future[None] | None = None
+
+    def set_result(self, result: Any) -> None:
+        super().set_result(result)
+        if self.gate is not None:
+            fulfil(self.gate)
 
 
 @coroutine
@@ -54,9 +65,11 @@ def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, N
     """Wait until what the body waits for is done, or somebody opens `call.gate`."""
     waiting._asyncio_future_blocking = False  # it is not passed on to a task: asyncio's own mark must say so
     while True:
-        gate: asyncio.Future[None] = waiting.get_loop().create_future()
+        gate = Wait(loop=waiting.get_loop())
         opens = partial(_open, gate)
         waiting.add_done_callback(opens)
+        if type(waiting) is Wait:
+            waiting.gate = gate
         call.gate, call.held = gate, waiting
         try:
             yield from gate
@@ -73,6 +86,8 @@ def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, N
         finally:
             call.gate = call.held = None
             waiting.remove_done_callback(opens)
+            if type(waiting) is Wait:
+                waiting.gate = None
 
 
 def _open(gate: asyncio.Future[None], _: asyncio.Future[Any]) -> None:

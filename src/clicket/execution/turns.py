@@ -13,7 +13,7 @@ from clicket.journal import Journal, LiveCall, Then
 from clicket.model import Event
 from clicket.model.codec import decode, encode
 from clicket.tools import ToolContext
-from clicket.vault import Vault, has_token, hide
+from clicket.vault import Vault, has_token, hide, hide_text
 
 __all__ = ["TurnLog", "entries_in"]
 
@@ -23,7 +23,7 @@ _KIND = "entry"
 class TurnLog:
     """Of one call, in the process that runs it. `entries` are those that were on record when it was taken up."""
 
-    __slots__ = ("_call", "_journal", "count", "entries")
+    __slots__ = ("_call", "_journal", "count", "entries", "must_stop")
 
     def __init__(self, ctx: ToolContext) -> None:
         sink: Any = ctx._sink  # the loop's own: an inner tool is async, and runs there
@@ -32,6 +32,8 @@ class TurnLog:
         self.entries: list[dict[str, Any]] = entries_in(self._call.events, self._journal.vault, self._identity)
         self.count: int = len(self.entries)
         """How many are on record by now."""
+        self.must_stop: bool = any(event.type == "cancel_requested" for event in self._call.events)
+        """The turn was to be stopped when it was taken up: somebody had asked for that while nobody had it."""
 
     @property
     def _identity(self) -> tuple[str, str, str]:
@@ -46,11 +48,6 @@ class TurnLog:
     def stopping(self) -> str | None:
         """Why the turn was told to stop: `cancel`, `shutdown`, …"""
         return self._call.stopping
-
-    @property
-    def must_stop(self) -> bool:
-        """The turn was to be stopped when it was taken up: somebody had asked for that while nobody had it."""
-        return any(event.type == "cancel_requested" for event in self._call.events)
 
     @property
     def lost(self) -> bool:
@@ -77,7 +74,7 @@ class TurnLog:
         if any(has_token(each) for each in looked_at):
             shown = hide(entry, None)
             if shown != entry:
-                data["entry"] = shown
+                data["text"], data["entry"] = hide_text(text, None), shown
                 vault = self._journal.vault
                 if vault is not None and vault.seals:
                     data["sealed"] = vault.seal(self._identity, _KIND, encode(entry))

@@ -78,6 +78,8 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     """What its caller may do; a policy may ask."""
     inner: bool = False
     """Of one of clicket's own parts: it holds no slot, and neither the hub nor the policy is asked about it."""
+    denied: str = ""
+    """Why whoever makes it may not use its tool: an agent may have some of the runtime's tools alone."""
     vouched: bool = False
     """The hub was asked about it just now."""
     trial: str | None = None

@@ -21,9 +21,7 @@ _KINDS: dict[str, Callable[..., ChatModel]] = {
 }
 _GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools")
 _OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
-_FORM = (
-    'Write "openai:NAME", "anthropic:NAME", or {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}.'
-)
+_FORM = 'Write "openai:NAME", "anthropic:NAME", "script:FILE", or {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}.'
 
 
 def model_of(named: str | Mapping[str, Any]) -> ChatModel:

@@ -26,6 +26,9 @@ class Authorize:
         self._max_size = max_size
 
     def __call__(self, call: LiveCall) -> None:
+        if call.denied:
+            call.verdict, call.asked_because = "deny", call.denied
+            raise PermissionDenied(f"{call.tool_name!r} may not be called here: {call.denied}.", reason=call.denied)
         if call.inner or (self._open and (not call.caller or not call.required_tool().options.permissions)):
             return
         given = call.request.arguments

@@ -51,6 +51,10 @@ class AgentHost(Protocol):
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
+    async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
+        """Put a call on record that may not be made, as refused."""
+        ...
+
     async def made(self, id: str, thread: str) -> Handle | None:
         """A call that was made before, here or elsewhere."""
         ...
@@ -72,7 +76,7 @@ class AgentHost(Protocol):
         ...
 
     async def allow(self, artifact: str) -> None:
-        """Let the caller read a file that one of its calls kept."""
+        """Let the caller read a file that one of its calls kept, for as long as threads are kept."""
         ...
 
     def lend(self, tool: Any) -> None:

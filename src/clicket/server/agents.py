@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from clicket.agents import Agent, AgentEvent, AgentResult, Limits, ThreadView, TurnPaper
+from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnPaper
 from clicket.agents.limits import Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
@@ -159,11 +159,19 @@ async def say(asked: Asked) -> Reply | Sent:
     thread = _thread(asked)
     agent = _agent(asked, said.agent)
     wait, number = _waited(asked, said), None if said.turn is None else int(said.turn)
-    with traced(asked.headers):
-        if wait is None:
-            events = agent.stream(said.message, thread=thread, turn=number)
-            return await send(asked, events, await anext(events))  # a turn that cannot begin is a problem, not a stream
-        turn = await agent.begin(said.message, thread=thread, turn=number)
+    try:
+        with traced(asked.headers):
+            if wait is None:
+                events = agent.stream(said.message, thread=thread, turn=number)
+                first = await anext(events)  # a turn that cannot begin is a problem, not a stream
+                return await send(asked, events, first)
+            turn = await agent.begin(said.message, thread=thread, turn=number)
+    except AgentBusy:
+        text = (
+            f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
+            "end it (POST /agents/{threadId}/stop), or use another thread."
+        )
+        raise Refused("agent_busy", text) from None
     if wait is True or wait > 0:
         ended = await _ended(agent, thread, turn, None if wait is True else wait)
         if ended is not None:
@@ -206,7 +214,12 @@ def _told(name: str, result: AgentResult) -> TurnResult:
 
 
 async def _failed(agent: Agent, thread: str, paper: TurnPaper) -> TurnResult:
-    messages = await agent.messages(thread)
+    messages: list[ChatMessage] = []
+    after: int | None = 0
+    while after is not None and after < paper.turn:
+        page = await agent.history(thread, after=after, limit=1_000)
+        messages += [message for turn in page.turns if turn.turn <= paper.turn for message in turn.messages]
+        after = page.after
     return TurnResult(
         agent=agent.name, thread=thread, turn=paper.turn, state=paper.state, stopped=None, text=paper.text,
         steps=paper.steps, calls=paper.calls, usage=paper.usage, messages=messages,

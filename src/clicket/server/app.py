@@ -54,10 +54,9 @@ def create_app(
         from clicket.mcp import declared_servers
 
         declared_servers(runtime.settings.mcp)  # a mistake in them is told before anything starts
-    declared = declared_agents(runtime) if agents is None else {}  # the same
+    declared = declared_agents(runtime) if agents is None else {}  # and so is one in these
     context = Context(runtime, options)
     context.agents = {agent.name: agent for agent in agents or ()}
-    runtime.on_open(_count_turns)
     context.doorkeeper = Doorkeeper(context)
     context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
     context.ring = Ring(context)
@@ -93,10 +92,6 @@ def create_app(
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Door, context=context)
     return app
-
-
-def _count_turns(engine: Any) -> None:
-    TurnCounts.over(engine)
 
 
 def _table(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
@@ -146,6 +141,7 @@ async def _running(context: Context, endpoint: Mcp | None, declared: Mapping[str
             from clicket.mcp import join_declared
 
             await join_declared(runtime)
+        TurnCounts.over(runtime.engine)
         if declared:  # once all tools are there: a turn that a crash cut off may want any of them
             context.agents = {name: each.on(runtime) for name, each in declared.items()}
             await runtime.recover()

@@ -84,8 +84,11 @@ class _Page:
         if self._store_up:
             tools = [figure for figure in self._figures if not is_turn(figure)]
             yield from _tools(tools, self._live.tools if self._live is not None else ())
-            yield _turn_seconds([figure for figure in self._figures if is_turn(figure)])
-        yield from turn_metrics(self._turns, self._live.agents if self._live is not None else ())
+            taken = [figure for figure in self._figures if is_turn(figure)]
+            yield from (_turn_seconds(taken),) if taken else ()
+        agents = self._live.agents if self._live is not None else ()
+        if agents or self._turns:
+            yield from turn_metrics(self._turns, agents)
         yield _build(self._live)
         if self._live is not None or not self._store_up:
             yield _up(self._store_up)

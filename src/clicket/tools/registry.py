@@ -66,8 +66,8 @@ class Registry:
             return self._tools[name]
         except (KeyError, TypeError):
             raise ToolNotFound(
-                f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), self._tools)} "
-                f"Registered: {', '.join(sorted(self._tools)) or 'none'}."
+                f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "
+                f"Registered: {', '.join(sorted(each.name for each in self)) or 'none'}."
             ) from None
 
     def inner(self, name: str) -> tuple[Tool, Check]:

@@ -37,12 +37,17 @@ def test_what_is_told_of_each_entry() -> None:
     assert kinds(reply) == ["thought", "usage", "message", "tool_started"]
     started = events_of(reply, 1, "t", 1)[-1]
     assert (started.step, started.data["call_id"]) == (2, "react.3.2.1")
-    assert kinds(entries.reply("m", 1, ChatMessage(role="assistant"), Usage(), 0.0, 0.0, Usage())) == ["usage", "message"]
+    assert kinds(entries.reply("m", 1, ChatMessage(role="assistant"), Usage(), 0.0, 0.0, Usage())) == [
+        "usage",
+        "message",
+    ]
     silent = ChatMessage(role="assistant", uses=(ToolUse(id="u", name="x"),))
     assert kinds(entries.reply("m", 1, silent, Usage(), 0.0, 0.0, Usage())) == ["usage", "tool_started"]
     item = entries.result(ToolUse(id="u", name="x"), "m.1.1", "no", failed=True, code="tool_error")
     result = events_of(entries.results(2, [item], 0.1, 7.0), 4, "t", 1)
-    assert [(e.type, e.step, e.data["success"], e.data["code"]) for e in result] == [("tool_result", 2, False, "tool_error")]
+    assert [(e.type, e.step, e.data["success"], e.data["code"]) for e in result] == [
+        ("tool_result", 2, False, "tool_error")
+    ]
     ended = entries.ended(FINISHED, "finished", "done", 2, 1, Usage(), 8.0)
     assert kinds(ended) == ["state", "final"]
     assert kinds(entries.ended(ERROR, "", "", 0, 0, Usage(), 8.0, "broken")) == ["state", "error"]
@@ -51,7 +56,9 @@ def test_what_is_told_of_each_entry() -> None:
 
 
 @given(st.text(), USES, st.text())
-def test_an_answer_is_the_same_message_after_it_was_on_record(text: str, uses: tuple[ToolUse, ...], thought: str) -> None:
+def test_an_answer_is_the_same_message_after_it_was_on_record(
+    text: str, uses: tuple[ToolUse, ...], thought: str
+) -> None:
     message = ChatMessage(role="assistant", content=text, uses=uses, thought=thought, vendor={"x": [1]})
     entry = entries.reply("m", 1, message, Usage(output_tokens=3, cost=0.5), 0.1, 1.0, Usage())
     again = decode(encode(entry))
@@ -72,7 +79,9 @@ def test_places_are_read_back(turn: int, entry: int, number: int) -> None:
 
 
 def event(number: int, *, id: bool = True) -> AgentEvent:
-    return AgentEvent(type="message" if id else "delta", thread="t", turn=1, at=float(number), id=f"1-{number}.1" if id else "")
+    return AgentEvent(
+        type="message" if id else "delta", thread="t", turn=1, at=float(number), id=f"1-{number}.1" if id else ""
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from(["hold", "tell", "release", "fail"]), st.integers(0, 5)), max_size=40))

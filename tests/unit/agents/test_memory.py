@@ -80,7 +80,9 @@ async def test_a_turn_is_written_once_and_the_first_one_counts(host: AgentHost) 
     assert kept.text == "a1"
     assert (await memory.head(host, "t"))[0].turns == 1
     # It died between the two: its turn is there, and the thread does not know.
-    await host.records.put_paper(TURN, f"{KEY}/{2:010d}", host.protect(TURN, "", b'{"turn":2,"messages":[],"state":"idle"}'), 0)
+    await host.records.put_paper(
+        TURN, f"{KEY}/{2:010d}", host.protect(TURN, "", b'{"turn":2,"messages":[],"state":"idle"}'), 0
+    )
     kept = await memory.save(host, "t", turn(2, text="another"))
     assert (kept.state, kept.messages) == (AgentState.IDLE, ())
     assert (await memory.head(host, "t"))[0].turns == 2
@@ -114,7 +116,13 @@ async def test_pages_end_where_they_should(host: AgentHost) -> None:
 
 async def test_damaged_turns_are_passed_over_and_pages_go_on(host: AgentHost) -> None:
     await filled(host, 250)
-    for number, body in ((2, b"{"), (3, b'{"turn":3}'), (4, b'{"sealed":"nobody opens it"}'), (150, b"[]"), (200, b"null")):
+    for number, body in (
+        (2, b"{"),
+        (3, b'{"turn":3}'),
+        (4, b'{"sealed":"nobody opens it"}'),
+        (150, b"[]"),
+        (200, b"null"),
+    ):
         await host.records.put_paper(TURN, f"{KEY}/{number:010d}", body, None)
     memory = Memory("a")
     assert len(await texts(memory, host)) == 490

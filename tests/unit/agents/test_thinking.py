@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ async def test_who_says_when_to_come_again_is_not_asked_before() -> None:
 async def test_delays_grow() -> None:
     times, run, _ = await asked_at([Busy(), Busy(), Busy(), "fine"], retry_delay=4.0)
     assert run.result().steps == 1
-    waits = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+    waits = [later - sooner for sooner, later in pairwise(times)]
     for wait, most in zip(waits, (4, 8, 16), strict=True):
         assert most / 2 <= wait <= most
 

@@ -20,11 +20,13 @@ MESSAGES = st.lists(
     st.one_of(
         st.builds(lambda text: ChatMessage(role="user", content=text), st.text(max_size=3)),
         st.builds(lambda uses: ChatMessage(role="assistant", uses=uses), USES),
-        st.builds(lambda id: ChatMessage(role="tool", use_id=id, content=f"of {id}"), IDS),
+        st.builds(lambda name: ChatMessage(role="tool", use_id=name, content=f"of {name}"), IDS),
     ),
     max_size=12,
 )
-ANY_IDS: st.SearchStrategy[Any] = st.one_of(st.text(max_size=4), IDS, st.none(), st.sampled_from(["m-1_1", "m-1_2", "\ud800"]))
+ANY_IDS: st.SearchStrategy[Any] = st.one_of(
+    st.text(max_size=4), IDS, st.none(), st.sampled_from(["m-1_1", "m-1_2", "\ud800"])
+)
 
 
 def _fresh(messages: list[ChatMessage]) -> list[ChatMessage]:
@@ -44,7 +46,11 @@ def test_any_transcript_becomes_a_paired_one(messages: list[ChatMessage]) -> Non
     check_pairs(whole)
     # Nothing that is said is lost or moved, and an answer that there was is kept.
     assert [m for m in whole if m.role != "tool"] == [m for m in fresh if m.role != "tool"]
-    assert all(answer in fresh or (answer.content == INTERRUPTED and answer.failed) for answer in whole if answer.role == "tool")
+    assert all(
+        answer in fresh or (answer.content == INTERRUPTED and answer.failed)
+        for answer in whole
+        if answer.role == "tool"
+    )
     assert paired(whole) == whole
 
 

@@ -88,7 +88,9 @@ def transcripts(draw: st.DrawFn) -> list[ChatMessage]:
     return messages
 
 
-@given(messages=transcripts(), most=st.sampled_from([100, 400, 1_000, 5_000]), keep=st.integers(0, 4), told=st.booleans())
+@given(
+    messages=transcripts(), most=st.sampled_from([100, 400, 1_000, 5_000]), keep=st.integers(0, 4), told=st.booleans()
+)
 def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     messages: list[ChatMessage], most: int, keep: int, told: bool
 ) -> None:
@@ -100,7 +102,10 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     assert fits[-1] == messages[-1]
     if messages[0].role == "system":
         assert fits[0] == messages[0]
-    sizes = [sum(estimated(m.content) + 4 + sum(estimated(u.arguments) + 9 for u in m.uses) for m in some) for some in (messages, fits)]
+    sizes = [
+        sum(estimated(m.content) + 4 + sum(estimated(u.arguments) + 9 for u in m.uses) for m in some)
+        for some in (messages, fits)
+    ]
     if sizes[0] <= most:
         assert fits == request.messages
     assert sizes[1] <= max(sizes[0], 40)
@@ -124,14 +129,11 @@ async def test_a_question_that_is_too_long_by_itself_is_still_asked() -> None:
 
 
 def long_talk(turns: int = 12) -> tuple[ChatMessage, ...]:
-    return tuple(
-        message
-        for n in range(turns)
-        for message in (
-            ChatMessage(role="user", content=f"question {n} " + "q" * 200),
-            ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200),
-        )
-    ) + (ChatMessage(role="user", content="and now?"),)
+    said: list[ChatMessage] = []
+    for n in range(turns):
+        said.append(ChatMessage(role="user", content=f"question {n} " + "q" * 200))
+        said.append(ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200))
+    return (*said, ChatMessage(role="user", content="and now?"))
 
 
 async def test_a_summary_is_written_once_and_gone_on_with() -> None:

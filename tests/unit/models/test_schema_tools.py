@@ -49,7 +49,19 @@ async def test_calls_and_answers_are_read(streamed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Two.", "", "{", "[]", "3", f"I would say {CALL}", '{"tool": 3, "arguments": {}}', '{"a": 1}', "[" * 9_999]
+    "text",
+    [
+        "Two.",
+        "",
+        "{",
+        "[]",
+        "3",
+        f"I would say {CALL}",
+        '{"tool": 3, "arguments": {}}',
+        '{"a": 1}',
+        "[" * 9_999,
+        '{"tool": "add", "arguments": {}, "why": 1}',
+    ],
 )
 async def test_what_is_no_call_is_text(text: str) -> None:
     for streamed in (False, True):
@@ -165,8 +177,10 @@ async def test_a_server_that_refuses_tools_is_asked_by_schema(
     reply = await ask(model, asks(), streamed=streamed)
     assert reply.uses == (ToolUse(id="call_0", name="add", arguments='{"a": 1}'),)
     said = ChatMessage(role="assistant", uses=reply.uses)
+    before = len(provider.requests)
     reply = await ask(model, asks(user("Go"), said, result("call_0", "2")), streamed=streamed)
     assert reply.text == "Two."
+    assert len(provider.requests) == before + 1  # what was refused once is not tried again
     assert "tools" in provider.requests[0]
     assert "tools" not in provider.requests[-1]
     with pytest.raises(ClicketError):

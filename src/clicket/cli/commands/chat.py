@@ -35,7 +35,9 @@ def chat(
         list[str] | None,
         typer.Argument(metavar="[MESSAGE]", help="Say this, print the answer and leave; - is what stdin has."),
     ] = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Which of [agents.NAME]; else the default.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which of the agents in the settings; else the default.")
+    ] = None,
     thread: Annotated[str, typer.Option(help="The conversation; it is remembered.")] = "default",
     model: Annotated[
         str | None, typer.Option(metavar="VENDOR:NAME", help="Who answers: openai:…, anthropic:…, script:FILE.")

@@ -22,7 +22,7 @@ async def worker(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line for each call.")] = False,
 ) -> None:
-    """Claim and run waiting calls of the tools, until told to stop.
+    """Claim and run waiting calls of the tools, until told to stop; turns of declared agents that were cut off, too.
 
     TERM and Ctrl-C drain: no new calls; running ones get `close_timeout`.
     What does not finish is handed back if it may be repeated, else it fails
@@ -46,6 +46,10 @@ async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Le
         for tool in tools:  # only now, so that nothing is claimed before it can be told
             runtime.add(tool)
         await join_declared(runtime)
+        if runtime.settings.agents:
+            from clicket.roster import agents_of
+
+            agents_of(runtime)  # turns that were cut off are gone on with here, too
         report = await leaving.unless_asked(runtime.recover())
         if report is not None:
             teller.recovered(report)

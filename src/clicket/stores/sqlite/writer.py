@@ -107,7 +107,7 @@ class Writer:
     async def run_briefly(self, job: Callable[[apsw.Connection], T]) -> T:
         """As `run`, for a job no longer than an append: made where appends are, if nothing stands in its way."""
         started = perf_counter()
-        if not self._inline or started < self._threaded_until:
+        if not self._inline or self._in_thread or started < self._threaded_until:
             return await self.run(job)
         try:
             value = _transaction(self.connection, job, busy=0)

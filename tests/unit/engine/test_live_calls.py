@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.engine.roster import Roster
+from clicket.engine.live_calls import LiveCalls
 from clicket.journal import LiveCall
 from clicket.model import ToolCall
 
@@ -24,24 +24,24 @@ def live(id: str, thread: str, caller: str = "") -> LiveCall:
 
 
 def test_one_id_in_two_threads_is_found_by_its_thread_and_not_without() -> None:
-    roster, one, two = Roster(), live("a", "t1"), live("a", "t2")
-    roster.add(one)
-    roster.add(two)
-    assert roster.find("a", "t1", "") is one
-    assert roster.find("a", "t2", "") is two
-    assert roster.find("a", None, "") is None
-    roster.remove(one)
-    assert roster.find("a", None, None) is two
-    assert roster.find("a", "t1", "") is None
+    known, one, two = LiveCalls(), live("a", "t1"), live("a", "t2")
+    known.add(one)
+    known.add(two)
+    assert known.find("a", "t1", "") is one
+    assert known.find("a", "t2", "") is two
+    assert known.find("a", None, "") is None
+    known.remove(one)
+    assert known.find("a", None, None) is two
+    assert known.find("a", "t1", "") is None
 
 
 def test_a_second_call_of_the_same_name_hides_both_until_it_is_gone() -> None:
-    roster, first, second = Roster(), live("a", "t1"), live("a", "t1")
-    roster.add(first)
-    roster.add(second)
-    assert roster.find("a", "t1", "") is None
-    roster.remove(second)
-    assert roster.find("a", "t1", "") is first
+    known, first, second = LiveCalls(), live("a", "t1"), live("a", "t1")
+    known.add(first)
+    known.add(second)
+    assert known.find("a", "t1", "") is None
+    known.remove(second)
+    assert known.find("a", "t1", "") is first
 
 
 _places = st.tuples(st.sampled_from(IDS), st.sampled_from(THREADS), st.sampled_from(CALLERS))
@@ -49,18 +49,18 @@ _places = st.tuples(st.sampled_from(IDS), st.sampled_from(THREADS), st.sampled_f
 
 @given(st.lists(st.tuples(st.booleans(), _places, st.integers(0, 5))))
 def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[str, str, str], int]]) -> None:
-    roster, calls = Roster(), list[LiveCall]()
+    known, calls = LiveCalls(), list[LiveCall]()
     for adds, place, pick in steps:
         if adds:
             calls.append(live(*place))
-            roster.add(calls[-1])
-            roster.add(calls[-1])  # whoever is taken up again is there already
+            known.add(calls[-1])
+            known.add(calls[-1])  # whoever is taken up again is there already
         elif calls:
             call = calls.pop(pick % len(calls))
-            roster.remove(call)
-            roster.remove(call)
+            known.remove(call)
+            known.remove(call)
         for id in IDS:
-            assert list(roster.calls.get(id, ())) == [call for call in calls if call.id == id]
+            assert list(known.calls.get(id, ())) == [call for call in calls if call.id == id]
             for thread in (None, *THREADS):
                 for caller in (None, *CALLERS):
                     found = [
@@ -68,8 +68,8 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
                         for call in calls
                         if call.id == id and thread in (None, call.thread) and caller in (None, call.caller)
                     ]
-                    assert roster.find(id, thread, caller) is (found[0] if len(found) == 1 else None)
+                    assert known.find(id, thread, caller) is (found[0] if len(found) == 1 else None)
     for call in calls:
-        roster.remove(call)
-    assert roster.calls == {}
-    assert roster._places == {}, "names of calls that are gone"
+        known.remove(call)
+    assert known.calls == {}
+    assert known._places == {}, "names of calls that are gone"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from clicket.journal import LiveCall
 
-__all__ = ["Roster"]
+__all__ = ["LiveCalls"]
 
 
-class Roster:
+class LiveCalls:
     """`calls` are by id, those of one id in the order in which they came."""
 
     def __init__(self) -> None:
@@ -16,13 +16,13 @@ class Roster:
         """By id, thread and caller; None: several of that name, as while a second one is about to be refused."""
 
     def add(self, call: LiveCall) -> None:
-        known = self.calls.get(call.id)
+        known, place = self.calls.get(call.id), (call.id, call.request.thread, call.caller)
         if known is None:
             self.calls[call.id] = {call: None}
+            self._places[place] = call
         else:
             known[call] = None
-        place = _place(call)
-        self._places[place] = call if self._places.get(place, call) is call else None
+            self._places[place] = call if self._places.get(place, call) is call else None
 
     def remove(self, call: LiveCall) -> None:
         known = self.calls.get(call.id)
@@ -31,9 +31,9 @@ class Roster:
         del known[call]
         if not known:
             del self.calls[call.id]
-        place = _place(call)
+        place = (call.id, call.request.thread, call.caller)
         if self._places.pop(place) is None:
-            left = [other for other in known if _place(other) == place]
+            left = [other for other in known if (other.id, other.thread, other.caller) == place]
             if left:
                 self._places[place] = left[0] if len(left) == 1 else None
 
@@ -47,7 +47,3 @@ class Roster:
             if (thread is None or call.thread == thread) and (caller is None or call.caller == caller)
         ]
         return found[0] if len(found) == 1 else None
-
-
-def _place(call: LiveCall) -> tuple[str, str, str]:
-    return call.id, call.request.thread, call.caller

@@ -1,0 +1,130 @@
+"""What one run may use: tokens, money, time and repeated calls are bounds, and what is counted is what was really spent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
+from tests.scenarios.kit import make
+
+from clicket import Policy, tool
+from clicket.agents import AgentState, Limits, ReActAgent
+from clicket.errors import UsageError
+from clicket.model.chat import ChatReply, ChatRequest, Usage
+from clicket.testing import ScriptedModel, StepClock, memory_runtime
+
+IDLE = AgentState.IDLE
+
+
+@tool
+async def echo(text: str = "") -> str:
+    return text
+
+
+async def test_tokens_and_money_are_budgets(store: str) -> None:
+    async with make([echo], store) as rt:
+        counted = iter(range(100))
+
+        def costly(_: ChatRequest) -> ChatReply:
+            usage = Usage(input_tokens=10, output_tokens=5, cost=0.25)
+            return asks(("echo", f'{{"text": "{next(counted)}"}}'), usage=usage)
+
+        by_tokens = await ReActAgent(rt, Says(costly), max_tokens=30).run("go", thread="a")
+        assert (by_tokens.stopped, by_tokens.steps, by_tokens.usage.total) == ("budget", 2, 30)
+        assert by_tokens.text == "Terminated: Reached the budget of tokens (30 of 30)"
+        by_money = await ReActAgent(rt, Says(costly), max_cost=0.6).run("go", thread="b")
+        assert (by_money.stopped, by_money.steps, by_money.usage.cost) == ("budget", 3, 0.75)
+        assert by_money.state is IDLE
+        assert (await ReActAgent(rt, Says(costly)).look("b")).usage.cost == 0.75
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(input_tokens=-100, cost=-1.0),
+        Usage(cost=float("nan")),
+        Usage(cost=float("inf"), output_tokens=3),
+        Usage(input_tokens="many"),  # type: ignore[arg-type]
+        None,
+    ],
+)
+async def test_figures_that_cannot_be_are_not_counted(store: str, usage: Any) -> None:
+    async with make([echo], store) as rt:
+        result = await ReActAgent(rt, Says(lambda _: ChatReply(text="x", usage=usage))).run("go")
+        assert result.stopped == "finished"
+        assert result.usage.cost == 0
+        assert result.usage.total in (0, 3)
+
+
+async def test_time_is_a_budget_for_models_and_for_tools() -> None:
+    clock, gate = StepClock(), Gate()
+
+    @tool(timeout=None)
+    async def slow() -> str:
+        await gate()
+        return "late"
+
+    async with memory_runtime([slow, echo], clock=clock) as rt:
+        thinking = Gate()
+
+        async def ponder(_: ChatRequest) -> ChatReply:
+            await thinking()
+            return ChatReply(text="late")
+
+        run = asyncio.create_task(ReActAgent(rt, Says(ponder), max_seconds=5).run("go", thread="a"))
+        await thinking.reached.wait()
+        await clock.run(5.1)
+        result = await run
+        assert (result.stopped, result.text) == ("budget", "No steps executed")
+
+        run = asyncio.create_task(
+            ReActAgent(rt, ScriptedModel([[("slow", {}), ("echo", {"text": "x"})], "never"]), max_seconds=5).run(
+                "go", thread="b"
+            )
+        )
+        await gate.reached.wait()
+        await clock.run(4)
+        assert not run.done()
+        await clock.run(1.1)
+        result = await run
+        assert (result.stopped, result.steps) == ("budget", 1)
+        assert result.text == "Terminated: Reached the budget of seconds (5)"
+        check_pairs(result.messages)
+        assert [message.failed for message in result.messages[2:]] == [True, False]
+        assert "may or may not have run" in result.messages[2].content
+        assert (await rt.get("react.1.1.1", thread="b")).state.value == "cancelled"
+
+
+async def test_waiting_for_a_person_is_not_counted_as_time() -> None:
+    clock = StepClock()
+    async with memory_runtime([echo], clock=clock, policy=Policy(ask=["echo"])) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "done"]), max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await clock.settle()
+        await clock.run(60)
+        assert not run.done()
+        assert await rt.approve("react.1.1.1", thread="t")
+        assert (await run).stopped == "finished"
+
+
+async def test_a_call_repeated_over_the_limit_ends_the_run(store: str) -> None:
+    spellings = iter(['{"text": "a"}', '{ "text":"a" }', '{"text":"\\u0061"}', '{"text":"a"}'])
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: asks(("echo", next(spellings)))), max_repeats=3)
+        result = await agent.run("go", thread="t")
+        assert (result.stopped, result.state, result.steps, result.calls) == ("repeated", IDLE, 4, 3)
+        assert result.text == "Terminated: Repeated 'echo' with the same arguments over 3 times"
+        check_pairs(result.messages)
+        again = await ReActAgent(rt, ScriptedModel([[("echo", {"text": "a"})], "ok"])).run("again", thread="t")
+        assert again.stopped == "finished"
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    for wrong in ({"max_steps": -1}, {"max_steps": None}, {"max_steps": True}, {"max_calls": 1.5}, {"max_repeats": 0}):
+        with pytest.raises(UsageError):
+            Limits(**wrong)
+    for wrong in ({"max_cost": float("nan")}, {"max_seconds": -1}, {"max_seconds": "5"}, {"max_cost": True}):
+        with pytest.raises(UsageError):
+            Limits(**wrong)

@@ -1,0 +1,255 @@
+"""A planner and its executors: steps that are ready run side by side, a failing one harms no other, all that was said is merged in
+the order of the steps, and the limits are those of the whole run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.scenarios.agent_kit import Gate, Says, check_legal, check_pairs
+from tests.scenarios.kit import make
+
+from clicket import tool
+from clicket.agents import AgentState, PlanExecuteAgent
+from clicket.errors import UsageError
+from clicket.model.chat import ChatRequest
+from clicket.testing import ScriptedModel
+
+
+@tool
+async def echo(text: str = "") -> str:
+    return text
+
+
+def create(*steps: Any) -> list[tuple[str, Any]]:
+    return [("plan", {"command": "create", "title": "T", "steps": list(steps)})]
+
+
+def apart(*texts: str) -> list[Any]:
+    return [{"text": text, "depends_on": []} for text in texts]
+
+
+def task_of(request: ChatRequest) -> str:
+    """What an executor is to do."""
+    asked = next(m.content for m in reversed(request.messages) if m.role == "user" and "Carry out step" in m.content)
+    return asked.rpartition(": ")[2]
+
+
+def steps_of(request: ChatRequest) -> int:
+    """How many answers of this executor there are."""
+    last = max(place for place, m in enumerate(request.messages) if m.role == "user" and "Carry out step" in m.content)
+    return sum(message.role == "assistant" for message in request.messages[last:])
+
+
+async def test_a_plan_is_made_carried_out_and_answered(store: str) -> None:
+    async with make([echo], store) as rt:
+        planner = ScriptedModel([create("find", "tell"), "All done."])
+
+        def carry_out(request: ChatRequest) -> Any:
+            task = task_of(request)
+            return [("echo", f'{{"text": "{task}"}}')] if not steps_of(request) else f"did {task}"
+
+        executor = Says(carry_out)
+        agent = PlanExecuteAgent(rt, planner, executor=executor)
+        events = [event async for event in agent.stream("go", thread="t")]
+        assert events[-1].type == "final"
+        assert (events[-1].data["text"], events[-1].data["steps"], events[-1].data["calls"]) == ("All done.", 6, 3)
+        view = await agent.look("t")
+        assert [step["status"] for step in view.plan["steps"]] == ["completed", "completed"]  # type: ignore[index]
+        assert [step["notes"] for step in view.plan["steps"]] == ["did find", "did tell"]  # type: ignore[index]
+        plans = [[step["status"] for step in event.data["steps"]] for event in events if event.type == "plan"]
+        assert plans == [
+            ["not_started", "not_started"],
+            ["in_progress", "not_started"],
+            ["completed", "not_started"],
+            ["completed", "in_progress"],
+            ["completed", "completed"],
+        ]
+        check_pairs(await agent.messages("t"))
+        assert [offer.name for offer in planner.requests[0].tools] == ["plan"]
+        assert [offer.name for offer in executor.requests[0].tools] == ["echo"]
+        # Only the executors' calls are the runtime's.
+        assert [item.tool for item in (await rt.history(thread="t")).items] == ["echo", "echo"]
+        assert [event.id for event in events if event.id] == [event.id async for event in agent.events("t")]
+
+
+async def test_steps_that_are_ready_run_side_by_side_and_are_merged_in_their_order(store: str) -> None:
+    gates = {name: Gate() for name in ("a", "b", "c")}
+
+    async def answer(request: ChatRequest) -> str:
+        task = task_of(request)
+        await gates[task]()
+        return f"did {task}"
+
+    async with make([echo], store) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel([create(*apart("a", "b", "c")), "done"]), executor=Says(answer))
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        for gate in gates.values():
+            await gate.reached.wait()
+        for name in ("c", "a", "b"):
+            gates[name].open()
+            await asyncio.sleep(0)
+        result = await run
+        assert [m.content for m in result.messages if m.content.startswith("did ")] == ["did a", "did b", "did c"]
+        check_pairs(result.messages)
+
+
+async def test_a_failing_fork_blocks_its_step_and_harms_no_other(store: str) -> None:
+    def answer(request: ChatRequest) -> str:
+        if task_of(request) == "b":
+            raise ValueError("b is broken")
+        return f"did {task_of(request)}"
+
+    async with make([echo], store) as rt:
+        planner = ScriptedModel([create(*apart("a", "b", "c")), "as far as it goes"])
+        agent = PlanExecuteAgent(rt, planner, executor=Says(answer))
+        result = await agent.run("go", thread="t")
+        assert (result.stopped, result.state, result.text) == ("finished", AgentState.FINISHED, "as far as it goes")
+        assert [step["status"] for step in result.plan["steps"]] == ["completed", "blocked", "completed"]  # type: ignore[index]
+        assert "b is broken" in planner.requests[1].messages[-1].content
+        check_pairs(result.messages)
+
+
+async def test_forks_side_by_side_do_not_pass_the_limit_of_steps(store: str) -> None:
+    counted = iter(range(1_000))
+    for most in (2, 3, 5, 7):
+        async with make([echo], store) as rt:
+
+            async def answer(_: ChatRequest) -> Any:
+                await asyncio.sleep(0)
+                return [("echo", f'{{"text": "{next(counted)}"}}')]
+
+            planner = ScriptedModel([create(*apart("a", "b", "c", "d", "e")), "never"])
+            agent = PlanExecuteAgent(rt, planner, executor=Says(answer), max_steps=most)
+            result = await agent.run("go", thread=f"t{most}")
+            assert (result.stopped, result.state) == ("max_steps", AgentState.IDLE)
+            assert result.steps == most
+            check_pairs(result.messages)
+            assert (await PlanExecuteAgent(rt, ScriptedModel(["fine"])).run("again", thread=f"t{most}")).text == "fine"
+
+
+async def test_a_task_has_a_limit_of_its_own(store: str) -> None:
+    counted = iter(range(1_000))
+
+    def answer(request: ChatRequest) -> Any:
+        return "did it" if task_of(request) == "quick" else [("echo", f'{{"text": "{next(counted)}"}}')]
+
+    async with make([echo], store) as rt:
+        planner = ScriptedModel([create(*apart("quick", "endless")), "enough"])
+        result = await PlanExecuteAgent(rt, planner, executor=Says(answer), max_task_steps=3).run("go")
+        assert (result.stopped, result.text) == ("finished", "enough")
+        assert [step["status"] for step in result.plan["steps"]] == ["completed", "blocked"]  # type: ignore[index]
+
+
+async def test_a_stop_ends_all_forks_and_leaves_a_paired_thread(store: str) -> None:
+    gate, reached = Gate(), []
+
+    @tool(timeout=None)
+    async def hold(n: str) -> str:
+        reached.append(n)
+        if len(reached) == 2:
+            gate.reached.set()
+        await gate.opened.wait()
+        return n
+
+    changes: list[tuple[AgentState, AgentState]] = []
+    async with make([hold], store) as rt:
+        executor = Says(lambda request: [("hold", f'{{"n": "{task_of(request)}"}}')])
+        agent = PlanExecuteAgent(
+            rt,
+            ScriptedModel([create(*apart("a", "b")), "fine"]),
+            executor=executor,
+            on_state_changed=lambda *change: changes.append(change),
+        )
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await gate.reached.wait()
+        assert await agent.stop("t")
+        result = await run
+        assert (result.stopped, result.state) == ("cancelled", AgentState.IDLE)
+        check_pairs(result.messages)
+        assert [m.failed for m in result.messages if m.role == "tool"] == [False, True, True]
+        assert {item.state.value for item in (await rt.history(thread="t")).items} == {"cancelled"}
+        gate.open()
+        assert (await agent.run("again", thread="t")).text == "fine"
+    check_legal(changes, first=AgentState.IDLE)
+
+
+async def test_a_runtime_closed_in_a_wave_goes_on_where_it_was(sqlite: str) -> None:
+    """What executors did is not done again, and no step more is taken than without the restart."""
+    ran: list[str] = []
+
+    @tool
+    async def note(text: str) -> str:
+        ran.append(text)
+        return text
+
+    def answer(request: ChatRequest) -> Any:
+        return [("note", f'{{"text": "{task_of(request)}"}}')] if not steps_of(request) else f"did {task_of(request)}"
+
+    async def halting(request: ChatRequest) -> Any:
+        if steps_of(request) and task_of(request) == "b":
+            await gate()
+        return answer(request)
+
+    gate, script = Gate(), [create(*apart("a", "b", "c")), "done"]
+    async with make([note], sqlite, close_timeout=0.0) as rt:
+        first = PlanExecuteAgent(rt, ScriptedModel(script, position="counter"), executor=Says(halting))
+        await first.begin("go", thread="t")
+        await gate.reached.wait()
+    executor = Says(answer)
+    async with make([note], sqlite) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel(["done"]), executor=executor, max_steps=8)
+        result = await agent.resume("t")
+        assert result is not None
+        assert (result.text, result.steps, result.stopped) == ("done", 8, "finished")
+        assert sorted(ran) == ["a", "b", "c"]
+        assert [m.content for m in result.messages if m.content.startswith("did ")] == ["did a", "did b", "did c"]
+        check_pairs(result.messages)
+        assert_told_plan([event async for event in agent.events("t")])
+
+
+def assert_told_plan(events: list[Any]) -> None:
+    places = [tuple(map(int, event.id.replace("-", ".").split("."))) for event in events]
+    assert places == sorted(set(places))
+    assert events[-1].type == "final"
+    started = [event.data["id"] for event in events if event.type == "tool_started"]
+    ended = [event.data["id"] for event in events if event.type == "tool_result"]
+    assert sorted(started) == sorted(ended)
+    assert len(set(started)) == len(started)
+
+
+async def test_a_planner_that_makes_no_sense_is_told_and_ends_at_its_limits(store: str) -> None:
+    answers: list[Any] = [
+        [("echo", {"text": "x"})],
+        [("plan", "{")],
+        [("plan", "[]")],
+        [("plan", {"command": "finish"})],
+        [("plan", {"command": "create", "steps": [{"text": "a", "depends_on": [1]}]})],
+        "I give up",
+    ]
+    async with make([echo], store) as rt:
+        model = ScriptedModel(answers)
+        result = await PlanExecuteAgent(rt, model).run("go", thread="t")
+        assert (result.text, result.stopped) == ("I give up", "finished")
+        assert all(m.failed for m in result.messages if m.role == "tool")
+        assert "the tool `plan` alone" in result.messages[2].content
+        check_pairs(result.messages)
+        assert (await rt.history(thread="t")).items == []
+        endless = Says(lambda _: [("plan", "{")])
+        ended = await PlanExecuteAgent(rt, endless, max_repeats=3).run("go", thread="u")
+        assert (ended.stopped, ended.steps) == ("repeated", 4)
+
+
+async def test_finish_gives_the_summary(store: str) -> None:
+    async with make([echo], store) as rt:
+        planner = ScriptedModel([create("a"), [("plan", {"command": "finish", "summary": "a is \x00done"})]])
+        result = await PlanExecuteAgent(rt, planner, executor=Says(lambda _: "did it")).run("go")
+        assert (result.text, result.stopped, result.steps) == ("a is \\x00done", "finished", 3)
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    rt = make([])
+    for wrong in ({"max_task_steps": 0}, {"max_parallel": 0}, {"max_parallel": 1.5}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            PlanExecuteAgent(rt, ScriptedModel([]), **wrong)  # type: ignore[arg-type]

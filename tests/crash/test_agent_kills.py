@@ -161,15 +161,14 @@ async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp
     assert await killed_at(nest, place, deaths, whole, "run") > place.settings().max_claims
 
 
-@pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)
-async def test_closed_at_any_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+async def closed_everywhere(nest: Nest, fresh: Fresh, folder: Path, one_of: int) -> None:
     """A runtime that leaves in order hands the turn back: what it stopped in the middle is in doubt, all else goes on."""
-    row, store = served[0], served[1](tmp_path)
-    whole = await undisturbed(at(store, tmp_path / "whole"))
-    said = await words(nest, at(store, tmp_path / "words"))
+    store = fresh(folder)
+    whole = await undisturbed(at(store, folder / "whole"))
+    said = await words(nest, at(store, folder / "words"))
     wrong, gone_on = [], []
-    for word in range(1, len(said), 3 if row.name == "sqlite" else 11):
-        place = at(store, tmp_path / str(word))
+    for word in range(1, len(said), one_of):
+        place = at(store, folder / str(word))
         try:
             assert not await die(nest, Life(place=place, death=Death(at=word, side="close")))
             found = await resumed(place, WAYS[word % 2])
@@ -179,6 +178,18 @@ async def test_closed_at_any_word(served: tuple[Row, Fresh], nest: Nest, tmp_pat
             wrong.append(f"{word} ({said[word - 1]}): {error!r:.700}")
     assert not wrong, "\n".join(wrong)
     assert sum(gone_on) >= len(gone_on) - 2
+
+
+@pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)
+async def test_closed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    await closed_everywhere(nest, served[1], tmp_path, 4 if served[0].name == "sqlite" else 11)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+async def test_closed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+    await closed_everywhere(nest, served[1], tmp_path, 1)
 
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)

@@ -30,6 +30,17 @@ async def killed(nest: Nest, place: Place, script: str, *, early: bool = False) 
     assert not ending.hung
 
 
+async def closed(place: Place, script: str) -> None:
+    """A runtime took the turn as far as where it waits, and left in order."""
+    async with asyncio.timeout(PATIENCE):
+        rt = runtime_at(place, close_timeout=0.01)
+        await rt.open()
+        agent = agent_at(rt, place, script)
+        assert await agent.begin(MESSAGE, thread=thread_of(place)) == 1
+        await waits(rt, agent, place, script)
+        await rt.close()
+
+
 async def went_on(place: Place, script: str) -> AgentResult:
     async with asyncio.timeout(PATIENCE), runtime_at(place) as rt:
         agent = agent_at(rt, place, script)
@@ -109,13 +120,7 @@ async def test_killed_while_it_waits(place: Place, nest: Nest, script: str) -> N
 @pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
 async def test_closed_while_it_waits(place: Place, script: str) -> None:
     """A runtime that leaves in order gives the turn back: the next one goes on with it."""
-    async with asyncio.timeout(PATIENCE):
-        rt = runtime_at(place, close_timeout=0.01)
-        await rt.open()
-        agent = agent_at(rt, place, script)
-        assert await agent.begin(MESSAGE, thread=thread_of(place)) == 1
-        await waits(rt, agent, place, script)
-        await rt.close()
+    await closed(place, script)
     async with Runtime([], settings=place.settings()) as rt:
         turn = await rt.get("turn-1", thread=turn_thread(place))
         assert turn.state is State.RETRYING, "handed back, and in nobody's hands"
@@ -248,9 +253,13 @@ async def test_stopped_while_its_owner_is_dead(place: Place, nest: Nest, script:
 
 
 @pytest.mark.parametrize("script", ["repeatable", "approval"])
-async def test_stopped_by_somebody_without_the_agent(place: Place, nest: Nest, script: str) -> None:
+@pytest.mark.parametrize("dead", [True, False])
+async def test_stopped_by_somebody_without_the_agent(place: Place, nest: Nest, script: str, dead: bool) -> None:
     """The word is on record; who opens the store with the agent next ends the turn in place of going on with it."""
-    await killed(nest, place, script)
+    if dead:
+        await killed(nest, place, script)
+    else:
+        await closed(place, script)
     async with Runtime([], settings=place.settings()) as rt:
         assert await rt.cancel("turn-1", thread=turn_thread(place), reason="enough")
     rt = runtime_at(place)

@@ -11,6 +11,7 @@ from clicket.agents.thinking import OutOfTime, Thinker
 from clicket.agents.turn import Turn
 from clicket.errors import UsageError
 from clicket.model.chat import ToolOffer
+from clicket.tools import Tool
 
 __all__ = ["NO_STEPS", "Loop"]
 
@@ -19,14 +20,12 @@ Ending = tuple[Stopped, str]
 
 
 class Loop:
-    """`only`: the names of the tools that may be offered and called; None: all that the hub offers."""
+    """`only`: the tools, by name, that may be offered and called; None: all that the hub offers."""
 
-    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str] | None = None) -> None:
-        if isinstance(only, str):
-            raise UsageError(f"tools is a list of names, not one: write tools=[{only!r}].")
+    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str | Tool] | None = None) -> None:
         self.thinker = thinker
         self.actor = actor
-        self.only = None if only is None else frozenset(only)
+        self.only = None if only is None else _names(only)
 
     async def __call__(self, turn: Turn) -> Ending:
         turn.only = self.only
@@ -50,4 +49,19 @@ class Loop:
         offers = await turn.host.offers(turn.thread)
         if self.only is not None:
             offers = tuple(offer for offer in offers if offer.name in self.only)
-        return (*offers, READ_OFFER) if turn.refers else offers
+        if not turn.refers or any(offer.name == READ_OFFER.name for offer in offers):  # a name is offered once
+            return offers
+        return (*offers, READ_OFFER)
+
+
+def _names(only: Collection[str | Tool]) -> frozenset[str]:
+    if isinstance(only, str) or not isinstance(only, Collection):
+        one = only if isinstance(only, str) else getattr(only, "name", "NAME")
+        raise UsageError(f"tools is a list of names, not one: write tools=[{one!r}].")
+    names: set[str] = set()
+    for each in only:
+        name = each if isinstance(each, str) else getattr(each, "name", None)
+        if not isinstance(name, str):
+            raise UsageError(f"tools are named, or given as made by @tool: {each!r:.100} is neither.")
+        names.add(name)
+    return frozenset(names)

@@ -107,6 +107,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"{number}. [{signs[step.status]}] {step.text}: {step.status}{note}")
         return "\n".join(lines)
 
+    def outcome(self) -> str:
+        """What came of it, where nobody says it in words."""
+        return "\n\n".join(step.notes for step in self.steps if step.notes) or self.told()
+
     def body(self) -> dict[str, Any]:
         """As it is kept, and told to readers."""
         steps = [{**msgspec.to_builtins(step), "depends_on": list(step.depends_on)} for step in self.steps]

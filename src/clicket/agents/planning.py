@@ -25,6 +25,7 @@ from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
 from clicket.ports import ChatModel
+from clicket.tools import Tool
 
 __all__ = ["PlanExecuteAgent"]
 
@@ -50,7 +51,7 @@ class PlanExecuteAgent(Agent):
         executor: ChatModel | None = None,
         name: str = "plan",
         system: str = "",
-        tools: Collection[str] | None = None,
+        tools: Collection[str | Tool] | None = None,
         max_steps: int = 40,
         max_task_steps: int = 10,
         max_parallel: int = 5,
@@ -114,19 +115,23 @@ class Planning:
             try:
                 message = await self._planner.think(turn, (PLAN_OFFER,))
             except OutOfTime as late:
+                if plan is not None and plan.is_completed:
+                    return "finished", plan.outcome()
                 return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:
                 return "finished", message.content
             plan, summary, stop = self._command(turn, message, plan)
             if stop is not None:
                 return stop
-            if summary is not None:
-                return "finished", summary or message.content
+            if plan is not None and summary is not None:
+                return "finished", summary or message.content or plan.outcome()
             if plan is None or not plan.steps:
                 continue
             plan, stop = await self._carry_out(turn, plan)
             if stop is not None:
                 return stop
+            if plan.is_completed and turn.over() is not None:  # all is done, and nobody may be asked to say so
+                return "finished", plan.outcome()
             turn.messages.append(ChatMessage(role="user", content=_status(plan)))
 
     # The planner's commands.

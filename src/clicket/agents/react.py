@@ -12,6 +12,7 @@ from clicket.agents.taking import Hook
 from clicket.agents.thinking import Thinker, Window
 from clicket.agents.window import window_of
 from clicket.ports import ChatModel
+from clicket.tools import Tool
 
 __all__ = ["ReActAgent"]
 
@@ -32,7 +33,7 @@ class ReActAgent(Agent):
         *,
         name: str = "react",
         system: str = "",
-        tools: Collection[str] | None = None,
+        tools: Collection[str | Tool] | None = None,
         max_steps: int = 20,
         max_calls: int | None = 200,
         max_tokens: int | None = None,

@@ -180,8 +180,10 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
 
 
 def _without_tool(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored, *, started: bool) -> str:
-    """Claimed by name, to end it: that needs no tool, unless it has started, when only its tool's author can say more."""
-    if not started and record.cancel_requested:
+    """Claimed by name, to end it: that needs no tool, unless it has started, when only its tool's author can say more. A turn of an
+    agent is ended by its agent, with all that it had begun."""
+    is_turn = any(event.type == "note" and "entry" in event.data for event in call.events)
+    if not started and record.cancel_requested and not is_turn:
         return _cancelled(engine, call)
     deadline = record.deadline
     if not started and deadline is not None and call.submitted_at + deadline <= engine.clock.monotonic():

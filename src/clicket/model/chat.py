@@ -13,7 +13,7 @@ Ended = Literal["stop", "length", "refusal"]
 """Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
 
 
-class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call as a model wrote it: `arguments` is its text, which need not be JSON, nor fit the tool."""
 
     id: str
@@ -30,12 +30,13 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`uses` are an assistant's tool calls; each is answered by one message of the role `tool` with its id as `use_id`."""
+    """`uses` are an assistant's tool calls; each is answered by one message of the role `tool` with its id as `use_id`. As JSON
+    they have the names by which most programs know them."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str = ""
-    uses: tuple[ToolUse, ...] = ()
-    use_id: str = ""
+    content: str = msgspec.field(default_factory=str)  # so given, it is in the JSON also when it is empty
+    uses: tuple[ToolUse, ...] = msgspec.field(default=(), name="tool_calls")
+    use_id: str = msgspec.field(default="", name="tool_call_id")
     failed: bool = False
     """Of a tool's answer: the call did not succeed, and `content` says why."""
     thought: str = ""
@@ -43,7 +44,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     vendor: Mapping[str, Any] | None = None
     """Parts that only the model's own vendor can read, and wants back as they were: `{"anthropic": [...]}`."""
 
-    # The names by which most programs know them.
+    # The same names as in the JSON.
 
     @property
     def tool_calls(self) -> tuple[ToolUse, ...]:

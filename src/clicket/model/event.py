@@ -76,6 +76,7 @@ def load_call(call_id: str, units: Sequence[bytes], last: int | None = None) -> 
     if any(event.seq != number for number, event in enumerate(events, start=1)):
         return [], "their numbers are not 1, 2, 3 …"
     first = events[0]
-    if first.type != "created" or not all(type(first.data.get(name)) is str for name in ("tool", "thread")):
-        return [], "the first one does not say what was called"
+    names = (first.data.get("tool"), first.data.get("thread"), first.data.get("caller", ""))
+    if first.type != "created" or not all(type(name) is str for name in names):
+        return [], "the first one does not say what was called, and by whom"
     return events, None

@@ -1,0 +1,182 @@
+"""What a stranger comes upon: readers of turns that never were, plans that end on the last step, names that are taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.scenarios.agent_kit import Says, check_pairs
+from tests.scenarios.kit import eventually, make
+
+from clicket import tool
+from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
+from clicket.agents.threads import Threads
+from clicket.testing import ScriptedModel
+
+
+@tool
+async def echo(text: str = "") -> str:
+    return text
+
+
+@contextmanager
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of the turns whose records were asked for meanwhile. One who asks without end is stopped."""
+    asked: list[int] = []
+    record = Threads.record
+
+    async def counted(self: Threads, thread: str, number: int) -> Any:
+        asked.append(number)
+        if len(asked) > 200:
+            raise AssertionError("the store is asked again and again")
+        return await record(self, thread, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Threads, "record", counted)
+        yield asked
+
+
+async def follow(agent: ReActAgent, seen: list[AgentEvent], after: str = "", slow: int = 0) -> None:
+    async for event in agent.events("t", after=after, follow=True):
+        seen.append(event)
+        for _ in range(slow):
+            await asyncio.sleep(0)
+
+
+def heard(seen: list[list[AgentEvent]], turn: int) -> bool:
+    return all(mine and (mine[-1].turn, mine[-1].type) == (turn, "final") for mine in seen)
+
+
+async def test_who_waits_for_the_next_turn_does_nothing_else(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "a long enough answer"] * 20))
+        seen: list[list[AgentEvent]] = [[] for _ in range(4)]
+        readers = [asyncio.ensure_future(follow(agent, mine, slow=place)) for place, mine in enumerate(seen)]
+        for turn in range(1, 6):
+            await agent.run("go", thread="t")
+            await eventually(partial(heard, seen, turn))
+            with looks(monkeypatch) as asked:
+                for _ in range(300):
+                    await asyncio.sleep(0)
+            assert len(asked) < 30
+        assert all([event.type for event in mine].count("final") == 5 for mine in seen)
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+
+
+async def test_a_turn_that_ended_without_a_word_is_over_for_readers_too(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+        await agent.run("go", thread="t")
+
+        async def lost(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("lost")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(agent, "_take", lost)
+            assert await agent.begin("go", thread="t") == 2
+            await eventually(lambda: not rt.host.lives("turn-2", "agent:react/t"))
+        seen: list[AgentEvent] = []
+        with looks(monkeypatch) as asked:
+            reader = asyncio.ensure_future(follow(agent, seen))
+            for _ in range(300):
+                await asyncio.sleep(0)
+            assert len(asked) < 30
+        view = await agent.look("t")
+        assert (view.state, view.turns, "lost" in view.error) == (AgentState.ERROR, 2, True)
+        assert (await agent.run("go", thread="t")).turn == 3
+        await eventually(lambda: bool(seen) and seen[-1].type == "final")
+        assert {event.turn for event in seen} == {3}
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+async def test_looking_is_enough_to_see_that_a_turn_was_lost(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+
+        async def lost(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("lost")
+
+        monkeypatch.setattr(agent, "_take", lost)
+        await agent.begin("go", thread="t")
+        await eventually(lambda: not rt.host.lives("turn-1", "agent:react/t"))
+        view = await agent.look("t")
+        assert (view.state, view.turns) == (AgentState.ERROR, 1)
+        assert agent.state("t") is AgentState.ERROR
+
+
+async def test_a_reader_that_comes_back_from_another_store_hears_the_next_turn() -> None:
+    async with make([echo], "memory://") as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+        seen: list[AgentEvent] = []
+        reader = asyncio.ensure_future(follow(agent, seen, after="7-5.2"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await agent.run("go", thread="t")
+        await eventually(lambda: bool(seen) and seen[-1].type == "final")
+        assert {event.turn for event in seen} == {1}
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+# Plans.
+
+
+def planned(*steps: str) -> list[tuple[str, dict[str, Any]]]:
+    return [("plan", {"command": "create", "title": "Work", "steps": list(steps)})]
+
+
+async def test_a_plan_that_is_completed_on_the_last_step_is_finished(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel([planned("one", "two"), "did one", "did two", "more"]), max_steps=3)
+        r = await agent.run("go", thread="t")
+        assert (r.state, r.stopped, r.steps) == (AgentState.FINISHED, "finished", 3)
+        assert r.text == "did one\n\ndid two"
+        assert r.plan is not None
+        assert [step["status"] for step in r.plan["steps"]] == ["completed"] * 2
+        check_pairs(r.messages)
+        assert (await agent.run("go on", thread="t")).text == "more"
+
+
+async def test_a_plan_that_is_not_completed_on_the_last_step_is_not_finished(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel([planned("one", "two"), "did one", "never asked"]), max_steps=2)
+        r = await agent.run("go", thread="t")
+        assert (r.state, r.stopped, r.steps) == (AgentState.IDLE, "max_steps", 2)
+
+
+async def test_a_plan_that_is_finished_without_words_says_what_came_of_it(store: str) -> None:
+    async with make([echo], store) as rt:
+        finish = [("plan", {"command": "finish"})]
+        agent = PlanExecuteAgent(rt, ScriptedModel([planned("one"), "did one", finish]))
+        r = await agent.run("go", thread="t")
+        assert (r.stopped, r.text) == ("finished", "did one")
+
+
+# Names.
+
+
+async def test_a_tool_of_ones_own_named_read_result_is_offered_once() -> None:
+    @tool
+    async def read_result(artifact: str) -> str:
+        return "mine"
+
+    @tool
+    async def log() -> str:
+        return "line\n" * 1_000
+
+    async with make([read_result, log], "memory://") as rt:
+        model = ScriptedModel([[("log", {})], [("read_result", {"artifact": "x"})], "done"])
+        r = await ReActAgent(rt, model, max_observation=500).run("go")
+        assert r.messages[-2].content == "mine"
+        assert [sorted(offer.name for offer in request.tools) for request in model.requests] == [
+            ["log", "read_result"]
+        ] * 3

@@ -246,7 +246,7 @@ async def test_a_long_result_is_cut_and_the_rest_can_be_read(store: str) -> None
 async def test_what_a_transcript_refers_to_outlives_the_call_it_is_of(store: str, size: int) -> None:
     """Calls are kept for a day, threads for a month: a result that was cut stays as long as the thread that names it."""
 
-    @tool
+    @tool(max_result_size=50_000)
     async def book() -> str:
         return "x" * size
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.agent_kit import Gate, Says, check_legal, check_pairs
-from tests.scenarios.kit import make
+from tests.scenarios.kit import eventually, make
 
 from clicket import tool
 from clicket.agents import AgentState, PlanExecuteAgent
@@ -207,6 +207,56 @@ async def test_a_runtime_closed_in_a_wave_goes_on_where_it_was(sqlite: str) -> N
         assert [m.content for m in result.messages if m.content.startswith("did ")] == ["did a", "did b", "did c"]
         check_pairs(result.messages)
         assert_told_plan([event async for event in agent.events("t")])
+
+
+async def test_who_was_refused_a_step_before_a_restart_is_refused_after_it(sqlite: str) -> None:
+    """Answers that are on record count from the beginning: nobody takes their steps while they are come by again."""
+    a_done, c_waits, asked_again = asyncio.Event(), Gate(), []
+
+    @tool
+    async def note(text: str) -> str:
+        return text
+
+    @tool(timeout=None)
+    async def wait_for_a() -> str:
+        await a_done.wait()
+        return "a is done"
+
+    def answer(request: ChatRequest) -> Any:
+        task, steps = task_of(request), steps_of(request)
+        if task == "a" and steps < 2:
+            return [("note", f'{{"text": "{steps}"}}')]
+        if task == "a":
+            a_done.set()
+        elif task == "b" and not steps:
+            return [("wait_for_a", "{}")]
+        elif task == "b":
+            asked_again.append(steps)
+        return f"did {task}"
+
+    async def halting(request: ChatRequest) -> Any:
+        if task_of(request) == "c":
+            await c_waits()
+        return answer(request)
+
+    planner = [create(*apart("a", "b", "c"))]
+    async with make([note, wait_for_a], sqlite, close_timeout=0.0) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel(planner), executor=Says(halting), max_steps=6)
+        await agent.begin("go", thread="t")
+        await c_waits.reached.wait()
+        await a_done.wait()
+
+        async def b_was_answered() -> bool:
+            record = await rt.get("turn-1", thread="agent:plan/t")
+            return "a is done" in repr(record.events)
+
+        await eventually(b_was_answered)
+    async with make([note, wait_for_a], sqlite) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel(planner), executor=Says(answer), max_steps=6)
+        result = await agent.resume("t")
+        assert result is not None
+        assert (result.stopped, result.steps, asked_again) == ("max_steps", 6, [])
+        check_pairs(result.messages)
 
 
 def assert_told_plan(events: list[Any]) -> None:

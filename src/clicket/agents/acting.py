@@ -11,6 +11,7 @@ from clicket.agents import entries
 from clicket.agents.limits import Stopped
 from clicket.agents.reading import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
+from clicket.agents.together import all_done
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn
 from clicket.errors import ClicketError, UsageError
@@ -162,7 +163,7 @@ class Actor:
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
         try:
             if tasks:  # none: all that the step asked for was on record
-                await _all(tasks)
+                await all_done(tasks)
         finally:
             if later is not None:
                 later.cancel()
@@ -265,16 +266,3 @@ async def _settled(result: Coroutine[Any, Any, ToolResult], cancel: Any) -> Tool
     except asyncio.CancelledError:
         await cancel("the turn was stopped")
         raise
-
-
-async def _all(tasks: list[asyncio.Task[None]]) -> None:
-    """Wait for all; whoever is cancelled meanwhile cancels them, and waits until they have stopped."""
-    try:
-        done, _ = await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        raise
-    for task in done:
-        task.result()

@@ -17,6 +17,7 @@ from clicket.agents.loop import NO_STEPS, Loop
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, commanded
 from clicket.agents.taking import Hook
 from clicket.agents.thinking import OutOfTime, Thinker, Window
+from clicket.agents.together import all_done
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.window import window_of
@@ -215,15 +216,7 @@ class Planning:
             await work()
             return endings
         tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_parallel, len(forks)))]
-        try:
-            done, _ = await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            raise
-        for task in done:
-            task.result()
+        await all_done(tasks)
         return endings
 
 

@@ -306,7 +306,8 @@ class Agent:
         reader = self._telling.listen(threads, thread)
         try:
             head, under = await threads.settled(thread)
-            if place[0] > head.turns + 1:  # of a store that is gone: who waits for that turn misses all before it
+            # Of a store that is gone: who waits for that turn misses all before it. (A turn may be told of before it is counted.)
+            if place[0] > head.turns + 2:
                 place = (0, 0, 0)
             number = place[0] or max(head.turns + (under is not None), 1)
             while True:

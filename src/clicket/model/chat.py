@@ -82,8 +82,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`cached_tokens` are those of the input that the vendor had read before. `cost` is in the currency of the prices."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int = msgspec.field(default_factory=int)  # these two are in the JSON also when nothing was used
+    output_tokens: int = msgspec.field(default_factory=int)
     cached_tokens: int = 0
     cost: float = 0.0
 

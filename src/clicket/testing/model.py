@@ -22,11 +22,12 @@ class ScriptedModel:
 
     - a text: a final one;
     - a list of `(tool, arguments)` pairs: a step of tool calls. Arguments are a mapping, or a text that is kept as it is;
-    - a `ChatReply`, given as it is; an exception, raised;
+    - a `ChatReply`, given as it is; an exception, raised, and if it is the last answer, again and again;
     - a function of the request, sync or async, that returns one of these.
 
-    `requests` are what was asked. `position="transcript"` takes the answer whose number is that of the assistant's messages in
-    the request, so that a process that resumes after a crash goes on where the other one was; "counter" counts requests.
+    `requests` are what was asked. A model that is made anew after a crash goes on in the middle of its script: answers that the
+    turn has had are passed over. `position="transcript"` takes the answer whose number is that of the assistant's messages in the
+    whole request, so that a script of many turns does, too.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class ScriptedModel:
         self.requests: list[ChatRequest] = []
         self._answers = list(answers)
         self._by_transcript = position == "transcript"
+        self._next = 0
         for place, answer in enumerate(self._answers):
             _check(f"Answer {place + 1} of the script", answer)
             # Written once, so that the model costs a benchmark next to nothing.
@@ -50,14 +52,18 @@ class ScriptedModel:
     @property
     def left(self) -> int:
         """Answers that nobody has asked for yet."""
-        return len(self._answers) - len(self.requests)
+        return len(self._answers) - self._next
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        place = len(self.requests)
         self.requests.append(request)
         if self._by_transcript:
             place = sum(one.role == "assistant" for one in request.messages)
+        else:
+            place = max(self._next, _said_since_asked(request))
+        self._next = place + 1
         if place >= len(self._answers):
+            if self._answers and _is_error(self._answers[-1]):  # whoever tries again meets the same, not the end of the script
+                raise self._answers[-1]
             raise UsageError(
                 f"The script of {self.name!r} has {len(self._answers)} answers and was asked for one more. "
                 "Give it as many as the run asks for; `requests` holds what it was asked."
@@ -100,6 +106,16 @@ class _Said(msgspec.Struct, frozen=True):
     tokens: int
 
 
+def _said_since_asked(request: ChatRequest) -> int:
+    """How many answers there are to the user's last message."""
+    said = 0
+    for message in reversed(request.messages):
+        if message.role == "user":
+            break
+        said += message.role == "assistant"
+    return said
+
+
 def _prepared(answer: Any, place: int) -> Any:
     if isinstance(answer, str):
         return _Said(answer, (), (len(answer) + 3) // 4)
@@ -121,17 +137,18 @@ def _pieces(text: str) -> list[str]:
 
 
 def _check(what: str, answer: Any, *, called: bool = False) -> None:
-    if isinstance(answer, str | ChatReply | BaseException):
+    if isinstance(answer, str | ChatReply) or _is_error(answer):
         return
-    if isinstance(answer, type):
-        if issubclass(answer, BaseException):
-            return
-    elif (isinstance(answer, Sequence) and all(_is_call(one) for one in answer)) or (callable(answer) and not called):
+    if not isinstance(answer, type) and (isinstance(answer, Sequence) and all(_is_call(one) for one in answer)) or (callable(answer) and not called):
         return
     raise UsageError(
         f"{what} is {type(answer).__name__}: a text, a ChatReply, an exception, a list of (tool, arguments) pairs, or a "
         "function that returns one of these is wanted."
     )
+
+
+def _is_error(answer: Any) -> bool:
+    return isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException))
 
 
 def _is_call(one: Any) -> bool:

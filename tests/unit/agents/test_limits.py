@@ -76,3 +76,13 @@ def test_no_bound_is_none() -> None:
 def test_bounds_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Limits(**wrong)
+
+
+def test_steps_that_are_being_taken_or_are_on_record_are_spent() -> None:
+    spent, limits = Spent(), Limits(max_steps=3)
+    spent.steps, spent.asking, spent.ahead = 1, 1, 0
+    assert spent.over(limits) is None
+    spent.ahead = 1
+    assert spent.over(limits) == ("max_steps", "Terminated: Reached max steps (3)")
+    spent.asking, spent.ahead = 2, 0
+    assert spent.over(limits) is not None

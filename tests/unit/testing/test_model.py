@@ -76,6 +76,17 @@ async def test_a_resumed_process_gets_the_answer_of_its_place() -> None:
     assert (await model.chat(ChatRequest(messages=(*HELLO.messages, said)))).text == "b"
 
 
+async def test_a_script_that_is_read_anew_goes_on_in_the_middle_of_its_turn() -> None:
+    said = ChatMessage(role="assistant", content="a")
+    halfway = ChatRequest(messages=(*HELLO.messages, said, said))
+    model = ScriptedModel(["a", "b", "c", "d"])
+    assert (await model.chat(halfway)).text == "c"
+    assert (await model.chat(HELLO)).text == "d", "and then in turn"
+    assert model.left == 0
+    next_turn = ChatRequest(messages=(*HELLO.messages, said, said, *HELLO.messages))
+    assert (await ScriptedModel(["first"]).chat(next_turn)).text == "first", "earlier turns were another script's"
+
+
 async def told_by(model: StreamingModel, request: ChatRequest = HELLO) -> tuple[list[Delta], ChatReply]:
     told: list[Delta] = []
     reply = await model.stream(request, told.append)

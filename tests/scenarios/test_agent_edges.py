@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from tests.scenarios.agent_kit import Says, check_pairs
 from tests.scenarios.kit import eventually, make
@@ -15,6 +16,8 @@ from tests.scenarios.kit import eventually, make
 from clicket import tool
 from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
 from clicket.agents.threads import Threads
+from clicket.errors import UsageError
+from clicket.model.chat import ChatMessage, Usage
 from clicket.testing import ScriptedModel
 
 
@@ -180,3 +183,62 @@ async def test_a_tool_of_ones_own_named_read_result_is_offered_once() -> None:
         assert [sorted(offer.name for offer in request.tools) for request in model.requests] == [
             ["log", "read_result"]
         ] * 3
+
+
+async def test_tools_may_be_given_as_they_are() -> None:
+    @tool
+    async def other() -> str:
+        return "other"
+
+    async with make([echo, other], "memory://") as rt:
+        model = ScriptedModel([[("other", {}), ("echo", {"text": "x"})], "done"])
+        r = await ReActAgent(rt, model, tools=[echo]).run("go")
+        assert [offer.name for offer in model.requests[0].tools] == ["echo"]
+        assert [message.content for message in r.messages if message.role == "tool"][1] == "x"
+        assert r.messages[2].failed
+        wrong: Any
+        for wrong in ("echo", echo, [len]):
+            with pytest.raises(UsageError, match="tools"):
+                ReActAgent(rt, ScriptedModel([]), tools=wrong)
+
+
+# What is said.
+
+
+async def test_a_script_that_ends_with_an_error_goes_on_to_fail() -> None:
+    async with make([], "memory://") as rt:
+        model = ScriptedModel([ConnectionError("the model is down")])
+        agent = ReActAgent(rt, model, model_retries=2, retry_delay=0.001)
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match="the model is down"):
+                await agent.run("go")
+        assert len(model.requests) == 6
+
+
+async def test_messages_as_json_have_the_names_that_everybody_knows() -> None:
+    async with make([echo], "memory://") as rt:
+        model = ScriptedModel([[("echo", {})], "done"])
+        r = await ReActAgent(rt, model).run("go")
+        said = msgspec.to_builtins(r.messages)
+        [call] = said[1]["tool_calls"]
+        assert (said[1]["content"], call["name"], call["arguments"]) == ("", "echo", "{}")
+        assert (said[2]["role"], said[2]["tool_call_id"], said[2]["content"]) == ("tool", call["id"], "")
+        assert msgspec.to_builtins(Usage()) == {"input_tokens": 0, "output_tokens": 0}
+        assert msgspec.convert(said, list[ChatMessage]) == r.messages
+
+
+# What is kept in mind.
+
+
+async def test_no_more_is_kept_in_mind_than_there_is_room_for(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.agents.memory._MAX_THREADS", 4)
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(lambda _: "ok"))
+        await asyncio.gather(*(agent.run("go", thread=f"t{number}") for number in range(20)))
+        assert len(agent._memory._known) == 4
+        monkeypatch.setattr("clicket.agents.memory._MAX_KEPT", 1_000)
+        for number in range(20):
+            await agent.run("x" * 400, thread=f"t{number}")
+        assert len(agent._memory._known) == 2
+        assert [len(await agent.messages(f"t{number}")) for number in range(20)] == [4] * 20
+        assert agent._memory._kept == sum(known.size for known in agent._memory._known.values()) < 1_000

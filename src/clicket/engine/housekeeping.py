@@ -129,7 +129,6 @@ class Housekeeping:
                 busy = frozenset(session_key(c.caller, c.thread) for c in calls)
                 await close_idle(busy)
 
-
     async def _forget_threads(self) -> None:
         """Never before the calls that were their turns: a turn to come must not have the name of one that is kept."""
         engine = self._engine

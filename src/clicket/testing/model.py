@@ -62,8 +62,9 @@ class ScriptedModel:
             place = max(self._next, _said_since_asked(request))
         self._next = place + 1
         if place >= len(self._answers):
-            if self._answers and _is_error(self._answers[-1]):  # whoever tries again meets the same, not the end of the script
-                raise self._answers[-1]
+            last: Any = self._answers[-1] if self._answers else None
+            if _is_error(last):  # whoever tries again meets the same, not the end of the script
+                raise last
             raise UsageError(
                 f"The script of {self.name!r} has {len(self._answers)} answers and was asked for one more. "
                 "Give it as many as the run asks for; `requests` holds what it was asked."
@@ -139,7 +140,8 @@ def _pieces(text: str) -> list[str]:
 def _check(what: str, answer: Any, *, called: bool = False) -> None:
     if isinstance(answer, str | ChatReply) or _is_error(answer):
         return
-    if not isinstance(answer, type) and (isinstance(answer, Sequence) and all(_is_call(one) for one in answer)) or (callable(answer) and not called):
+    is_step = isinstance(answer, Sequence) and all(_is_call(one) for one in answer)
+    if is_step or (callable(answer) and not isinstance(answer, type) and not called):
         return
     raise UsageError(
         f"{what} is {type(answer).__name__}: a text, a ChatReply, an exception, a list of (tool, arguments) pairs, or a "

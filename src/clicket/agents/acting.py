@@ -56,12 +56,12 @@ class Actor:
             elif use.id not in found:
                 wanted.append((number, use))
         early: set[str] = set()
-        started, since = turn.host.clock.monotonic(), turn.host.clock.now()
+        started, since = turn.clock.monotonic(), turn.clock.now()
         left = turn.spent.seconds_left(turn.limits)
         watch = (
             None
             if left is None or not wanted
-            else Stopwatch(turn.host.clock, left, turn.host.caller, turn.thread, turn.mark)
+            else Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
         )
         try:
             if wanted and turn.must_stop:
@@ -238,7 +238,7 @@ class Actor:
 
 
 def _took(turn: Turn, started: float, watch: Stopwatch | None) -> float:
-    return turn.host.clock.monotonic() - started if watch is None else watch.seconds
+    return turn.clock.monotonic() - started if watch is None else watch.seconds
 
 
 def _code(error: Exception) -> str:

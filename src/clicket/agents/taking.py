@@ -92,7 +92,7 @@ class Taking:
         changes = [(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
         turn.write(
             f"Turn {turn.number} begins.",
-            entries.begun(turn.number, message, changes, turn.host.clock.now()),
+            entries.begun(turn.number, message, changes, turn.clock.now()),
             (message,),
             soon=True,
         )
@@ -124,7 +124,7 @@ class Taking:
     async def _end(
         self, turn: Turn, state: AgentState, stopped: Stopped | None, text: str, raised: BaseException | None
     ) -> AgentResult:
-        spent, now = turn.spent, turn.host.clock.now()
+        spent, now = turn.spent, turn.clock.now()
         error = "" if state is not AgentState.ERROR or raised is None else _said(raised)
         if turn.recorded("ended") is None:
             entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)

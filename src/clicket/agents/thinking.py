@@ -84,7 +84,7 @@ class Thinker:
         )
         if self._window is not None:
             request = await self._window(turn, request)
-        clock = turn.host.clock
+        clock = turn.clock
         started, since = clock.monotonic(), clock.now()
         left = turn.spent.seconds_left(turn.limits)
         reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
@@ -104,7 +104,7 @@ class Thinker:
                     raise
                 delay = backoff(retry, self._policy, error, self._chance)
                 turn.tell("retry", retry=retry, delay=round(delay, 3), error=_said(error))
-                await sleep(turn.host.clock, delay)
+                await sleep(turn.clock, delay)
                 turn.leave_if_closing()
             else:
                 if not isinstance(reply, ChatReply):
@@ -140,7 +140,7 @@ async def _within(turn: Turn, seconds: float, work: Awaitable[T]) -> T:
     """The work's value, or `OutOfTime`; then the work has been stopped."""
     task = asyncio.ensure_future(work)
     up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = turn.host.clock.call_later(seconds, fulfil, up)
+    timer = turn.clock.call_later(seconds, fulfil, up)
     try:
         await asyncio.wait((task, up), return_when=asyncio.FIRST_COMPLETED)
         if task.done():

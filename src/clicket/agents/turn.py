@@ -47,6 +47,7 @@ class Turn:
         spent: Spent | None = None,
     ) -> None:
         self.host = host
+        self.clock = host.clock
         self.thread = thread
         self.number = number
         self.mark = mark
@@ -99,7 +100,7 @@ class Turn:
     async def make_sure(self, started: float, since: float) -> None:
         """Who was away, by the clock or by the date, may have lost the turn, as a process that was stopped or a machine that slept:
         what was written is durable before anything follows from it. Else the order in which the store takes it is enough."""
-        clock = self.host.clock
+        clock = self.clock
         if clock.monotonic() - started > _AWAY or clock.now() - since > _AWAY:
             await self.flush()
 
@@ -158,7 +159,7 @@ class Turn:
         step, usage = self.steps + 1, counted(reply.usage)
         message = said(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, usage, took)
-        now = self.host.clock.now()
+        now = self.clock.now()
         entry = entries.reply(self.mark if self.journaled else "", step, message, usage, took, now, self.spent.usage)
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
         asked_for = (text for use in message.uses for text in (use.id, use.name, use.arguments))
@@ -191,7 +192,7 @@ class Turn:
         failed = sum(1 for item in items if item["failed"])
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # Whoever takes the turn up finds the calls themselves: this may wait for the answer that follows.
-        self.write(text, entries.results(step, items, took, self.host.clock.now()), soon=True)
+        self.write(text, entries.results(step, items, took, self.clock.now()), soon=True)
 
     def add_results(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:
@@ -205,7 +206,7 @@ class Turn:
             self._plans.popleft()
         else:
             done = sum(step["status"] == "completed" for step in body["steps"])
-            entry = entries.plan(self.steps, body, self.host.clock.now())
+            entry = entries.plan(self.steps, body, self.clock.now())
             self.write(f"The plan: {done} of {len(body['steps'])} steps are completed.", entry, _texts(body))
 
     # Told, and forgotten.
@@ -214,7 +215,7 @@ class Turn:
         if self.feed.readers:
             self.feed.tell(
                 AgentEvent(
-                    type=type, thread=self.thread, turn=self.number, at=self.host.clock.now(),
+                    type=type, thread=self.thread, turn=self.number, at=self.clock.now(),
                     step=self.steps + 1 if type in ("delta", "retry") else self.steps,
                     data={**data, "fork": self.fork} if self.fork else data,
                 )

@@ -17,7 +17,7 @@ from clicket import tool
 from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
 from clicket.agents.threads import Threads
 from clicket.errors import UsageError
-from clicket.model.chat import ChatMessage, Usage
+from clicket.model.chat import ChatMessage, ChatRequest, Usage
 from clicket.testing import ScriptedModel
 
 
@@ -242,3 +242,34 @@ async def test_no_more_is_kept_in_mind_than_there_is_room_for(store: str, monkey
         assert len(agent._memory._known) == 2
         assert [len(await agent.messages(f"t{number}")) for number in range(20)] == [4] * 20
         assert agent._memory._kept == sum(known.size for known in agent._memory._known.values()) < 1_000
+
+
+# Agents that ask each other.
+
+
+async def test_agents_that_ask_each_other_in_a_circle_come_to_an_end(store: str) -> None:
+    async with make([echo], store) as rt:
+        asked: list[str] = []
+
+        def asks(other: str) -> Says:
+            def answer(request: ChatRequest) -> Any:
+                last = request.messages[-1]
+                if last.role == "tool":
+                    return last.content
+                asked.append(other)
+                return [(f"ask_{other}", '{"task": "and you?"}')]
+
+            return Says(answer)
+
+        ann = ReActAgent(rt, asks("bob"), name="ann")
+        bob = PlanExecuteAgent(
+            rt, ScriptedModel([planned("ask"), "asked"]), executor=asks("ann"), name="bob", max_steps=9
+        )
+        rt.add(ann.as_tool("ask_ann"))
+        rt.add(bob.as_tool("ask_bob"))
+        r = await ann.run("go", thread="t")
+        assert (r.stopped, r.text) == ("finished", "asked")
+        assert asked == ["bob", "ann"]
+        [refused] = (await rt.history(tool="ask_ann")).items
+        assert refused.error is not None
+        assert "is at work on this task" in refused.error.message

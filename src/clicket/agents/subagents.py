@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["AgentTool"]
 
 _MAX_NAME = 512
+_ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?=/|\Z)")
+"""In the name of a thread of this kind: the agents that ask, by the ids of their calls."""
 _SCHEMA = {
     "type": "object",
     "properties": {"task": {"type": "string", "minLength": 1, "description": "What is to be done, with all that is needed for it."}},
@@ -49,6 +52,10 @@ class AgentTool:
         log = TurnLog(ctx)
         agent = self._as_caller(ctx.caller, log.scopes)
         thread = f"{ctx.thread}/{ctx.call_id}"
+        if agent.name in _ASKING.findall(thread):  # limits of each turn do not end a circle of agents
+            raise ProgramFailed(
+                f"the agent {agent.name!r} is at work on this task, and is not asked again within it. Do it with other tools"
+            )
         if len(thread) > _MAX_NAME:
             thread = f"{ctx.thread[:64]}/~{sha256(thread.encode()).hexdigest()}"
         if log.must_stop:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Delta, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, Usage
 
 __all__ = ["ScriptedModel"]
 
@@ -25,9 +25,9 @@ class ScriptedModel:
     - a `ChatReply`, given as it is; an exception, raised, and if it is the last answer, again and again;
     - a function of the request, sync or async, that returns one of these.
 
-    `requests` are what was asked. A model that is made anew after a crash goes on in the middle of its script: answers that the
-    turn has had are passed over. `position="transcript"` takes the answer whose number is that of the assistant's messages in the
-    whole request, so that a script of many turns does, too.
+    `requests` are what was asked. A model that is made anew after a crash goes on in the middle of its script: answers of its own
+    that the conversation, or the turn, has had are passed over. `position="transcript"` takes the answer whose number is that of
+    the assistant's messages in the request, whatever they say.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ScriptedModel:
         if self._by_transcript:
             place = sum(one.role == "assistant" for one in request.messages)
         else:
-            place = max(self._next, _said_since_asked(request))
+            place = self._next or _passed_over(self._answers, request.messages)
         self._next = place + 1
         if place >= len(self._answers):
             last: Any = self._answers[-1] if self._answers else None
@@ -107,14 +107,32 @@ class _Said(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def _said_since_asked(request: ChatRequest) -> int:
-    """How many answers there are to the user's last message."""
-    said = 0
-    for message in reversed(request.messages):
-        if message.role == "user":
-            break
-        said += message.role == "assistant"
-    return said
+def _passed_over(answers: Sequence[Any], messages: Sequence[ChatMessage]) -> int:
+    """Where a script that is made anew in the middle of a turn goes on: behind the answers that the conversation, or else the turn,
+    has had, if they are its own. Who scripts the rest alone is asked from its beginning."""
+    begins = max((place for place, one in enumerate(messages) if one.role == "user"), default=0)
+    turn = [one for one in messages[begins:] if one.role == "assistant"]
+    whole = [one for one in messages if one.role == "assistant"]
+    return next((place for said in (whole, turn) if turn and (place := _played(answers, said))), 0)
+
+
+def _played(answers: Sequence[Any], said: Sequence[ChatMessage]) -> int:
+    """How many answers were given, if these were the first of them; else 0."""
+    place = 0
+    for message in said:
+        while place < len(answers) and _is_error(answers[place]):  # it was raised, and another one asked for
+            place += 1
+        if place == len(answers) or not _is_same(answers[place], message):
+            return 0
+        place += 1
+    return place
+
+
+def _is_same(answer: Any, message: ChatMessage) -> bool:
+    if not isinstance(answer, _Said | ChatReply):
+        return True  # a function: it may have said so
+    calls = [(use.name, use.arguments) for use in answer.uses]
+    return answer.text == message.content and calls == [(use.name, use.arguments) for use in message.uses]
 
 
 def _prepared(answer: Any, place: int) -> Any:

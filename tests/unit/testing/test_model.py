@@ -76,15 +76,35 @@ async def test_a_resumed_process_gets_the_answer_of_its_place() -> None:
     assert (await model.chat(ChatRequest(messages=(*HELLO.messages, said)))).text == "b"
 
 
+def conversation(*said: str) -> ChatRequest:
+    """Answers of a model; an empty one begins the next turn."""
+    answers = [ChatMessage(role="assistant" if one else "user", content=one or "Go on.") for one in said]
+    return ChatRequest(messages=(*HELLO.messages, *answers))
+
+
 async def test_a_script_that_is_read_anew_goes_on_in_the_middle_of_its_turn() -> None:
-    said = ChatMessage(role="assistant", content="a")
-    halfway = ChatRequest(messages=(*HELLO.messages, said, said))
     model = ScriptedModel(["a", "b", "c", "d"])
-    assert (await model.chat(halfway)).text == "c"
+    assert (await model.chat(conversation("a", "b"))).text == "c"
     assert (await model.chat(HELLO)).text == "d", "and then in turn"
     assert model.left == 0
-    next_turn = ChatRequest(messages=(*HELLO.messages, said, said, *HELLO.messages))
-    assert (await ScriptedModel(["first"]).chat(next_turn)).text == "first", "earlier turns were another script's"
+    whole = ScriptedModel(["a", "b", "c", "d"])
+    assert (await whole.chat(conversation("a", "b", "", "c"))).text == "d", "of the conversation"
+    failing = ScriptedModel([RetryableError("busy"), "a", RetryableError, "b", "c"])
+    assert (await failing.chat(conversation("a", "b"))).text == "c", "what was raised was not said"
+    called = ScriptedModel([lambda _: "a", [("add", {"a": 1})], "c"])
+    add = ChatMessage(role="assistant", uses=(ToolUse(id="x", name="add", arguments='{"a":1}'),))
+    assert (await called.chat(ChatRequest(messages=(*conversation("a").messages, add)))).text == "c"
+
+
+async def test_what_another_script_said_is_not_passed_over() -> None:
+    for before in (
+        conversation("a", "b"),
+        conversation("fir"),
+        conversation("a", "", "b"),
+        conversation("a", ""),
+    ):
+        assert (await ScriptedModel(["first", "second", "third"]).chat(before)).text == "first"
+    assert (await ScriptedModel(["first"]).chat(conversation("first", ""))).text == "first", "a turn that begins"
 
 
 async def told_by(model: StreamingModel, request: ChatRequest = HELLO) -> tuple[list[Delta], ChatReply]:

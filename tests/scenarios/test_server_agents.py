@@ -201,12 +201,13 @@ async def test_history_is_paged(tmp_path: Path) -> None:
         empty = await it.get("/agents/never/messages")
         assert (empty.status_code, empty.json()) == (
             200,
-            {"agent": "helper", "thread": "never", "turns": [], "after": None},
+            {"agent": "helper", "thread": "never", "messages": [], "turns": [], "after": None},
         )
         for number in range(3):
             await say(it, f"message {number}", wait=True)
         first = (await it.get("/agents/t/messages", params={"limit": 2})).json()
         assert [turn["turn"] for turn in first["turns"]] == [1, 2]
+        assert first["messages"] == [message for turn in first["turns"] for message in turn["messages"]]
         assert first["turns"][0]["messages"] == [
             {"role": "user", "content": "message 0"}, {"role": "assistant", "content": "yes"},
         ]  # fmt: skip

@@ -46,14 +46,12 @@ class Actor:
         found = turn.known_results()
         wanted: list[tuple[int, ToolUse]] = []
         stop: tuple[Stopped, str] | None = None
-        refused: list[Entry] = []
         for number, use in enumerate(message.uses, start=1):
             why = turn.counted(use)
             if why is not None:
                 stop = stop or why
-                if use.id not in found:
-                    refused.append(entries.result(use, "", f"not run: {why[1]}.", failed=True, code=why[0]))
-            elif use.id not in found:
+                turn.denied[use.id] = why[1]
+            if use.id not in found:
                 wanted.append((number, use))
         early: set[str] = set()
         started, since = turn.clock.monotonic(), turn.clock.now()
@@ -76,9 +74,9 @@ class Actor:
             if turn.stopping == "shutdown":
                 raise
             await self._fill(turn, wanted, found, INTERRUPTED, "cancelled")
-            self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
+            self._keep(turn, message, wanted, found, early, _took(turn, started, watch))
             raise
-        self._keep(turn, message, wanted, found, early, refused, _took(turn, started, watch))
+        self._keep(turn, message, wanted, found, early, _took(turn, started, watch))
         await turn.make_sure(started, since)
         return stop
 
@@ -89,12 +87,10 @@ class Actor:
         wanted: list[tuple[int, ToolUse]],
         found: dict[str, Entry],
         early: set[str],
-        refused: list[Entry],
         took: float,
     ) -> None:
         """All answers of the step are there: put the new ones on record, and all into the transcript."""
-        new = [found[use.id] for _, use in wanted if use.id not in early] + refused
-        found.update((item["id"], item) for item in refused)
+        new = [found[use.id] for _, use in wanted if use.id not in early]
         if new:
             turn.new_results(new, took)
         turn.add_results(message, found)
@@ -184,10 +180,10 @@ class Actor:
                 result = await _settled(known.result(), known.cancel)
             else:
                 arguments = "{}" if use.arguments.strip() in _NONE else use.arguments
-                if turn.only is None or use.name in turn.only or use.name == READ_RESULT:
+                why = _denial(turn, use)
+                if why is None:
                     result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
-                else:  # what is not offered is not run either, whoever talked the model into it
-                    why = f"this agent has {', '.join(sorted(turn.only)) or 'no tools'}"
+                else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
         except Exception as error:
             turn.leave_if_closing()
@@ -243,6 +239,16 @@ def _took(turn: Turn, started: float, watch: Stopwatch | None) -> float:
 
 def _code(error: Exception) -> str:
     return error.code if isinstance(error, ClicketError) else "tool_error"
+
+
+def _denial(turn: Turn, use: ToolUse) -> str | None:
+    """Why a call must not run: the run's limits are reached, or the tool is not this agent's. What is not offered is not run either,
+    whoever talked the model into it."""
+    if use.id in turn.denied:
+        return turn.denied[use.id]
+    if turn.only is None or use.name in turn.only or use.name == READ_RESULT:
+        return None
+    return f"this agent has {', '.join(sorted(turn.only)) or 'no tools'}"
 
 
 def _why(error: Exception) -> str:

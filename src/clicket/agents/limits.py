@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     max_cost: float | None = None
     max_seconds: float | None = None
-    max_repeats: int | None = 3
+    max_repeats: int | None = 5
     """How often the same tool may be called with the same arguments."""
 
     def __post_init__(self) -> None:

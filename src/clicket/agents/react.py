@@ -39,7 +39,7 @@ class ReActAgent(Agent):
         max_tokens: int | None = None,
         max_cost: float | None = None,
         max_seconds: float | None = None,
-        max_repeats: int | None = 3,
+        max_repeats: int | None = 5,
         max_concurrency: int = 5,
         max_observation: int = 32_768,
         max_answer_tokens: int | None = None,

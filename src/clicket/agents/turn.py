@@ -65,6 +65,8 @@ class Turn:
         """Of this line of thought alone; `spent` counts for all of the turn."""
         self.spent = Spent() if spent is None else spent
         self.repeats: Counter[Any] = Counter()
+        self.denied: dict[str, str] = {}
+        """Tool calls that the run's limits forbid, by their ids as the model knows them, and why."""
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
         self.begins = len(history)
         self.plan: Entry | None = None

@@ -16,7 +16,7 @@ from clicket.agents.limits import Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.model.codec import clean
+from clicket.model.codec import clean, decode, encode
 from clicket.roster import chosen, default_name
 from clicket.server import bodies
 from clicket.server.agent_feed import send
@@ -74,10 +74,11 @@ class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Turns that are over, the oldest first. `after` fetches the next page; null on the last."""
+    """Turns that are over, the oldest first, and all that was said in them. `after` fetches the next page; null on the last."""
 
     agent: str
     thread: str
+    messages: list[ChatMessage]
     turns: list[TurnPaper]
     after: int | None
 
@@ -103,6 +104,21 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
 
 _message = msgspec.json.Decoder(MessageRequest)
 _stop = msgspec.json.Decoder(Stop)
+
+
+def _as_ours(body: bytes) -> bytes:
+    """A message as vendors write it, `{"role": "user", "content": "…"}`, is a message."""
+    if b'"content"' not in body:
+        return body
+    try:
+        given = decode(body)
+    except msgspec.DecodeError:
+        return body
+    if type(given) is not dict or given.keys() & {"message"} or given.get("role", "user") != "user":
+        return body
+    return encode(
+        {**{name: given[name] for name in given if name not in ("role", "content")}, "message": given["content"]}
+    )
 
 
 # Who is talked to, and where.
@@ -151,7 +167,7 @@ async def listing(asked: Asked) -> Reply:
 
 async def say(asked: Asked) -> Reply | Sent:
     body = await bodies.read(asked)
-    said = bodies.shaped(body, _message)
+    said = bodies.shaped(_as_ours(body), _message)
     bodies.no_tricks(body, asked.context.options.max_body_size)
     if len(said.message) > _MAX_MESSAGE:
         text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
@@ -244,7 +260,10 @@ async def state(asked: Asked) -> Reply:
 async def history(asked: Asked) -> Reply:
     agent, thread = _agent(asked, asked.query("agent")), _thread(asked)
     page = await agent.history(thread, after=asked.query("after", 0), limit=asked.query("limit", 100))
-    return json_reply(TurnPage(agent=agent.name, thread=clean(thread), turns=page.turns, after=page.after))
+    said = [message for turn in page.turns for message in turn.messages]
+    return json_reply(
+        TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
+    )
 
 
 async def events(asked: Asked) -> Sent:

@@ -102,7 +102,11 @@ async def test_the_last_allowed_call_may_be_answered_and_one_more_ends_the_run(s
         assert result.text == "Terminated: Reached the budget of tool calls (2)"
         assert [message.failed for message in result.messages[2:]] == [False, False, True]
         calls = (await rt.history(thread="b")).items
-        assert [(str(call.state), len(call.attempts)) for call in calls] == [("failed", 0), ("completed", 1), ("completed", 1)]
+        assert [(str(call.state), len(call.attempts)) for call in calls] == [
+            ("failed", 0),
+            ("completed", 1),
+            ("completed", 1),
+        ]
 
 
 async def test_step_counts_do_not_leak_into_the_next_run(store: str) -> None:

@@ -138,8 +138,11 @@ class ContextWindow:
         cut = self._cut(messages, head, most)
         if cut <= head:
             return messages
-        summary = await self._summary(turn, messages[head:cut])
-        return [*messages[:head], ChatMessage(role="user", content=summary), *messages[cut:]]
+        old = messages[head:cut]
+        summary = await self._summary(turn, old)
+        # What this turn is about stays as it was asked, however long ago that is.
+        asked = [message for message in old if message is turn.messages[turn.begins]]
+        return [*messages[:head], ChatMessage(role="user", content=summary), *asked, *messages[cut:]]
 
     def _cut(self, messages: Sequence[ChatMessage], head: int, most: int) -> int:
         """From where on messages stay: as many of the last as fill half of the room, from a place where nothing is torn."""

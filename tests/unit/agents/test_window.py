@@ -52,7 +52,9 @@ class Host:
 
 
 def turn(host: Host) -> Any:
-    return SimpleNamespace(host=host, thread="t", mark="react.1", spent=Spent(), refers=False)
+    return SimpleNamespace(
+        host=host, thread="t", mark="react.1", spent=Spent(), refers=False, messages=[None], begins=0
+    )
 
 
 class Summarises:
@@ -215,3 +217,27 @@ def test_windows_that_make_no_sense_are_refused() -> None:
     for wrong in ({"max_tokens": 99}, {"max_tokens": 1_000, "keep_steps": -1}, {"max_tokens": True}):
         with pytest.raises(UsageError):
             ContextWindow(**wrong)  # type: ignore[arg-type]
+
+
+async def test_what_the_turn_is_about_stays_however_long_it_takes() -> None:
+    asked: list[ChatRequest] = []
+
+    class Reader:
+        name = "reader"
+
+        async def chat(self, request: ChatRequest) -> ChatReply:
+            asked.append(request)
+            if len(asked) == 12:
+                return ChatReply(text="done")
+            return ChatReply(uses=(ToolUse(id=f"r{len(asked)}", name="page", arguments=f'{{"n": {len(asked)}}}'),))
+
+    @tool
+    async def page(n: int) -> str:
+        return f"{n} " + "word " * 300
+
+    async with memory_runtime([page]) as rt:
+        agent = ReActAgent(rt, Reader(), window=ContextWindow(800, keep_steps=1))
+        await agent.run("Which page names the ferry?")
+    for request in asked:
+        assert "Which page names the ferry?" in [message.content for message in request.messages]
+        check_pairs(request.messages)

@@ -83,7 +83,7 @@ class Host:
     # Tools that everybody may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
-        return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered()])
+        return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered(lately=True)])
 
     def _offer(self, tool: Tool) -> ToolOffer:
         offer = self._offers.get(tool)

@@ -114,9 +114,14 @@ class Hub:
         standing = known.standings.get(name)
         return standing is not None and (standing.consecutive_failures > 0 or standing.status is not None)
 
-    def offers_all(self, thread: str, caller: str) -> bool:
-        """Is it known without a look that the thread may use every tool?"""
-        return not self.registry.dependent and self._is_easy(thread, caller)
+    def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
+        """Is it known without a look that the thread may use every tool? `lately`: what was so a moment ago will do."""
+        if self.registry.dependent or (caller, thread) in self._uneasy:
+            return False
+        known = self._known.get((caller, thread)) if lately else None
+        if known is not None and known.epoch == self._epoch and self.clock.monotonic() - known.at <= _FRESH:
+            return True
+        return self._alone
 
     def _is_easy(self, thread: str, caller: str) -> bool:
         """Nobody else writes there, and nothing bad was written."""

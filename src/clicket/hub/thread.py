@@ -72,11 +72,11 @@ class ThreadHub:
         """The names of the tools that a model may be offered now."""
         return [tool.name for tool in await self.offered()]
 
-    async def offered(self) -> list[Tool]:
-        """The tools themselves."""
+    async def offered(self, *, lately: bool = False) -> list[Tool]:
+        """The tools themselves. `lately`: as of a moment ago, for who asks at every step; each call is judged by itself."""
         hub, forbids = self._hub, self._forbids
         found = list(hub.registry)
-        if not hub.offers_all(self.thread, self._caller):
+        if not hub.offers_all(self.thread, self._caller, lately=lately):
             standings, now = await self._standings(), hub.clock.now()
             found = [tool for tool in found if offered(tool, standings, now)]
         return found if forbids is None else [tool for tool in found if forbids(tool) is None]

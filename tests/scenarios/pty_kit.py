@@ -69,12 +69,15 @@ class Seat:
         self.types("\x03")
 
     def insists(self, text: str) -> None:
-        """Ctrl-C until the text is there: between two reads of a line Python's line editor does not hear it."""
-        while text not in self.seen[self._read_to :]:
+        """Ctrl-C until the text is there: between two reads of a line Python's line editor does not hear it. As a person would,
+        a few times a second: a terminal that echoes each would drown the program otherwise."""
+        alive = True
+        while alive and text not in self.seen[self._read_to :]:
             with suppress(OSError):
                 self.presses_ctrl_c()
-            if not self._more():
-                break
+            again_at = time.monotonic() + 0.5
+            while alive and text not in self.seen[self._read_to :] and time.monotonic() < again_at:
+                alive = self._more()
         self.sees(text)
 
     def kill(self) -> None:

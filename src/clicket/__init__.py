@@ -6,7 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clicket.errors import ClicketError, Conflict, InvalidTransition, QueueFull, RetryableError, StoreUnavailable
+    from clicket.errors import (
+        AgentBusy,
+        ClicketError,
+        Conflict,
+        InvalidTransition,
+        QueueFull,
+        RetryableError,
+        StoreUnavailable,
+    )
     from clicket.kernel import State
     from clicket.model import Event, Record, ToolCall, ToolError, ToolResult
     from clicket.pipeline import Condition, Policy, Rule
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AgentBusy",
     "ClicketError",
     "Condition",
     "Conflict",
@@ -44,7 +53,7 @@ __all__ = [
 # Names are fetched when they are first used: the command line, and the children that run process tools, start in a
 # fraction of the time that loading everything would take.
 _HOMES = {
-    "clicket.errors": "ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
+    "clicket.errors": "AgentBusy ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
     "clicket.kernel": "State",
     "clicket.model": "Event Record ToolCall ToolError ToolResult",
     "clicket.pipeline": "Condition Policy Rule",

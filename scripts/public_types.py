@@ -25,6 +25,7 @@ FACES = (
     "clicket.search.report",
     "clicket.web",
     "clicket.models",
+    "clicket.agents",
 )
 
 

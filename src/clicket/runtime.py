@@ -28,7 +28,7 @@ from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall,
 from clicket.model.figures import Figure
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import Clock, Duplicate, Query, Store
+from clicket.ports import AgentHost, Clock, Duplicate, Query, Store
 from clicket.settings import Settings
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
@@ -134,7 +134,7 @@ class Runtime:
         return self._engine
 
     @property
-    def host(self) -> Host:
+    def host(self) -> AgentHost:
         """What agents stand on."""
         return Host(self)
 

@@ -51,8 +51,8 @@ class Held:
     __slots__ = ("events", "ready")
 
     def __init__(self, events: Sequence[AgentEvent], ready: bool) -> None:
-        self.events = events
-        self.ready = ready
+        self.events: Sequence[AgentEvent] = events
+        self.ready: bool = ready
 
 
 class Feed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -33,15 +33,15 @@ class AgentTool:
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. A crash leaves a turn that is
     gone on with, so it may always be run again."""
 
-    nests = True
-    is_async = True
-    wants_context = True
-    input_schema = _SCHEMA
+    nests: bool = True
+    is_async: bool = True
+    wants_context: bool = True
+    input_schema: Mapping[str, Any] = _SCHEMA
 
     def __init__(self, agent: Agent, name: str, description: str, as_caller: Callable[..., Agent]) -> None:
-        self.name = name_of(name, agent.name, f"agent {agent.name!r}")
-        self.description = description
-        self.options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))
+        self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
+        self.description: str = description
+        self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))
         self._as_caller = as_caller
         self._max_steps = agent.limits.max_steps
 

@@ -18,7 +18,7 @@ from clicket.agents.values import AgentEvent, AgentEventType
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.codec import canonical, decode
-from clicket.ports import AgentHost, Taken
+from clicket.ports import AgentHost, Clock, Taken
 
 __all__ = ["Turn"]
 
@@ -46,32 +46,32 @@ class Turn:
         fork: str = "",
         spent: Spent | None = None,
     ) -> None:
-        self.host = host
-        self.clock = host.clock
-        self.thread = thread
-        self.number = number
-        self.mark = mark
-        self.limits = limits
-        self.fork = fork
-        self.refers = any(message.role == "tool" and REFERENCE in message.content for message in history)
+        self.host: AgentHost = host
+        self.clock: Clock = host.clock
+        self.thread: str = thread
+        self.number: int = number
+        self.mark: str = mark
+        self.limits: Limits = limits
+        self.fork: str = fork
+        self.refers: bool = any(message.role == "tool" and REFERENCE in message.content for message in history)
         """Is there a result that was cut? Then the model is offered to read on."""
         self.only: frozenset[str] | None = None
         """The names of the tools that may be called; None: all that the runtime has."""
-        self.journaled = True
+        self.journaled: bool = True
         """Are its tool calls calls of the runtime? Those of a planner change its plan, and nothing else."""
         self.max_steps: int | None = None
         """Of a fork alone."""
-        self.steps = 0
+        self.steps: int = 0
         """Of this line of thought alone; `spent` counts for all of the turn."""
-        self.spent = Spent() if spent is None else spent
+        self.spent: Spent = Spent() if spent is None else spent
         self.repeats: Counter[Any] = Counter()
         self.denied: dict[str, str] = {}
         """Tool calls that the run's limits forbid, by their ids as the model knows them, and why."""
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
-        self.begins = len(history)
+        self.begins: int = len(history)
         self.plan: Entry | None = None
-        self.resumed = bool(log.entries)
-        self.feed = feed
+        self.resumed: bool = bool(log.entries)
+        self.feed: Feed = feed
         self._log = log
         mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
         self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")

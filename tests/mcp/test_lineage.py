@@ -111,7 +111,7 @@ async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str
     with pytest.raises((Unreachable, asyncio.CancelledError)):
         await asking
     for pid in pids(tmp_path):
-        await until(lambda pid=pid: is_gone(pid), 5)
+        await until(lambda pid=pid: is_gone(pid))
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
 
 
@@ -150,7 +150,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
         assert json.loads(it.stdout.read())["result"]["serverInfo"]["name"] == "clicket"  # it had asked
     assert it.ended() == 0
     assert "Group" not in it.err.read_text()
-    assert all(is_gone(pid) for pid in pids(place.folder))
+    wait_until(lambda: all(is_gone(pid) for pid in pids(place.folder)))
 
 
 @pytest.mark.parametrize("left", [False, True])

@@ -247,7 +247,8 @@ async def test_no_more_is_kept_in_mind_than_there_is_room_for(store: str, monkey
 # Agents that ask each other.
 
 
-async def test_agents_that_ask_each_other_in_a_circle_come_to_an_end(store: str) -> None:
+@pytest.mark.parametrize("thread", ["t", "t" * 510])
+async def test_agents_that_ask_each_other_in_a_circle_come_to_an_end(store: str, thread: str) -> None:
     async with make([echo], store) as rt:
         asked: list[str] = []
 
@@ -267,7 +268,7 @@ async def test_agents_that_ask_each_other_in_a_circle_come_to_an_end(store: str)
         )
         rt.add(ann.as_tool("ask_ann"))
         rt.add(bob.as_tool("ask_bob"))
-        r = await ann.run("go", thread="t")
+        r = await ann.run("go", thread=thread)
         assert (r.stopped, r.text) == ("finished", "asked")
         assert asked == ["bob", "ann"]
         [refused] = (await rt.history(tool="ask_ann")).items

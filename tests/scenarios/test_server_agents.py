@@ -427,6 +427,20 @@ async def test_strange_names_of_threads(tmp_path: Path) -> None:
             assert (await say(it, thread=name, wait=True)).status_code == 400
 
 
+async def test_a_message_as_vendors_write_it_is_a_message(tmp_path: Path) -> None:
+    async with talking(tmp_path, ["yes"] * 2) as it:
+        for body in ({"role": "user", "content": "hello", "wait": True}, {"content": "hello", "wait": True}):
+            said = await it.post("/agents/t/messages", json=body)
+            assert (said.status_code, said.json()["text"]) == (200, "yes")
+        for wrong in (
+            {"agent": "content"}, {"role": "system", "content": "x"}, {"content": 7}, {"message": "x", "content": "y"},
+        ):  # fmt: skip
+            assert (await it.post("/agents/t/messages", json=wrong)).status_code == 422
+        for text in (b'{"content" ', b'["content"]', b'{"content":' + b"[" * 5_000, b'{"content":"\xff"}'):
+            head = {"content-type": "application/json"}
+            assert (await it.post("/agents/t/messages", content=text, headers=head)).status_code in (400, 422)
+
+
 # A process that dies.
 
 

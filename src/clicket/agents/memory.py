@@ -40,8 +40,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     updated_at: float = 0.0
     since: int = 1
-    """The first turn that models are still told of; earlier ones are in `summary`."""
-    summary: str = ""
+    """The first turn that models are told of; earlier ones were forgotten."""
     thread: str = ""
 
 
@@ -199,14 +198,6 @@ class Memory:
             messages, size = [*known.messages, *turn.messages], known.size + _size(turn.messages)
             self._remember(key, Known(head, version + 1, messages, size))
         else:
-            self._drop(key)
-
-    async def fold(self, host: AgentHost, thread: str, since: int, summary: str) -> None:
-        """From now on models are told of turns from `since` on, and of `summary` in place of the earlier ones."""
-        key = key_of(host.caller, thread, self._agent)
-        head, version = await self.head(host, thread)
-        new = msgspec.structs.replace(head, since=since, summary=summary)
-        if await host.records.put_paper(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
             self._drop(key)
 
     async def forget(self, host: AgentHost, thread: str) -> int:

@@ -52,12 +52,14 @@ class AgentTool:
         log = TurnLog(ctx)
         agent = self._as_caller(ctx.caller, log.scopes)
         thread = f"{ctx.thread}/{ctx.call_id}"
-        if agent.name in _ASKING.findall(thread):  # limits of each turn do not end a circle of agents
+        asking = _ASKING.findall(thread)
+        if agent.name in asking:  # limits of each turn do not end a circle of agents
             raise ProgramFailed(
                 f"the agent {agent.name!r} is at work on this task, and is not asked again within it. Do it with other tools"
             )
         if len(thread) > _MAX_NAME:
-            thread = f"{ctx.thread[:64]}/~{sha256(thread.encode()).hexdigest()}"
+            # Who asks is still told by the name, or a circle of agents in a thread with a long name would not be seen.
+            thread = f"~{sha256(thread.encode()).hexdigest()}{''.join(f'/{name}.0.0.0' for name in asking)}"
         if log.must_stop:
             await agent.stop(thread, "the call of the agent was cancelled")
             log.give_in()

@@ -112,9 +112,9 @@ def _as_ours(body: bytes) -> bytes:
         return body
     try:
         given = decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # what is wrong with it is said where it is read
         return body
-    if type(given) is not dict or given.keys() & {"message"} or given.get("role", "user") != "user":
+    if type(given) is not dict or "content" not in given or "message" in given or given.get("role", "user") != "user":
         return body
     return encode(
         {**{name: given[name] for name in given if name not in ("role", "content")}, "message": given["content"]}

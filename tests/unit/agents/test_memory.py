@@ -169,18 +169,6 @@ async def test_threads_whose_names_look_alike_are_apart(host: AgentHost) -> None
     assert len((await memory.load(host, "t/1")).messages) == 2
 
 
-async def test_a_fold_hides_old_turns_from_models_and_keeps_them(host: AgentHost) -> None:
-    memory = await filled(host, 3)
-    await memory.fold(host, "t", 3, "q1 and q2 were asked")
-    assert await texts(memory, host) == ["q3", "a3"]
-    assert await texts(Memory("a"), host) == ["q3", "a3"]
-    assert (await memory.head(host, "t"))[0].summary == "q1 and q2 were asked"
-    assert len((await memory.page(host, "t")).turns) == 3
-    await memory.save(host, "t", turn(4))
-    assert (await texts(memory, host))[-1] == "a4"
-    assert [message.content for message in await memory.until(host, "t", 1)] == ["q1", "a1"]
-
-
 async def test_only_so_many_threads_are_kept_in_mind(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.agents.memory._MAX_THREADS", 5)
     memory = Memory("a")

@@ -24,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.crash.driver import WIDTH, Outcome, Tally, run_all, table
+from tests.crash.driver import WIDTH, Outcome, OutcomeStats, run_all, table
 from tests.crash.nest import Nest
 from tests.crash.stores import STORES
 
@@ -38,12 +38,12 @@ class Progress:
         self.runs = runs
         self.live = sys.stderr.isatty()
 
-    def show(self, tally: Tally, found: int) -> None:
-        text = f"{tally.store}: {tally.runs} of {self.runs} runs, {tally.kills} kills, {found} runs with findings"
+    def show(self, stats: OutcomeStats, found: int) -> None:
+        text = f"{stats.store}: {stats.runs} of {self.runs} runs, {stats.kills} kills, {found} runs with findings"
         if self.live:
-            end = "\n" if tally.runs == self.runs else ""
+            end = "\n" if stats.runs == self.runs else ""
             print(f"\r\x1b[K{text}", end=end, file=sys.stderr, flush=True)
-        elif tally.runs % _EVERY == 0 or tally.runs == self.runs:
+        elif stats.runs % _EVERY == 0 or stats.runs == self.runs:
             print(text, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
@@ -61,20 +61,20 @@ def main() -> int:
     logging.getLogger("clicket").setLevel(logging.ERROR)
     base = Path(tempfile.mkdtemp(prefix="clicket-crash-"))
     progress = Progress(options.runs)
-    tallies: list[Tally] = []
+    stats_list: list[OutcomeStats] = []
     bad: list[Outcome] = []
     points: Counter[str] = Counter()
     for name in STORES if options.store == "all" else [options.store]:
-        tally = Tally(store=name)
-        tallies.append(tally)
+        stats = OutcomeStats(store=name)
+        stats_list.append(stats)
 
-        def heard(outcome: Outcome, tally: Tally = tally) -> None:
-            tally.add(outcome)
+        def heard(outcome: Outcome, stats: OutcomeStats = stats) -> None:
+            stats.add(outcome)
             points.update(outcome.points)
             if outcome.verdict.findings:
                 bad.append(outcome)
                 progress.say(f"{outcome.store}, seed {outcome.seed}:\n{outcome}")
-            progress.show(tally, sum(each.store == outcome.store for each in bad))
+            progress.show(stats, sum(each.store == outcome.store for each in bad))
 
         row = STORES[name]
         seeds = range(options.seed, options.seed + options.runs)
@@ -84,22 +84,22 @@ def main() -> int:
     if not bad:
         shutil.rmtree(base, ignore_errors=True)
     if options.json:
-        print(json.dumps(_figures(tallies, bad, points)))
+        print(json.dumps(_figures(stats_list, bad, points)))
     else:
-        print(table([*tallies, total(tallies)] if len(tallies) > 1 else tallies))
+        print(table([*stats_list, total(stats_list)] if len(stats_list) > 1 else stats_list))
         print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
     return 1 if bad else 0
 
 
-def total(tallies: list[Tally]) -> Tally:
-    fields = [name for name in Tally.__struct_fields__ if name != "store"]
-    return Tally(store="all", **{name: sum(getattr(tally, name) for tally in tallies) for name in fields})
+def total(stats_list: list[OutcomeStats]) -> OutcomeStats:
+    fields = [name for name in OutcomeStats.__struct_fields__ if name != "store"]
+    return OutcomeStats(store="all", **{name: sum(getattr(stats, name) for stats in stats_list) for name in fields})
 
 
-def _figures(tallies: list[Tally], bad: list[Outcome], points: Counter[str]) -> dict[str, Any]:
+def _figures(stats_list: list[OutcomeStats], bad: list[Outcome], points: Counter[str]) -> dict[str, Any]:
     return {
-        "stores": msgspec.to_builtins(tallies),
-        "total": msgspec.to_builtins(total(tallies)),
+        "stores": msgspec.to_builtins(stats_list),
+        "total": msgspec.to_builtins(total(stats_list)),
         "points": dict(points),
         "findings": [
             {"store": o.store, "seed": o.seed, "folder": o.folder, "findings": [str(f) for f in o.verdict.findings]}

@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `max_seconds`, `max_repeats`), and `window` (tokens of one request)."""
     default_agent: str | None = None
     """The agent that is meant where none is named; else the only one, else the one named "default"."""
-    standings_retention: float = 7 * 24 * 3600.0
+    health_retention: float = 7 * 24 * 3600.0
     """Seconds after which a thread's tool states are forgotten, counted from their last change."""
     memory_retention: float = 30 * 24 * 3600.0
     """Seconds after which an agent's thread is forgotten, counted from its last turn."""

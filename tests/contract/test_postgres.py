@@ -378,7 +378,7 @@ async def test_slots_are_never_held_beyond_capacity(make: Make, sql: Any) -> Non
 class _Ear:
     def __init__(self, store: PostgresStore) -> None:
         self.heard: list[tuple[str, int]] = []
-        store.hear = lambda kind, key: self.heard.append((kind, key))
+        store.on_hint = lambda kind, key: self.heard.append((kind, key))
 
 
 async def test_others_hear_of_work_requests_slots_and_watched_events(make: Make) -> None:
@@ -441,11 +441,11 @@ async def test_a_failing_listener_harms_nobody(make: Make) -> None:
         await store._open.hints.listening.wait()
         heard: list[int] = []
 
-        def hear(kind: str, key: int) -> None:
+        def on_hint(kind: str, key: int) -> None:
             heard.append(key)
             raise RuntimeError("a listener that fails")
 
-        store.hear = hear
+        store.on_hint = on_hint
         for number in (1, 2):
             store._open.hints.post("work", number)
             await until(lambda number=number: number in heard)  # type: ignore[misc]  # a default argument

@@ -15,11 +15,11 @@ from tests.postgres_server import PostgresServer, postgres_server
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import Append, Keep, Stale, Standing, Unstorable
+from clicket.ports import Append, Keep, Stale, ToolHealth, Unstorable
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.postgres import schema as schemas
 from clicket.testing.store_kit import ALIVE, DEAD, append, created, creation, news, opened
-from clicket.testing.store_records import standing, tallied, tally
+from clicket.testing.store_records import health, recorded, stats
 
 _numbers = itertools.count(1)
 Make = Callable[..., PostgresStore]
@@ -57,12 +57,12 @@ def _through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
 
 
 def _ending(change: Append, **given: Any) -> Append:
-    return news(change, state=State.FAILED, ended_at=200.0, tally=tally("failed", **given))
+    return news(change, state=State.FAILED, ended_at=200.0, stats=stats("failed", **given))
 
 
 def _ended_at_once(id: str, *, weight: Any = "failed") -> Append:
     change = creation(id)
-    change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally(weight, seconds=0.25)
+    change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats(weight, seconds=0.25)
     return change
 
 
@@ -70,7 +70,7 @@ async def _counted(store: PostgresStore) -> int:
     return sum(figure.count for figure in await store.figures())
 
 
-# Tallies.
+# Outcome stats.
 
 
 async def test_an_outcome_and_what_it_adds_are_one_transaction(make: Make, sql: Any) -> None:
@@ -79,7 +79,7 @@ async def test_an_outcome_and_what_it_adds_are_one_transaction(make: Make, sql: 
         assert await append(store, *map(_ending, changes)) == [None] * 20
         marks = " UNION ".join(f"SELECT xmin::text FROM {table}" for table in ("calls", "standings", "figures"))
         assert len(sql(marks)) == 1
-        assert (await standing(store)).consecutive_failures == 20
+        assert (await health(store)).consecutive_failures == 20
 
 
 async def test_endings_of_a_group_that_are_refused_count_nothing(make: Make) -> None:
@@ -88,10 +88,10 @@ async def test_endings_of_a_group_that_are_refused_count_nothing(make: Make) -> 
         ends = [_ending(change, at=300.0 + n) for n, change in enumerate(changes)]
         ends[1].fence = 7
         ends[4].expect = 3
-        ends[5].tally = tally(at=400.0)
+        ends[5].stats = stats(at=400.0)
         answers = await append(store, *ends)
         assert [type(answer) for answer in answers] == [type(None), Stale, *[type(None)] * 2, Stale, type(None)]
-        found = await standing(store)
+        found = await health(store)
         assert (found.failures, found.consecutive_failures, found.completions, found.version) == (3, 0, 1, 4)
         assert (found.last_failure_at, found.last_success_at) == (303.0, 400.0)
         assert await _counted(store) == 4
@@ -105,12 +105,12 @@ async def test_a_group_whose_answer_was_lost_is_counted_once(server: PostgresSer
         answers = await append(store, *group)
         assert line.cuts == 1
         assert [type(answer).__name__ for answer in answers] == [*["NoneType"] * 5, "NoneType"], "the same, twice"
-        found = await standing(store)
+        found = await health(store)
         assert (found.failures, found.version, await _counted(store)) == (5, 5, 5)
         line.cut_next_answer(b"append(")
         assert await append(store, _ending(changes[4])) == [None]
         assert line.cuts == 2
-        assert ((await standing(store)).failures, await _counted(store)) == (6, 6)
+        assert ((await health(store)).failures, await _counted(store)) == (6, 6)
 
 
 @pytest.mark.parametrize("touched", [False, True])
@@ -124,10 +124,10 @@ async def test_what_an_erased_call_added_is_taken_back(
         opened(lambda: _through(line, schema, timeout=2.0)) as store,
     ):
         if touched:
-            await tallied(store, "before", tally("failed"))
+            await recorded(store, "before", stats("failed"))
         else:
             await created(store, "before")
-        kept = (await other.standings("", "t"), await _counted(other))
+        kept = (await other.tool_health("", "t"), await _counted(other))
         line.cut_next_answer(b"append(")
         line.down = True
         (error,) = await append(store, _ended_at_once("doubtful", weight=weight))
@@ -137,7 +137,7 @@ async def test_what_an_erased_call_added_is_taken_back(
         await store.renew()
         assert await other.load("doubtful") == []
         assert await _counted(other) == kept[1]
-        found = await other.standings("", "t")
+        found = await other.tool_health("", "t")
         assert [(s.failures, s.consecutive_failures, s.completions) for s in found] == [
             (s.failures, s.consecutive_failures, s.completions) for s in kept[0]
         ]
@@ -159,7 +159,7 @@ async def test_groups_that_share_tools_never_wait_for_each_other_for_ever(
             changes = []
             for thread, tool in itertools.product(threads, tools):
                 change = creation(f"{name}-{turn}-{tool}", thread=thread, tool=tool)
-                change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", tool=tool)
+                change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", tool=tool)
                 changes.append(change)
             dice.shuffle(changes)
             assert await append(store, *changes) == [None] * len(changes)
@@ -167,15 +167,15 @@ async def test_groups_that_share_tools_never_wait_for_each_other_for_ever(
     async def put(store: PostgresStore) -> int:
         written = 0
         for _ in range(turns):
-            for known in await store.standings("", "t"):
-                written += await store.put_standing("", "t", known, known.version)
+            for known in await store.tool_health("", "t"):
+                written += await store.put_tool_health("", "t", known, known.version)
         return written
 
     before = sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     async with opened(make) as fifth:
         *_, written = await asyncio.gather(*(end(store, n) for n, store in enumerate(stores)), put(fifth))
         for thread in threads:
-            found = {each.tool: each for each in await fifth.standings("", thread)}
+            found = {each.tool: each for each in await fifth.tool_health("", thread)}
             assert sorted(found) == tools
             assert {each.failures for each in found.values()} == {4 * turns}
             extra = sum(each.version for each in found.values()) - len(tools) * 4 * turns
@@ -199,7 +199,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(make: Make, sql
                 assert await append(store, change) == [None]
                 change = news(change)
             change.state, change.ended_at = State.FAILED, 200.0
-            change.tally = tally("completed" if number % 5 else "failed", tool=f"tool{number % 2}")
+            change.stats = stats("completed" if number % 5 else "failed", tool=f"tool{number % 2}")
             assert await append(store, change) == [None]
         raise AssertionError
 
@@ -218,7 +218,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(make: Make, sql
             total = sum(await asyncio.gather(*tasks))
         assert sql("SELECT count(*) FROM calls WHERE ended_at IS NOT NULL") == [(total,)]
         assert await _counted(one) == total
-        found = await two.standings("", "t")
+        found = await two.tool_health("", "t")
         assert sum(each.completions + each.failures for each in found) == total
         assert sum(each.version for each in found) == total
 
@@ -227,7 +227,7 @@ async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
     async with opened(make) as one:
         async with opened(make) as two, opened(make, DEAD) as dead:
             for n, store in enumerate((one, two, dead)):
-                await tallied(store, f"c{n}", tally(seconds=float(n)))
+                await recorded(store, f"c{n}", stats(seconds=float(n)))
             await one.claim_orphans(frozenset({"tool"}), 10)
             (figure,) = await one.figures()
             assert (figure.count, figure.seconds, figure.least, figure.most) == (3, 3.0, 0.0, 2.0)
@@ -242,23 +242,23 @@ async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
 async def test_what_is_written_beside_calls_is_written_once(server: PostgresServer, schema: str) -> None:
     async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
         line.cut_next_answer(b"put_paper(")
-        assert await store.put_paper("kind", "key", b"1", 0)
+        assert await store.put_document("kind", "key", b"1", 0)
         line.cut_next_answer(b"put_paper(")
-        assert await store.put_paper("kind", "key", b"2", 1)
+        assert await store.put_document("kind", "key", b"2", 1)
         line.cut_next_answer(b"put_paper(")
-        assert await store.put_paper("kind", "key", b"3", None)
+        assert await store.put_document("kind", "key", b"3", None)
         assert line.cuts == 3
-        paper = await store.paper("kind", "key")
-        assert paper is not None
-        assert (paper.body, paper.version) == (b"3", 3)
+        document = await store.document("kind", "key")
+        assert document is not None
+        assert (document.body, document.version) == (b"3", 3)
         line.cut_next_answer(b"delete_paper(")
-        assert await store.delete_paper("kind", "key")
+        assert await store.delete_document("kind", "key")
         assert line.cuts == 4
-        assert not await store.delete_paper("kind", "key")
+        assert not await store.delete_document("kind", "key")
         for version in range(2):
             line.cut_next_answer(b"put_standing(")
-            assert await store.put_standing("", "t", Standing(tool="tool"), version)
-        assert (line.cuts, (await standing(store)).version) == (6, 2)
+            assert await store.put_tool_health("", "t", ToolHealth(tool="tool"), version)
+        assert (line.cuts, (await health(store)).version) == (6, 2)
         for number in range(1, 3):
             line.cut_next_answer(b"add_to_audit(")
             await store.audit([b"%d" % number, b"more"])
@@ -297,17 +297,17 @@ async def test_the_server_refuses_to_change_the_log(make: Make, sql: Any, change
 async def test_names_that_cannot_be_stored_are_nobodys(make: Make) -> None:
     async with opened(make) as store:
         for bad in ("a\0b", "\ud800"):
-            assert await store.standings(bad, bad) == []
+            assert await store.tool_health(bad, bad) == []
             assert await store.figures(bad) == []
-            assert await store.paper(bad, bad) is None
-            assert await store.papers("kind", after=bad) == []
-            assert not await store.delete_paper("kind", bad)
+            assert await store.document(bad, bad) is None
+            assert await store.documents("kind", after=bad) == []
+            assert not await store.delete_document("kind", bad)
             with pytest.raises(Unstorable):
-                await store.put_paper("kind", bad, b"1", 0)
+                await store.put_document("kind", bad, b"1", 0)
             with pytest.raises(Unstorable):
-                await store.put_standing("", bad, Standing(tool="tool"), 0)
-            assert await store.put_standing("", "t", Standing(tool=f"{bad!a}", reason=bad, last_error=bad), 0)
-        assert [each.reason for each in await store.standings("", "t")] == ["?", "a\ufffdb"]
+                await store.put_tool_health("", bad, ToolHealth(tool="tool"), 0)
+            assert await store.put_tool_health("", "t", ToolHealth(tool=f"{bad!a}", reason=bad, last_error=bad), 0)
+        assert [each.reason for each in await store.tool_health("", "t")] == ["?", "a\ufffdb"]
 
 
 async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> None:
@@ -315,26 +315,26 @@ async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> N
     keys = sorted([long, long + "a", long[:200], long[:201], long[:199] + "z", "a", "z"])
     async with opened(make) as store:
         for key in keys:
-            assert await store.put_paper("kind", key, b"", 0)
-        assert [paper.key for paper in await store.papers("kind")] == keys
+            assert await store.put_document("kind", key, b"", 0)
+        assert [document.key for document in await store.documents("kind")] == keys
         found: list[str] = []
-        while page := await store.papers("kind", after=found[-1] if found else "", limit=2):
-            found += [paper.key for paper in page]
+        while page := await store.documents("kind", after=found[-1] if found else "", limit=2):
+            found += [document.key for document in page]
         assert found == keys
 
 
 async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServer, schema: str) -> None:
     async with opened(make) as store:
         for n in range(3):
-            await store.put_standing("", "t", Standing(tool=f"tool{n}", updated_at=float(n)), 0)
+            await store.put_tool_health("", "t", ToolHealth(tool=f"tool{n}", updated_at=float(n)), 0)
         options = f"-c search_path={schema}"
         with psycopg.connect(server.url(), options=options) as connection:
             connection.execute("SELECT FROM standings WHERE tool = 'tool0' FOR UPDATE")
             async with asyncio.timeout(20):
-                await store.sweep(Keep(standings_since=2.0), 10)
-            assert [each.tool for each in await store.standings("", "t")] == ["tool0", "tool2"]
-        await store.sweep(Keep(standings_since=2.0), 10)
-        assert [each.tool for each in await store.standings("", "t")] == ["tool2"]
+                await store.sweep(Keep(health_since=2.0), 10)
+            assert [each.tool for each in await store.tool_health("", "t")] == ["tool0", "tool2"]
+        await store.sweep(Keep(health_since=2.0), 10)
+        assert [each.tool for each in await store.tool_health("", "t")] == ["tool2"]
 
 
 # Processes of the version before.
@@ -357,7 +357,7 @@ async def test_a_process_that_knows_no_tallies_goes_on(make: Make, sql: Any, mon
         assert await desk.membership.run(desk.pool.run, erase, unit, b"[]") == [(1,)]
         if turn == 0:
             async with opened(make) as store:
-                await tallied(store, "b", tally())
+                await recorded(store, "b", stats())
                 assert sql("SELECT max(number) FROM clicket_migrations") == [(schemas.VERSION,)]
     await old.close()
     async with opened(make) as store:

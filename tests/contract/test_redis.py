@@ -278,7 +278,7 @@ def test_a_date_that_was_set_back_keeps_nobody_alive() -> None:
 async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
         heard: list[tuple[str, int]] = []
-        two.hear = lambda kind, key: heard.append((kind, key))
+        two.on_hint = lambda kind, key: heard.append((kind, key))
         await eventually(lambda: two._parts.door.listening)  # type: ignore[attr-defined]
         first = await created(two, "a")
         await append(one, news(first, fence=-1, request=True))
@@ -295,7 +295,7 @@ async def test_other_processes_are_heard(make: Make) -> None:
 async def test_who_hears_nothing_any_more_listens_again(make: Make, raw: Any) -> None:
     async with opened(make) as one, opened(make) as two:
         heard: list[int] = []
-        two.hear = lambda kind, key: heard.append(key)
+        two.on_hint = lambda kind, key: heard.append(key)
         parts = two._parts  # type: ignore[attr-defined]
         await eventually(lambda: parts.door.listening)
         raw.client_kill_filter(_type="pubsub")

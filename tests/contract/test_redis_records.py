@@ -18,10 +18,10 @@ from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import Append, Keep, Query, Standing, Unstorable
+from clicket.ports import Append, Keep, Query, ToolHealth, Unstorable
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import append, created, creation, news, opened
-from clicket.testing.store_records import standing, tallied, tally
+from clicket.testing.store_records import health, recorded, stats
 
 _numbers = count()
 Make = Callable[..., RedisStore]
@@ -86,7 +86,7 @@ def _keys(raw: Any, prefix: str) -> set[str]:
 
 def _ended_at_once(id: str, *, weight: Any = "failed") -> Append:
     change = creation(id)
-    change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally(weight, seconds=0.25)
+    change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats(weight, seconds=0.25)
     return change
 
 
@@ -94,17 +94,17 @@ async def _counted(store: RedisStore) -> int:
     return sum(figure.count for figure in await store.figures())
 
 
-# Tallies.
+# Outcome stats.
 
 
 async def test_an_ending_whose_answer_was_lost_is_counted_once(server: RedisServer, prefix: str) -> None:
     async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
         changes = [await created(store, f"c{n}") for n in range(4)]
-        ends = [news(c, state=State.FAILED, ended_at=200.0, tally=tally("failed")) for c in changes]
+        ends = [news(c, state=State.FAILED, ended_at=200.0, stats=stats("failed")) for c in changes]
         proxy.cut_once(b"tally")
         assert await append(store, *ends, _ended_at_once("new")) == [None] * 5
         assert proxy.cuts == 1
-        found = await standing(store)
+        found = await health(store)
         assert (found.failures, found.consecutive_failures, found.version, await _counted(store)) == (5, 5, 5, 5)
 
 
@@ -119,8 +119,8 @@ async def test_what_an_erased_call_added_is_taken_back(
         opened(_door(proxy.port, prefix)) as store,
     ):
         if touched:
-            await tallied(store, "before", tally("failed"))
-        kept = (await other.standings("", "t"), await other.figures())
+            await recorded(store, "before", stats("failed"))
+        kept = (await other.tool_health("", "t"), await other.figures())
         proxy.cut = lambda data: b"ghost" in data
         with _impatient(store):
             (error,) = await append(store, _ended_at_once("ghost", weight=weight))
@@ -131,7 +131,7 @@ async def test_what_an_erased_call_added_is_taken_back(
         assert await other.load("ghost") == []
         figures = await other.figures()
         assert [(f.outcome, f.count) for f in figures] == [(f.outcome, f.count) for f in kept[1]]
-        found = await other.standings("", "t")
+        found = await other.tool_health("", "t")
         assert [(s.failures, s.consecutive_failures, s.completions) for s in found] == [
             (s.failures, s.consecutive_failures, s.completions) for s in kept[0]
         ]
@@ -153,7 +153,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
                 assert await append(store, change) == [None]
                 change = news(change)
             change.state, change.ended_at = State.FAILED, 200.0
-            change.tally = tally("completed" if number % 5 else "failed", tool=f"tool{number % 2}")
+            change.stats = stats("completed" if number % 5 else "failed", tool=f"tool{number % 2}")
             assert await append(store, change) == [None]
             ended += 1
 
@@ -171,7 +171,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
                 stop.set()
                 await asyncio.gather(*tasks)
             assert await _counted(one) == ended
-            found = await two.standings("", "t")
+            found = await two.tool_health("", "t")
             assert sum(each.completions + each.failures for each in found) == ended
             assert sum(each.version for each in found) == ended
 
@@ -179,12 +179,12 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
 async def test_nothing_is_left_of_standings_that_were_forgotten(make: Make, raw: Any, prefix: str) -> None:
     async with opened(make) as store:
         for n in range(1_200):
-            await store.put_standing(f"{n % 7}:", f"{n}:x", Standing(tool=f"t:{n}", updated_at=float(n)), 0)
-        await store.put_standing("", "t", Standing(tool="tool", updated_at=2_000.0), 0)
-        await store.sweep(Keep(standings_since=2_000.0), 10)
-        assert [each.tool for each in await store.standings("", "t")] == ["tool"]
+            await store.put_tool_health(f"{n % 7}:", f"{n}:x", ToolHealth(tool=f"t:{n}", updated_at=float(n)), 0)
+        await store.put_tool_health("", "t", ToolHealth(tool="tool", updated_at=2_000.0), 0)
+        await store.sweep(Keep(health_since=2_000.0), 10)
+        assert [each.tool for each in await store.tool_health("", "t")] == ["tool"]
         assert len(_keys(raw, prefix) - {"meta", "owners"}) == 2, "a thread, and the list of times"
-        await store.sweep(Keep(standings_since=2_000.5), 10)
+        await store.sweep(Keep(health_since=2_000.5), 10)
     assert _keys(raw, prefix) == {"meta"}
 
 
@@ -205,19 +205,19 @@ async def test_what_is_written_beside_calls_is_written_once(server: RedisServer,
     async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
         for expect, body in ((0, b"1"), (1, b"2"), (None, b"3")):
             proxy.cut_once(b"cut-me")
-            assert await store.put_paper("kind", "cut-me", body, expect)
+            assert await store.put_document("kind", "cut-me", body, expect)
         assert proxy.cuts == 3
-        paper = await store.paper("kind", "cut-me")
-        assert paper is not None
-        assert (paper.body, paper.version) == (b"3", 3)
+        document = await store.document("kind", "cut-me")
+        assert document is not None
+        assert (document.body, document.version) == (b"3", 3)
         proxy.cut = _second(proxy, b"cut-me")  # the first question is whether it is there
-        assert await store.delete_paper("kind", "cut-me")
+        assert await store.delete_document("kind", "cut-me")
         assert proxy.cuts == 4
-        assert not await store.delete_paper("kind", "cut-me")
+        assert not await store.delete_document("kind", "cut-me")
         for version in range(2):
             proxy.cut_once(b"standing")
-            assert await store.put_standing("", "t", Standing(tool="tool"), version)
-        assert (proxy.cuts, (await standing(store)).version) == (6, 2)
+            assert await store.put_tool_health("", "t", ToolHealth(tool="tool"), version)
+        assert (proxy.cuts, (await health(store)).version) == (6, 2)
         for number in range(1, 3):
             proxy.cut_once(b"more")
             await store.audit([b"%d" % number, b"more"])
@@ -247,10 +247,10 @@ async def test_papers_and_lines_of_many_megabytes_are_read_in_steps(make: Make) 
     body = b"x" * 1_500_000
     async with opened(make) as store:
         for n in range(8):
-            assert await store.put_paper("kind", f"k{n}", body, 0)
+            assert await store.put_document("kind", f"k{n}", body, 0)
         await store.audit([body] * 8)
-        assert [(p.key, len(p.body)) for p in await store.papers("kind")] == [(f"k{n}", len(body)) for n in range(8)]
-        assert [p.key for p in await store.papers("kind", after="k1", limit=5)] == [f"k{n}" for n in range(2, 7)]
+        assert [(p.key, len(p.body)) for p in await store.documents("kind")] == [(f"k{n}", len(body)) for n in range(8)]
+        assert [p.key for p in await store.documents("kind", after="k1", limit=5)] == [f"k{n}" for n in range(2, 7)]
         assert [line.number for line in await store.audited()] == list(range(8, 0, -1))
         assert [line.number for line in await store.audited(before=8, limit=6)] == list(range(7, 1, -1))
         for before in (1, 0, -5):
@@ -260,27 +260,27 @@ async def test_papers_and_lines_of_many_megabytes_are_read_in_steps(make: Make) 
 async def test_names_that_cannot_be_stored_are_nobodys(make: Make) -> None:
     bad = "\ud800"
     async with opened(make) as store:
-        assert await store.standings(bad, "t") == []
+        assert await store.tool_health(bad, "t") == []
         assert await store.figures(bad) == []
-        assert await store.paper("kind", bad) is None
-        assert await store.papers("kind", after=bad) == []
-        assert not await store.delete_paper("kind", bad)
+        assert await store.document("kind", bad) is None
+        assert await store.documents("kind", after=bad) == []
+        assert not await store.delete_document("kind", bad)
         with pytest.raises(Unstorable):
-            await store.put_paper("kind", bad, b"1", 0)
+            await store.put_document("kind", bad, b"1", 0)
         with pytest.raises(Unstorable):
-            await store.put_standing("", bad, Standing(tool="tool"), 0)
+            await store.put_tool_health("", bad, ToolHealth(tool="tool"), 0)
 
 
 async def test_what_somebody_else_wrote_is_said_to_be_damaged(make: Make, raw: Any, prefix: str) -> None:
     async with opened(make) as store:
-        await tallied(store, "a", tally())
-        await store.put_paper("kind", "key", b"1", 0)
+        await recorded(store, "a", stats())
+        await store.put_document("kind", "key", b"1", 0)
         await store.audit([b"1"])
         raw.hset(f"{{{prefix}}}:standings:0:1:t", "other", "junk")
         raw.hset(f"{{{prefix}}}:figures:", "junk", "junk")
         raw.hset(f"{{{prefix}}}:paper:4:kindkey", "version", "junk")
         raw.xadd(f"{{{prefix}}}:audit", {"b": "1", "at": "junk"}, id="7-0")
-        for read in (store.standings("", "t"), store.figures(), store.paper("kind", "key"), store.audited()):
+        for read in (store.tool_health("", "t"), store.figures(), store.document("kind", "key"), store.audited()):
             with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
                 await read
 
@@ -288,39 +288,39 @@ async def test_what_somebody_else_wrote_is_said_to_be_damaged(make: Make, raw: A
 async def test_a_full_server_refuses_records_and_forgets_them(own: RedisServer, prefix: str) -> None:
     async with opened(_door(own.port, prefix)) as store:
         first = await created(store, "a")
-        await store.put_paper("kind", "key", b"1", 0)
-        await store.put_standing("", "t", Standing(tool="tool", updated_at=1.0), 0)
+        await store.put_document("kind", "key", b"1", 0)
+        await store.put_tool_health("", "t", ToolHealth(tool="tool", updated_at=1.0), 0)
         own.ask("CONFIG", "SET", "maxmemory", "1")
-        end = partial(news, first, state=State.FAILED, ended_at=200.0, tally=tally("failed"))
+        end = partial(news, first, state=State.FAILED, ended_at=200.0, stats=stats("failed"))
         (error,) = await append(store, end())
         assert isinstance(error, StoreUnavailable)
         for write in (
-            store.put_paper("kind", "key", b"2", None),
-            store.put_standing("", "t", Standing(tool="two"), 0),
+            store.put_document("kind", "key", b"2", None),
+            store.put_tool_health("", "t", ToolHealth(tool="two"), 0),
             store.audit([b"1"]),
         ):
             with pytest.raises(StoreUnavailable, match="maxmemory"):
                 await write
-        assert [paper.body for paper in await store.papers("kind")] == [b"1"]
+        assert [document.body for document in await store.documents("kind")] == [b"1"]
         assert (await store.figures(), await store.audited()) == ([], [])
-        assert await store.delete_paper("kind", "key"), "what frees memory is done"
-        await store.sweep(Keep(standings_since=2.0), 10)
-        assert await store.standings("", "t") == []
+        assert await store.delete_document("kind", "key"), "what frees memory is done"
+        await store.sweep(Keep(health_since=2.0), 10)
+        assert await store.tool_health("", "t") == []
         own.ask("CONFIG", "SET", "maxmemory", "0")
         assert await append(store, end()) == [None]
-        assert ((await standing(store)).failures, await _counted(store)) == (1, 1)
+        assert ((await health(store)).failures, await _counted(store)) == (1, 1)
 
 
 async def test_records_of_a_server_that_lost_its_data_are_not_taken_for_none(own: RedisServer, prefix: str) -> None:
     async with opened(_door(own.port, prefix)) as store:
-        await store.put_paper("kind", "key", b"1", 0)
+        await store.put_document("kind", "key", b"1", 0)
         own.ask("FLUSHALL")
         for ask in (
-            store.paper("kind", "key"),
-            store.papers("kind"),
-            store.put_paper("kind", "key", b"1", 0),
-            store.standings("", "t"),
-            store.put_standing("", "t", Standing(tool="tool"), 0),
+            store.document("kind", "key"),
+            store.documents("kind"),
+            store.put_document("kind", "key", b"1", 0),
+            store.tool_health("", "t"),
+            store.put_tool_health("", "t", ToolHealth(tool="tool"), 0),
             store.figures(),
             store.audit([b"1"]),
             store.audited(),
@@ -333,14 +333,14 @@ async def test_records_survive_a_kill_and_never_go_by_themselves(tmp_path: Path,
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with redis_server(tmp_path / "redis", *options) as server:
         async with opened(_door(server.port, prefix)) as store:
-            await tallied(store, "a", tally("failed"))
-            await store.put_paper("kind", "key", b"1", 0)
+            await recorded(store, "a", stats("failed"))
+            await store.put_document("kind", "key", b"1", 0)
             await store.audit([b"1"])
-            before = (await store.standings("", "t"), await store.figures(), await store.audited())
+            before = (await store.tool_health("", "t"), await store.figures(), await store.audited())
             server.kill()
             server.start()
-            assert (await store.standings("", "t"), await store.figures(), await store.audited()) == before
-            assert await store.paper("kind", "key") is not None
+            assert (await store.tool_health("", "t"), await store.figures(), await store.audited()) == before
+            assert await store.document("kind", "key") is not None
             with redis.Redis(port=server.port) as raw:
                 lasting = [key for key in raw.keys(f"{{{prefix}}}:*") if raw.ttl(key) == -1]
             for name in ("standings:", "standing_times", "figures:", "counted", "paper:", "papers:", "audit"):

@@ -18,10 +18,10 @@ import pytest
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model import dump_events
-from clicket.ports import Keep, Query, Standing, Store
+from clicket.ports import Keep, Query, Store, ToolHealth
 from clicket.stores.sqlite import SqliteStore, schema
 from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened, seqs
-from clicket.testing.store_records import standing, tallied, tally
+from clicket.testing.store_records import health, recorded, stats
 
 Make = Callable[[], Store]
 _MOST = (1 << 63) - 1
@@ -78,11 +78,11 @@ async def test_an_old_file_is_migrated_with_all_that_is_in_it(version: int, path
         (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
         first = creation("waits")
         first.key = claimed.key
-        end = news(first, state=State.FAILED, ended_at=300.0, fence=claimed.fence, tally=tally("failed"))
+        end = news(first, state=State.FAILED, ended_at=300.0, fence=claimed.fence, stats=stats("failed"))
         assert await append(store, end) == [None]
-        assert (await standing(store)).failures == 1
+        assert (await health(store)).failures == 1
         await store.audit([b"1"])
-        assert await store.put_paper("kind", "key", b"1", 0)
+        assert await store.put_document("kind", "key", b"1", 0)
     assert sql(path, "PRAGMA user_version") == [(schema.VERSION,)]
     new = path.with_name("new.db")
     async with opened(partial(SqliteStore, new)):
@@ -156,7 +156,7 @@ async def test_those_who_wait_are_found_without_looking_at_all_calls(
 
 async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> None:
     async with opened(make) as store:
-        await tallied(store, "a", tally("failed"))
+        await recorded(store, "a", stats("failed"))
         for number in (_MOST, -_MOST):
             sql(
                 path,
@@ -164,9 +164,9 @@ async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> 
                 number,
             )
             sql(path, "UPDATE figures SET count = ?1, seconds = 1e308, least = -1e308, most = 1e308", number)
-            await tallied(store, f"failed{number}", tally("failed"))
-            await tallied(store, f"served{number}", tally("served"))
-            found = await standing(store)
+            await recorded(store, f"failed{number}", stats("failed"))
+            await recorded(store, f"served{number}", stats("served"))
+            found = await health(store)
             assert 1 <= found.failures < _MOST
             assert 1 <= found.completions < _MOST
             assert 2 <= found.version < _MOST
@@ -174,13 +174,13 @@ async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> 
 
 async def test_a_spoiled_row_is_reported_and_stops_no_call(path: Path, make: Make) -> None:
     async with opened(make) as store:
-        await tallied(store, "a", tally("failed"))
+        await recorded(store, "a", stats("failed"))
         sql(path, "UPDATE standings SET last_error = CAST(x'ff' AS TEXT)")
-        assert store.standings_now("", "t") is None
+        assert store.tool_health_now("", "t") is None
         with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
-            await store.standings("", "t")
-        await tallied(store, "b", tally("failed"))
-        assert (await standing(store)).failures == 2, "the next failure wrote over it"
+            await store.tool_health("", "t")
+        await recorded(store, "b", stats("failed"))
+        assert (await health(store)).failures == 2, "the next failure wrote over it"
 
 
 async def test_a_tally_that_cannot_be_stored_harms_no_other(make: Make) -> None:
@@ -189,10 +189,10 @@ async def test_a_tally_that_cannot_be_stored_harms_no_other(make: Make) -> None:
         changes = [creation(f"c{n}") for n in range(5)]
         for n, change in enumerate(changes):
             seconds = float("nan") if n == 2 else 1.0
-            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", seconds=seconds)
+            change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", seconds=seconds)
         answers = await append(store, *changes)
         assert [answer is None for answer in answers] == [True, True, False, True, True]
-        assert (await standing(store)).failures == 4
+        assert (await health(store)).failures == 4
         assert [figure.count for figure in await store.figures()] == [4]
         assert await store.load("c2") == []
 
@@ -201,25 +201,25 @@ async def test_text_in_a_tally_that_is_not_text_is_found_before_the_transaction(
     async with opened(make) as store:
         bad, good = creation("bad"), creation("good")
         for change, cause in ((bad, "\ud800"), (good, "fine")):
-            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause=cause)
+            change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause=cause)
         refused, taken = await append(store, bad, good)
         assert refused is not None
         assert refused.code == "unstorable"
         assert taken is None
-        assert (await standing(store)).last_error == "fine"
+        assert (await health(store)).last_error == "fine"
 
 
 async def test_a_write_that_failed_is_counted_when_it_is_made_again(path: Path) -> None:
     async with opened(partial(SqliteStore, path, busy=0.05)) as store:
-        end = news(await created(store, "a"), state=State.FAILED, ended_at=200.0, tally=tally("failed"))
+        end = news(await created(store, "a"), state=State.FAILED, ended_at=200.0, stats=stats("failed"))
         with closing(apsw.Connection(str(path))) as other:
             other.execute("BEGIN IMMEDIATE")
             (error,) = await append(store, end)
             assert isinstance(error, StoreUnavailable)
-            assert store.standings_now("", "t") == [], "who looks does not wait for who writes"
+            assert store.tool_health_now("", "t") == [], "who looks does not wait for who writes"
             other.execute("ROLLBACK")
         assert await append(store, end) == [None]
-        assert ((await standing(store)).failures, [f.count for f in await store.figures()]) == (1, [1])
+        assert ((await health(store)).failures, [f.count for f in await store.figures()]) == (1, [1])
 
 
 # Looking at once.
@@ -228,19 +228,19 @@ async def test_a_write_that_failed_is_counted_when_it_is_made_again(path: Path) 
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path) -> None:
     store = SqliteStore(path, durability=durability)
-    assert store.standings_now("", "t") is None, "it is not open yet"
+    assert store.tool_health_now("", "t") is None, "it is not open yet"
     async with opened(lambda: store):
-        assert store.standings_now("", "t") == []
+        assert store.tool_health_now("", "t") == []
         for n in range(20):
-            await tallied(store, f"c{n}", tally("failed"))
-            found = store.standings_now("", "t")
+            await recorded(store, f"c{n}", stats("failed"))
+            found = store.tool_health_now("", "t")
             assert found is not None
             assert [each.failures for each in found] == [n + 1]
         sql(path, "UPDATE standings SET status = 'maintenance'")
-        found = store.standings_now("", "t")
+        found = store.tool_health_now("", "t")
         assert found is not None
         assert found[0].status == "maintenance", "also what another process wrote"
-    assert store.standings_now("", "t") is None, "it is closed"
+    assert store.tool_health_now("", "t") is None, "it is closed"
 
 
 # Processes.
@@ -250,7 +250,7 @@ import asyncio, sys
 from clicket.kernel import State
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing.store_kit import ALIVE, append, creation
-from clicket.testing.store_records import tally
+from clicket.testing.store_records import stats
 
 async def main():
     store = SqliteStore(sys.argv[1])
@@ -258,7 +258,7 @@ async def main():
     for turn in range(1_000_000):
         changes = [creation(f"{sys.argv[2]}-{turn}-{n}") for n in range(turn % 5 + 1)]
         for n, change in enumerate(changes):
-            change.state, change.ended_at, change.tally = State.COMPLETED, 200.0, tally("failed" if n % 2 else "completed")
+            change.state, change.ended_at, change.stats = State.COMPLETED, 200.0, stats("failed" if n % 2 else "completed")
         assert await append(store, *changes) == [None] * len(changes)
         print(turn, flush=True)
 
@@ -277,7 +277,7 @@ async def test_what_killed_processes_counted_is_what_they_wrote(path: Path, make
     assert ends >= 200
     async with opened(make) as store:
         assert sum(figure.count for figure in await store.figures()) == ends
-        found = await standing(store)
+        found = await health(store)
         assert (found.completions + found.failures, found.version) == (ends, ends)
 
 
@@ -288,9 +288,9 @@ async def test_many_idle_standings_go_in_steps(path: Path, make: Make, monkeypat
     monkeypatch.setattr("clicket.stores.sqlite.store._FORGET_STEP", 7)
     async with opened(make) as store:
         for n in range(20):
-            await store.put_standing("", f"t{n}", Standing(tool="tool", updated_at=100.0 + n), 0)
+            await store.put_tool_health("", f"t{n}", ToolHealth(tool="tool", updated_at=100.0 + n), 0)
         await ended(store, "a", at=50.0)
-        swept = await store.sweep(Keep(since=60.0, standings_since=118.0), 10)
+        swept = await store.sweep(Keep(since=60.0, health_since=118.0), 10)
         assert (swept.calls, swept.more) == (1, False)
         assert sql(path, "SELECT thread FROM standings ORDER BY thread") == [("t18",), ("t19",)]
         sql(path, "UPDATE standings SET updated_at = 0.0 WHERE thread = 't18'")
@@ -312,12 +312,12 @@ async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, mo
             there(*job)
 
         monkeypatch.setattr(writer, "_to_thread", hop)
-        assert await store.put_paper("kind", "small", b"{}", 0)
-        assert not await store.put_paper("kind", "small", b"[]", 0), "it is there already"
+        assert await store.put_document("kind", "small", b"{}", 0)
+        assert not await store.put_document("kind", "small", b"[]", 0), "it is there already"
         assert hops == []
-        assert await store.put_paper("kind", "large", b'"' + b"x" * 100_000 + b'"', 0)
+        assert await store.put_document("kind", "large", b'"' + b"x" * 100_000 + b'"', 0)
         assert hops == ["hop"]
-        small, large = await store.paper("kind", "small"), await store.paper("kind", "large")
+        small, large = await store.document("kind", "small"), await store.document("kind", "large")
         assert small is not None
         assert small.body == b"{}"
         assert large is not None
@@ -327,14 +327,14 @@ async def test_a_paper_waits_for_a_locked_file_in_the_thread(make: Make, path: P
     async with opened(make) as store:
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
-        writing = asyncio.ensure_future(store.put_paper("kind", "key", b"{}", 0))
+        writing = asyncio.ensure_future(store.put_document("kind", "key", b"{}", 0))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not writing.done()
         other.execute("ROLLBACK")
         assert await writing
         other.close()
-        assert await store.paper("kind", "key") is not None
+        assert await store.document("kind", "key") is not None
 
 
 async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
@@ -348,7 +348,7 @@ async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
 
         holding = asyncio.ensure_future(writer.alone(hold))
         await asyncio.to_thread(held.wait, 30)
-        writing = asyncio.ensure_future(store.put_paper("kind", "key", b"{}", 0))
+        writing = asyncio.ensure_future(store.put_document("kind", "key", b"{}", 0))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not writing.done(), "two wrote at once"

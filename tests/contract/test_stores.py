@@ -18,7 +18,7 @@ import pytest
 
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import Append, Keep, Owner, Paper, Query, Standing, Store, Stored, Sweep
+from clicket.ports import Append, Keep, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
@@ -92,7 +92,7 @@ class _Eager(MemoryStore):
     def append(self, change: Append, done: Any) -> None:
         if change.ended_at is not None:
             self._records.count(change)
-            change.tally = None
+            change.stats = None
         super().append(change, done)
 
 
@@ -109,38 +109,38 @@ class _Twice(MemoryStore):
 class _Unversioned(MemoryStore):
     """Lets everybody write."""
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        known = {each.tool: each.version for each in self._records.standings(caller, thread)}
-        return await super().put_standing(caller, thread, standing, known.get(standing.tool, 0))
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        known = {each.tool: each.version for each in self._records.tool_health(caller, thread)}
+        return await super().put_tool_health(caller, thread, health, known.get(health.tool, 0))
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        return await super().put_paper(kind, key, body, None)
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await super().put_document(kind, key, body, None)
 
 
 class _Joined(MemoryStore):
     """Makes one name of two, as a key with a colon in it does."""
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         names = [place for place in self._records._standings if ":".join(place) == f"{caller}:{thread}"]
-        return [each for place in names for each in self._records.standings(*place)]
+        return [each for place in names for each in self._records.tool_health(*place)]
 
 
 class _Blurred(MemoryStore):
     """Keeps fourteen digits of a time."""
 
-    def standings_now(self, caller: str, thread: str) -> list[Standing] | None:
+    def tool_health_now(self, caller: str, thread: str) -> list[ToolHealth] | None:
         return None
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
-        found = await super().standings(caller, thread)
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
+        found = await super().tool_health(caller, thread)
         return [msgspec.structs.replace(each, updated_at=float(f"{each.updated_at:.14g}")) for each in found]
 
 
 class _Dated(MemoryStore):
     """Looks once, and tells that for ever."""
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
-        self.__dict__.setdefault("seen", super().paper_now(kind, key))
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
+        self.__dict__.setdefault("seen", super().document_now(kind, key))
         return self.__dict__["seen"]  # type: ignore[no-any-return]
 
 
@@ -157,8 +157,10 @@ class _Tidy(MemoryStore):
 class _Alphabetical(MemoryStore):
     """Sorts papers as a dictionary does, without regard to case."""
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
-        return sorted(await super().papers(kind, after=after, limit=limit), key=lambda paper: paper.key.casefold())
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
+        return sorted(
+            await super().documents(kind, after=after, limit=limit), key=lambda document: document.key.casefold()
+        )
 
 
 class _Amnesic(MemoryStore):

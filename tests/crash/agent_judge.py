@@ -12,7 +12,7 @@ from tests.crash.settle import Place
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
-from clicket.agents import Agent, AgentEvent, AgentState, TurnPaper
+from clicket.agents import Agent, AgentEvent, AgentState, TurnDocument
 from clicket.agents.telling import place_of
 from clicket.errors import NotFound
 from clicket.model.chat import ChatMessage, ToolUse
@@ -26,7 +26,7 @@ REPEATABLE = ("look", "put", "slow", "fail")
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is left of a turn."""
 
-    paper: TurnPaper
+    document: TurnDocument
     turn: Record
     calls: dict[str, Record]
     events: list[AgentEvent]
@@ -46,7 +46,7 @@ async def seen(rt: Runtime, agent: Agent, place: Place) -> Seen:
     page = await agent.history(thread)
     assert len(page.turns) == 1, "one message, one turn"
     return Seen(
-        paper=page.turns[0],
+        document=page.turns[0],
         turn=await rt.get(TURN, thread=turn_thread(place)),
         calls={
             record.id: await rt.get(record.id, thread=thread)
@@ -89,14 +89,18 @@ def _ended(found: Seen) -> None:
     for record in found.calls.values():
         assert_sound(record)
         assert record.state.is_terminal, f"{record.id} is {record.state}"
-    assert (found.paper.state, found.paper.stopped, found.paper.steps) == (AgentState.FINISHED, "finished", STEPS)
-    assert found.paper.messages[0] == ChatMessage(role="user", content=MESSAGE)
+    assert (found.document.state, found.document.stopped, found.document.steps) == (
+        AgentState.FINISHED,
+        "finished",
+        STEPS,
+    )
+    assert found.document.messages[0] == ChatMessage(role="user", content=MESSAGE)
 
 
 def _paired(found: Seen) -> None:
     """Every tool call is answered right after it was made, once, with what its own record says."""
     step, waiting = 0, dict[str, tuple[str, ToolUse]]()
-    for message in found.paper.messages[1:]:
+    for message in found.document.messages[1:]:
         if message.role == "assistant":
             assert not waiting, f"no answer to {list(waiting)}"
             step += 1
@@ -132,7 +136,7 @@ def _told(found: Seen) -> None:
     changes = [(event.data["from"], event.data["to"]) for event in found.events if event.type == "state"]
     assert changes == [("idle", "running"), ("running", "finished")]
     assert Counter(types)["final"] == 1
-    assert found.events[-1].data["text"] == found.paper.text
+    assert found.events[-1].data["text"] == found.document.text
     begun = [event.data["call_id"] for event in found.events if event.type == "tool_started"]
     told = [event.data["call_id"] for event in found.events if event.type == "tool_result"]
     assert sorted(begun) == sorted(told) == sorted(found.calls)
@@ -166,14 +170,14 @@ def _same(found: Seen, whole: Seen) -> None:
         if event.type == "tool_started" and event.data["call_id"] in found.in_doubt
     }
     if not doubted:
-        assert found.paper.messages == whole.paper.messages
-        assert found.paper.text == whole.paper.text
-        assert found.paper.usage == whole.paper.usage
-        assert found.paper.calls == whole.paper.calls
+        assert found.document.messages == whole.document.messages
+        assert found.document.text == whole.document.text
+        assert found.document.usage == whole.document.usage
+        assert found.document.calls == whole.document.calls
         return
-    ours, theirs = found.paper.messages[:-1], whole.paper.messages[:-1]
+    ours, theirs = found.document.messages[:-1], whole.document.messages[:-1]
     differ = {mine.use_id for mine, other in zip(ours, theirs, strict=True) if mine != other}
     assert differ == doubted
-    good = re.match(r"\d+", whole.paper.text)
+    good = re.match(r"\d+", whole.document.text)
     assert good is not None
-    assert found.paper.text == whole.paper.text.replace(good[0], str(int(good[0]) - len(doubted)), 1)
+    assert found.document.text == whole.document.text.replace(good[0], str(int(good[0]) - len(doubted)), 1)

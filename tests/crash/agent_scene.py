@@ -278,7 +278,7 @@ def doom(death: Death, listed: Path | None = None) -> None:
     def made(*given: Any, **named: Any) -> Any:
         store = make(*given, **named)
         kind = type(store)
-        append, put_paper = kind.append, kind.put_paper
+        append, put_document = kind.append, kind.put_document
 
         def appended(self: Any, change: Any, done: Callable[[Any, Any], None]) -> None:
             hit = word(f"{change.id} {' '.join(event.type for event in change.events)}")
@@ -294,11 +294,11 @@ def doom(death: Death, listed: Path | None = None) -> None:
         async def put(self: Any, kind: str, key: str, body: bytes, expect: int | None) -> bool:
             hit = word(f"paper {kind}")
             hit("before")
-            result: bool = await put_paper(self, kind, key, body, expect)
+            result: bool = await put_document(self, kind, key, body, expect)
             hit("after")
             return result
 
-        kind.append, kind.put_paper = appended, put
+        kind.append, kind.put_document = appended, put
         return store
 
     compose.open_store = made

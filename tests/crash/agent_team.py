@@ -14,7 +14,7 @@ from tests.crash.tools import append_line
 from tests.scenarios.kit import eventually
 
 from clicket import Record, Runtime
-from clicket.agents import Agent, AgentEvent, PlanExecuteAgent, ReActAgent, TurnPaper
+from clicket.agents import Agent, AgentEvent, PlanExecuteAgent, ReActAgent, TurnDocument
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
 
 __all__ = ["KINDS", "Life", "Team", "live", "seen", "team_of"]
@@ -49,7 +49,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 class Team(msgspec.Struct, frozen=True, kw_only=True):
     """All that is left of a turn, and of the turns that it led to."""
 
-    papers: list[TurnPaper]
+    documents: list[TurnDocument]
     turns: list[Record]
     calls: dict[str, Record]
     """By id, and for those of another thread by its name."""
@@ -122,12 +122,12 @@ async def seen(rt: Runtime, agent: Agent, place: Place, kind: str) -> Team:
         for record in (await rt.history(limit=1_000)).items
         if thread in record.thread.split("/")
     ]
-    papers = (await agent.history(thread)).turns
+    documents = (await agent.history(thread)).turns
     if kind == "sub":
         (asked,) = [record for record in records if record.tool == "helper"]
-        papers = [*papers, *(await _helper(rt, place).history(f"{thread}/{asked.id}")).turns]
+        documents = [*documents, *(await _helper(rt, place).history(f"{thread}/{asked.id}")).turns]
     return Team(
-        papers=papers,
+        documents=documents,
         turns=[record for record in records if record.tool.startswith("agent:")],
         calls={
             f"{one.thread.removeprefix(thread)} {one.id}": one for one in records if not one.tool.startswith("agent:")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.crash.driver import WIDTH, Tally, table
+from tests.crash.driver import WIDTH, OutcomeStats, table
 from tests.crash.nest import Nest
 from tests.crash.settle import Place
 from tests.crash.stores import STORES, Fresh, Row
@@ -50,7 +50,7 @@ def nest(nests: list[Nest]) -> Nest:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for group in ("passed", "failed") for report in terminalreporter.getreports(group)]
-    tallies = [value for report in reports for name, value in report.user_properties if name == "crash"]
-    if tallies:
+    stats_list = [value for report in reports for name, value in report.user_properties if name == "crash"]
+    if stats_list:
         terminalreporter.section("kills")
-        terminalreporter.write_line(table(msgspec.convert(tallies, list[Tally])))
+        terminalreporter.write_line(table(msgspec.convert(stats_list, list[OutcomeStats])))

@@ -25,7 +25,7 @@ from tests.crash.settle import Place, settle
 from tests.crash.stores import Fresh, Row
 from tests.crash.tools import RULES, append_line, tools
 
-__all__ = ["WIDTH", "Outcome", "Tally", "run_all", "table"]
+__all__ = ["WIDTH", "Outcome", "OutcomeStats", "run_all", "table"]
 
 WIDTH = 3
 """Children that live at once at most."""
@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, kw_only=True):
         return "\n".join([*map(str, self.verdict.findings), again])
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class OutcomeStats(msgspec.Struct, kw_only=True):
     """All runs over one store."""
 
     store: str
@@ -76,10 +76,10 @@ class Tally(msgspec.Struct, kw_only=True):
         self.wrong += verdict.count("wrong")
 
 
-def table(tallies: Iterable[Tally]) -> str:
+def table(stats_list: Iterable[OutcomeStats]) -> str:
     names = ("runs", "kills", "calls", "acked", "lost", "repeated", "unknown", "wrong")
     lines = [f"{'store':<14}" + "".join(f"{name:>10}" for name in names)]
-    lines += [f"{t.store:<14}" + "".join(f"{getattr(t, name):>10,}" for name in names) for t in tallies]
+    lines += [f"{t.store:<14}" + "".join(f"{getattr(t, name):>10,}" for name in names) for t in stats_list]
     return "\n".join(lines)
 
 

@@ -51,8 +51,8 @@ async def resumed(place: Place, way: str, *, nonce: str = "") -> Seen:
             result = await agent.wait(thread, 1)
         found = await seen(rt, agent, place)
     assert result is not None
-    assert (result.text, result.steps, result.stopped) == (found.paper.text, STEPS, "finished")
-    assert tuple(result.messages) == found.paper.messages
+    assert (result.text, result.steps, result.stopped) == (found.document.text, STEPS, "finished")
+    assert tuple(result.messages) == found.document.messages
     assert asked(folder)[before:] == list(range(known + 1, STEPS + 1)), "an answer on record was asked for again"
     return found
 

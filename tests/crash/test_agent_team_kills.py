@@ -43,8 +43,11 @@ def judge(found: Team, whole: Team, lives: int) -> None:
         assert record.state.is_terminal, f"{record.id} is {record.state}"
     assert [turn.state for turn in found.turns] == [State.COMPLETED] * len(whole.turns)
     assert sorted(found.calls) == sorted(whole.calls)
-    assert [(paper.state, paper.text, paper.steps, paper.calls, paper.plan) for paper in found.papers] == [
-        (AgentState.FINISHED, paper.text, paper.steps, paper.calls, paper.plan) for paper in whole.papers
+    assert [
+        (document.state, document.text, document.steps, document.calls, document.plan) for document in found.documents
+    ] == [
+        (AgentState.FINISHED, document.text, document.steps, document.calls, document.plan)
+        for document in whole.documents
     ]
     places = [place_of(event.id) for event in found.events]
     assert places == sorted(set(places))
@@ -54,7 +57,7 @@ def judge(found: Team, whole: Team, lives: int) -> None:
     doubted = [one for one in found.calls.values() if one.error is not None and one.error.code == "outcome_unknown"]
     assert not [one for one in doubted if one.tool in REPEATABLE]
     differ = 0
-    for mine, other in zip(found.papers, whole.papers, strict=True):
+    for mine, other in zip(found.documents, whole.documents, strict=True):
         for one, same in zip(mine.messages, other.messages, strict=True):
             if one != same:
                 assert one.content.startswith("outcome_unknown: ")
@@ -155,11 +158,11 @@ async def test_stopped_while_all_are_dead(
     for record in (*found.turns, *found.calls.values()):
         assert_sound(record)
         assert record.state.is_terminal, f"{record.id} is {record.state}"
-    assert found.papers[0].stopped == "cancelled"
+    assert found.documents[0].stopped == "cancelled"
     for turn in found.turns:
         over = turn.state is State.COMPLETED and turn.tool == "agent:helper"  # it had ended before
         assert over or turn.state is State.CANCELLED
-    assert len(found.papers) == len(found.turns)
-    for paper in found.papers:
-        paired(paper.messages)
+    assert len(found.documents) == len(found.turns)
+    for document in found.documents:
+        paired(document.messages)
     assert len(found.asked) == asked, "no model is asked any more"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.crash.driver import Tally, run_all
+from tests.crash.driver import OutcomeStats, run_all
 from tests.crash.failpoints import points_of, resolve
 from tests.crash.nest import Nest
 from tests.crash.stores import STORES, Fresh, Row
@@ -25,14 +25,14 @@ async def test_seeded_kills(
 ) -> None:
     row, fresh = served
     outcomes = await run_all(row, fresh, tmp_path, range(RUNS), nests)
-    tally = Tally(store=row.name)
+    stats = OutcomeStats(store=row.name)
     for outcome in outcomes:
-        tally.add(outcome)
-    record_property("crash", msgspec.to_builtins(tally))
+        stats.add(outcome)
+    record_property("crash", msgspec.to_builtins(stats))
     found = [str(outcome) for outcome in outcomes if outcome.verdict.findings]
     assert not found, "\n".join(found)
-    assert tally.kills >= 3 * RUNS
-    assert tally.acked > RUNS
+    assert stats.kills >= 3 * RUNS
+    assert stats.acked > RUNS
 
 
 @pytest.mark.parametrize("row", STORES.values(), ids=STORES)

@@ -141,7 +141,7 @@ async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds()
         await hand.answer(id, third=accept(word="c"))
         done = await hand.task(id, "completed")
         assert done["result"]["content"][0]["text"] == "a b c"
-        assert await rt.engine.store.papers("mcp-task") == []
+        assert await rt.engine.store.documents("mcp-task") == []
 
 
 async def test_a_task_with_an_open_question_can_be_cancelled() -> None:
@@ -196,15 +196,15 @@ async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypat
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         store = rt.engine.store
         for number in range(50):
-            await store.put_paper("mcp-task", f'["","mcp","gone-{number:02}"]', b'{"round":1}', 0)
-        await store.put_paper("mcp-task", "no identity", b"{}", 0)
+            await store.put_document("mcp-task", f'["","mcp","gone-{number:02}"]', b'{"round":1}', 0)
+        await store.put_document("mcp-task", "no identity", b"{}", 0)
         id = (await hand.call("two_words"))["taskId"]
         await hand.task(id, "input_required")
         await hand.answer(id, second=accept(word="b"))
 
         async def swept() -> bool:
             assert set((await hand.task(id))["inputRequests"]) == {"first"}
-            return [paper.key for paper in await store.papers("mcp-task")] == [f'["","mcp","{id}"]']
+            return [document.key for document in await store.documents("mcp-task")] == [f'["","mcp","{id}"]']
 
         await until(swept)
 

@@ -12,7 +12,7 @@ from tests.scenarios.journal_memory import SharedMemory, Side
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, Found, Hear, Owner
+from clicket.ports import Append, Done, Found, OnHint, Owner
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import SqliteStore
 
@@ -67,13 +67,13 @@ class Door:
         self._idle: list[asyncio.Future[None]] = []
 
     @property
-    def hear(self) -> Hear:
-        heard: Hear = self.inner.hear
+    def on_hint(self) -> OnHint:
+        heard: OnHint = self.inner.on_hint
         return heard
 
-    @hear.setter
-    def hear(self, hear: Hear) -> None:
-        self.inner.hear = hear
+    @on_hint.setter
+    def on_hint(self, on_hint: OnHint) -> None:
+        self.inner.on_hint = on_hint
 
     @property
     def owner(self) -> int:
@@ -88,7 +88,7 @@ class Door:
     def look(self) -> None:
         """A file tells nobody what others wrote into it, but it can be asked now and then. Memory told at once."""
         if isinstance(self.inner, SqliteStore) and self.inner._writer is not None and self.inner._writer.others_wrote():
-            self.inner.hear("any", 0)
+            self.inner.on_hint("any", 0)
 
     async def close(self) -> None:
         await self._turn()
@@ -235,12 +235,12 @@ class Door:
         self.is_broken = True
         return StoreUnavailable(text)
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> Any:
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> Any:
         """What the hub may know without asking; nothing is on its way, so nothing can be held up."""
-        return self.inner.standings_now(caller, thread, tool)
+        return self.inner.tool_health_now(caller, thread, tool)
 
-    def paper_now(self, kind: str, key: str) -> Any:
-        return self.inner.paper_now(kind, key)
+    def document_now(self, kind: str, key: str) -> Any:
+        return self.inner.document_now(kind, key)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)

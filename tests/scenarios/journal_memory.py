@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, Hear, Owner, Presence, Query, Standing, Stored
+from clicket.ports import Append, Done, OnHint, Owner, Presence, Query, Stored, ToolHealth
 from clicket.stores.memory import MemoryStore, _Call
 
 __all__ = ["SharedMemory", "Side"]
@@ -47,7 +47,7 @@ class Side:
     def __init__(self, shared: SharedMemory) -> None:
         self.shared, self.calls = shared, shared.calls
         self.url, self.durability = "memory://", "process"
-        self.hear: Hear = lambda kind, key: None
+        self.on_hint: OnHint = lambda kind, key: None
         self.owner = 0
         self.is_open = False
 
@@ -67,7 +67,7 @@ class Side:
 
     def pass_on(self, kind: str, key: int) -> None:
         if self.is_open:
-            self.hear(kind, key)
+            self.on_hint(kind, key)
 
     def give_up(self) -> None:
         """Its lease has run out."""
@@ -93,14 +93,14 @@ class Side:
             self.shared.tell("work", change.key)
         if change.request:
             self.shared.tell("request", change.key)
-        if change.tally is not None and change.tally.weight == "failed":
-            self.shared.tell("standing", 0)
+        if change.stats is not None and change.stats.effect == "failed":
+            self.shared.tell("health", 0)
         self.shared.tell("events", change.key)
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         self._check_open()
-        done = await self.calls.put_standing(caller, thread, standing, expect)
-        self.shared.tell("standing", 0)
+        done = await self.calls.put_tool_health(caller, thread, health, expect)
+        self.shared.tell("health", 0)
         return done
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:

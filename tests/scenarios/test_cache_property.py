@@ -34,7 +34,7 @@ class Side:
 
     def __init__(self, memory: MemoryStore, number: int, held: dict[tuple[str, int], int]) -> None:
         self.memory, self.number, self.held = memory, number, held
-        self.durability, self.hear = "process", lambda kind, key: None
+        self.durability, self.on_hint = "process", lambda kind, key: None
 
     async def open(self, owner: Any) -> None: ...
 

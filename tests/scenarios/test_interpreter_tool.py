@@ -226,9 +226,9 @@ async def test_endings_of_programs_and_what_they_weigh() -> None:
             assert_sound(await rt.get(result.call_id))
         exit = await rt.history(tool=NAME, state="failed")
         assert any("so far" in record.error.message for record in exit.items), "what was printed is not lost"
-        standing = await rt.hub("default").status(NAME)
-        assert standing.status == "available"
-        assert standing.consecutive_failures == 0
+        health = await rt.hub("default").status(NAME)
+        assert health.status == "available"
+        assert health.consecutive_failures == 0
         row = (await rt.report(NAME)).tools[NAME]
         assert (row.total, row.success, row.failed) == (7, 1, 6)
         assert (await ran(rt, "1 + 1")).output["value"] == "2"

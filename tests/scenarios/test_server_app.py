@@ -60,8 +60,8 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
 
         with monkeypatch.context() as broken:
             broken.setattr(it.context.store, "history", gone)
-            broken.setattr(it.context.store, "paper", gone)
-            broken.setattr(it.context.store, "paper_now", lambda *_: None)
+            broken.setattr(it.context.store, "document", gone)
+            broken.setattr(it.context.store, "document_now", lambda *_: None)
             broken.setattr(it.runtime.engine.journal, "_append", refused)
             answers = [
                 await it.get("/calls"),

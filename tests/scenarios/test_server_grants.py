@@ -21,7 +21,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def on_record(it: Api) -> list[str]:
-    return [paper.key.rpartition("/")[2] for paper in await it.context.store.papers(grants.KIND)]
+    return [document.key.rpartition("/")[2] for document in await it.context.store.documents(grants.KIND)]
 
 
 async def remove(it: Api, folder: Path, keep: Keep) -> None:
@@ -71,8 +71,8 @@ async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypa
     async with served() as it:
         key = await key_for(it, "a", "read", "call")
         name = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
-        (paper,) = await it.context.store.papers(grants.KIND)
-        await it.context.store.delete_paper(grants.KIND, paper.key)
+        (document,) = await it.context.store.documents(grants.KIND)
+        await it.context.store.delete_document(grants.KIND, document.key)
         monkeypatch.setattr(grants, "_TRUSTED", 0.0)
         assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 404
         await it.post("/artifacts", content=b"mine", headers=key)
@@ -83,12 +83,12 @@ async def test_an_artifact_that_comes_back_during_the_sweep_stays_readable(monke
     async with served() as it:
         store, name = it.context.store, "sha256-" + "0" * 64
         await it.context.grants.grant("a", name)
-        delete = store.delete_paper
+        delete = store.delete_document
 
         async def delete_late(*named: Any) -> bool:
             await store.put_artifact(name, [b"back"])
             return await delete(*named)
 
-        monkeypatch.setattr(store, "delete_paper", delete_late)
+        monkeypatch.setattr(store, "delete_document", delete_late)
         assert await it.context.grants.sweep() == 0
         assert await on_record(it) == [name]

@@ -31,10 +31,10 @@ def down(it: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     store = it.context.store
     with monkeypatch.context() as broken:
-        for name in ("history", "load", "paper", "papers", "figures", "standings", "cache_stats", "audited"):
+        for name in ("history", "load", "document", "documents", "figures", "tool_health", "cache_stats", "audited"):
             if hasattr(store, name):
                 broken.setattr(store, name, gone)
-        broken.setattr(store, "paper_now", not_now)
+        broken.setattr(store, "document_now", not_now)
         it.context.doorkeeper._looked_at = 0.0  # it is time to look again
         yield
 

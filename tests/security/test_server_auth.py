@@ -303,13 +303,13 @@ async def test_keys_are_looked_up_without_waiting_where_the_store_can(
     async with served(store=store) as it:
         headers = await key_for(it, "a", "read")
 
-        async def paper(*_: Any) -> Any:
+        async def document(*_: Any) -> Any:
             raise AssertionError("it need not be waited for")
 
         with monkeypatch.context() as patched:
-            patched.setattr(it.context.store, "paper", paper)
+            patched.setattr(it.context.store, "document", document)
             assert (await it.get("/calls", headers=headers)).status_code == 200
             assert (await it.get("/calls", headers={"x-api-key": "ck_000000000000_x"})).status_code == 401
         with monkeypatch.context() as patched:
-            patched.setattr(it.context.store, "paper_now", lambda *_: None)
+            patched.setattr(it.context.store, "document_now", lambda *_: None)
             assert (await it.get("/calls", headers=headers)).status_code == 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from clicket.agents.agent import Agent
 from clicket.agents.limits import Limits
-from clicket.agents.memory import Page, TurnPaper
+from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.plan import Plan, Step
 from clicket.agents.planning import PlanExecuteAgent
 from clicket.agents.react import ReActAgent
@@ -33,5 +33,5 @@ __all__ = [
     "ReActAgent",
     "Step",
     "ThreadView",
-    "TurnPaper",
+    "TurnDocument",
 ]

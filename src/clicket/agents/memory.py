@@ -15,9 +15,9 @@ from clicket.agents.transcript import paired
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.ports import AgentHost, Paper
+from clicket.ports import AgentHost, StoredDocument
 
-__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnPaper", "key_of"]
+__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "key_of"]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
@@ -44,7 +44,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str = ""
 
 
-class TurnPaper(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A turn that is over."""
 
     turn: int
@@ -63,7 +63,7 @@ class TurnPaper(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Turns of a thread, the oldest first. `after` fetches the next page; it is None on the last."""
 
-    turns: list[TurnPaper]
+    turns: list[TurnDocument]
     after: int | None = None
 
 
@@ -77,7 +77,7 @@ class Known(msgspec.Struct):
 
 
 _head = msgspec.json.Decoder(Head)
-_turn = msgspec.json.Decoder(TurnPaper)
+_turn = msgspec.json.Decoder(TurnDocument)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -96,7 +96,7 @@ class Memory:
     def glance(self, host: AgentHost, thread: str) -> Head | None:
         """The head, as far as it is known without waiting."""
         key = key_of(host.caller, thread, self._agent)
-        found = host.records.paper_now(HEAD, key)
+        found = host.records.document_now(HEAD, key)
         if found is not None:
             return self._read_head(host, key, found[0]) if found[0] is not None else None
         known = self._known.get(key)
@@ -104,9 +104,9 @@ class Memory:
 
     async def head(self, host: AgentHost, thread: str) -> tuple[Head, int]:
         key = key_of(host.caller, thread, self._agent)
-        found = host.records.paper_now(HEAD, key)
-        paper = found[0] if found is not None else await host.records.paper(HEAD, key)
-        return (Head(), 0) if paper is None else (self._read_head(host, key, paper), paper.version)
+        found = host.records.document_now(HEAD, key)
+        document = found[0] if found is not None else await host.records.document(HEAD, key)
+        return (Head(), 0) if document is None else (self._read_head(host, key, document), document.version)
 
     async def load(self, host: AgentHost, thread: str) -> Known:
         """The thread as it is now, with every message that a model is to be told of."""
@@ -155,26 +155,26 @@ class Memory:
     ) -> Page:
         """Turns after number `after`."""
         key = key_of(host.caller, thread, self._agent)
-        papers = await host.records.papers(TURN, after=_turn_key(key, after), limit=limit + 1)
-        mine = [paper for paper in papers if paper.key.startswith(f"{key}/")]
+        documents = await host.records.documents(TURN, after=_turn_key(key, after), limit=limit + 1)
+        mine = [document for document in documents if document.key.startswith(f"{key}/")]
         # Which page comes next is said by the keys: papers that cannot be read are passed over, not stopped at.
         last = None if len(mine) <= limit else _number_of(mine[limit - 1].key)
-        turns = [turn for paper in mine[:limit] if (turn := self._read_turn(host, paper)) is not None]
+        turns = [turn for document in mine[:limit] if (turn := self._read_turn(host, document)) is not None]
         if until is not None:
             turns = [turn for turn in turns if turn.turn <= until]
             last = None if last is None or last >= until else last
         return Page(turns=turns, after=last)
 
-    async def turn(self, host: AgentHost, thread: str, number: int) -> TurnPaper | None:
+    async def turn(self, host: AgentHost, thread: str, number: int) -> TurnDocument | None:
         key = _turn_key(key_of(host.caller, thread, self._agent), number)
-        paper = await host.records.paper(TURN, key)
-        return None if paper is None else self._read_turn(host, paper)
+        document = await host.records.document(TURN, key)
+        return None if document is None else self._read_turn(host, document)
 
-    async def save(self, host: AgentHost, thread: str, turn: TurnPaper) -> TurnPaper:
+    async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
         """Write a turn that is over, then that the thread is so far. If somebody wrote that turn before, theirs counts."""
         key, kept = key_of(host.caller, thread, self._agent), turn
         turn_key = _turn_key(key, turn.turn)
-        if not await host.records.put_paper(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
+        if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
             kept = await self.turn(host, thread, turn.turn) or turn
         for _ in range(_ATTEMPTS):
             head, version = await self.head(host, thread)
@@ -185,12 +185,12 @@ class Memory:
                 turns=kept.turn, state=kept.state, stopped=kept.stopped, text=kept.text, steps=kept.steps, error=kept.error,
                 usage=head.usage + kept.usage, updated_at=kept.at, thread=thread,
             )  # fmt: skip
-            if await host.records.put_paper(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
+            if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, new, version, kept)
                 return kept
         raise StoreUnavailable(f"thread {thread!r} is being written by too many at once; its turn {turn.turn} is kept.")
 
-    def _follow(self, key: str, head: Head, version: int, turn: TurnPaper) -> None:
+    def _follow(self, key: str, head: Head, version: int, turn: TurnDocument) -> None:
         known = self._known.get(key)
         if known is None and version == 0:
             known = Known(head, 0, [], 0)
@@ -204,17 +204,17 @@ class Memory:
         """Remove a thread; how many turns it had."""
         key = key_of(host.caller, thread, self._agent)
         removed, after = 0, _turn_key(key, 0)
-        while papers := await host.records.papers(TURN, after=after, limit=_PAGE):
-            mine = [paper for paper in papers if paper.key.startswith(f"{key}/")]
-            for paper in mine:
-                removed += await host.records.delete_paper(TURN, paper.key)
-                after = paper.key
+        while documents := await host.records.documents(TURN, after=after, limit=_PAGE):
+            mine = [document for document in documents if document.key.startswith(f"{key}/")]
+            for document in mine:
+                removed += await host.records.delete_document(TURN, document.key)
+                after = document.key
             if len(mine) < _PAGE:
                 break
         self._drop(key)
         # The number of turns stays: a turn that comes must not have the name of one that was.
         for _ in range(_ATTEMPTS):
-            found = await host.records.paper(HEAD, key)
+            found = await host.records.document(HEAD, key)
             if found is None:
                 break
             try:
@@ -222,15 +222,15 @@ class Memory:
             except StoreUnavailable:  # what is damaged can be forgotten, too
                 turns = _number_of(after)
             gone = _encode(Head(turns=turns, since=turns + 1, updated_at=found.updated_at, thread=thread))
-            if await host.records.put_paper(HEAD, key, gone, found.version):
+            if await host.records.put_document(HEAD, key, gone, found.version):
                 break
         return removed
 
     # What was written may have been written by another version, or by another hand.
 
-    def _read_head(self, host: AgentHost, key: str, paper: Paper) -> Head:
+    def _read_head(self, host: AgentHost, key: str, document: StoredDocument) -> Head:
         try:
-            body = host.reveal(HEAD, key, paper.body)
+            body = host.reveal(HEAD, key, document.body)
             if body is None:
                 raise ValueError("it is sealed, and no key of this runtime opens it")  # told as below
             return _head.decode(body)
@@ -239,9 +239,9 @@ class Memory:
                 f"the memory of thread {key!r} cannot be read ({error}). Restore a backup, or forget the thread."
             ) from error
 
-    def _read_turn(self, host: AgentHost, paper: Paper) -> TurnPaper | None:
+    def _read_turn(self, host: AgentHost, document: StoredDocument) -> TurnDocument | None:
         try:
-            body = host.reveal(TURN, paper.key, paper.body)
+            body = host.reveal(TURN, document.key, document.body)
             if body is None:
                 return None
             turn = _turn.decode(body)

@@ -26,7 +26,7 @@ class ThreadSweep:
 
     async def step(self, records: Records, before: float, is_running: IsRunning) -> int:
         """Forget threads that were not touched since `before`; how many."""
-        heads = await records.papers(HEAD, after=self._after, limit=_AT_ONCE)
+        heads = await records.documents(HEAD, after=self._after, limit=_AT_ONCE)
         self._after = heads[-1].key if len(heads) == _AT_ONCE else ""
         forgotten = 0
         for head in heads:
@@ -42,11 +42,11 @@ class ThreadSweep:
 async def _forget(records: Records, key: str) -> None:
     """The head goes last: what is left of a sweep that was cut off is found by the next."""
     while True:
-        found = await records.papers(TURN, after=f"{key}/", limit=_AT_ONCE)
-        mine = [paper for paper in found if paper.key.startswith(f"{key}/")]
-        for paper in mine:
-            await records.delete_paper(TURN, paper.key)
+        found = await records.documents(TURN, after=f"{key}/", limit=_AT_ONCE)
+        mine = [document for document in found if document.key.startswith(f"{key}/")]
+        for document in mine:
+            await records.delete_document(TURN, document.key)
         if len(mine) < _AT_ONCE:
             break
-    await records.delete_paper(SUMMARY, key)
-    await records.delete_paper(HEAD, key)
+    await records.delete_document(SUMMARY, key)
+    await records.delete_document(HEAD, key)

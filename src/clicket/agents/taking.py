@@ -15,8 +15,8 @@ from clicket.agents import entries
 from clicket.agents.feed import Feed
 from clicket.agents.limits import Limits, Stopped
 from clicket.agents.loop import NO_STEPS
-from clicket.agents.memory import Head, Memory, TurnPaper
-from clicket.agents.threads import ended_before, paper_of, result_of
+from clicket.agents.memory import Head, Memory, TurnDocument
+from clicket.agents.threads import document_of, ended_before, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn
 from clicket.agents.values import AgentResult
@@ -68,9 +68,9 @@ class Taking:
             return result_of(done, thread, known.messages), _failure(done)
         over = ended_before(log.entries)
         if over is not None:  # nor is what went wrong, or who stopped it, asked anew
-            paper = await self._memory.save(host, thread, paper_of(number, message, log.entries, over))
+            document = await self._memory.save(host, thread, document_of(number, message, log.entries, over))
             known = await self._memory.load(host, thread)
-            return result_of(paper, thread, known.messages), _failure(paper)
+            return result_of(document, thread, known.messages), _failure(document)
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
@@ -129,7 +129,7 @@ class Taking:
         if turn.recorded("ended") is None:
             entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", entry, (text, error))
-        paper = TurnPaper(
+        document = TurnDocument(
             turn=turn.number,
             messages=tuple(paired(turn.messages[turn.begins :])),
             state=state,
@@ -142,20 +142,20 @@ class Taking:
             plan=turn.plan,
             at=now,
         )
-        paper = await self._saved(turn, paper, state)
-        return result_of(paper, turn.thread, [*turn.messages[: turn.begins], *paper.messages])
+        document = await self._saved(turn, document, state)
+        return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
 
-    async def _saved(self, turn: Turn, paper: TurnPaper, state: AgentState) -> TurnPaper:
+    async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
         """Tell of the change, then put the turn into the thread's memory: from then on the next one may begin."""
         try:
             with suppress(ClicketError):
                 await turn.flush()
             turn.leave_if_lost()  # the memory is written by who has the turn
             await self._changed(AgentState.RUNNING, state)
-            return await self._memory.save(turn.host, turn.thread, paper)
+            return await self._memory.save(turn.host, turn.thread, document)
         except asyncio.CancelledError:  # stopped while it ended: it has ended as it had, and is remembered so
             if turn.stopping != "shutdown":
-                await self._memory.save(turn.host, turn.thread, paper)
+                await self._memory.save(turn.host, turn.thread, document)
             raise
 
     async def _changed(self, before: AgentState, after: AgentState) -> None:
@@ -181,7 +181,7 @@ def _said(error: BaseException) -> str:
     return hide_text(clean(text), None)[:_MAX_ERROR]
 
 
-def _failure(paper: TurnPaper) -> BaseException | None:
-    if paper.state is AgentState.ERROR:
-        return ClicketError(f"turn {paper.turn} failed: {paper.error}")
+def _failure(document: TurnDocument) -> BaseException | None:
+    if document.state is AgentState.ERROR:
+        return ClicketError(f"turn {document.turn} failed: {document.error}")
     return None

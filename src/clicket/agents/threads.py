@@ -9,7 +9,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.loop import NO_STEPS
-from clicket.agents.memory import Head, Memory, TurnPaper
+from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
 from clicket.agents.values import AgentResult
 from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
@@ -18,7 +18,7 @@ from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost
 
-__all__ = ["Threads", "ended_before", "inner_thread", "paper_of", "result_of", "turn_id"]
+__all__ = ["Threads", "document_of", "ended_before", "inner_thread", "result_of", "turn_id"]
 
 Entry = dict[str, Any]
 _MAX_NAME = 512
@@ -106,8 +106,8 @@ class Threads:
         record = await self.record(thread, number)
         if record is not None:
             return self._message(record, thread, number) == message
-        paper = await self.memory.turn(self.host, thread, number)
-        return paper is not None and bool(paper.messages) and paper.messages[0].content == message
+        document = await self.memory.turn(self.host, thread, number)
+        return document is not None and bool(document.messages) and document.messages[0].content == message
 
     async def refuse_unless_asked(self, message: str, thread: str, number: int, next: int) -> None:
         """A turn was to have a number that is not the next one: right only if it is there, and answers this message."""
@@ -121,17 +121,17 @@ class Threads:
         """Wait for the end of a turn, wherever it runs; its error is raised."""
         with suppress(NotFound):  # calls are swept sooner than what the memory knows of them
             await self.host.outcome(turn_id(number), self.inner(thread))
-        paper = await self.memory.turn(self.host, thread, number)
-        if paper is None:
+        document = await self.memory.turn(self.host, thread, number)
+        if document is None:
             record = await self.record(thread, number)
             if record is None:
                 raise NotFound(f"thread {thread!r} has no turn {number}.")
-            paper = await self._mend(thread, number, record)
-        if paper.state is AgentState.ERROR:
-            raise ClicketError(f"turn {number} of thread {thread!r} failed: {paper.error}")
-        return result_of(paper, thread, await self.memory.until(self.host, thread, number))
+            document = await self._mend(thread, number, record)
+        if document.state is AgentState.ERROR:
+            raise ClicketError(f"turn {number} of thread {thread!r} failed: {document.error}")
+        return result_of(document, thread, await self.memory.until(self.host, thread, number))
 
-    async def _mend(self, thread: str, number: int, record: Record) -> TurnPaper:
+    async def _mend(self, thread: str, number: int, record: Record) -> TurnDocument:
         """A turn whose call ended without a word to the memory gets one: it killed its process each time, or never began."""
         on_record = self.entries(record.events, thread, number)
         ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
@@ -148,8 +148,8 @@ class Threads:
                 record.updated_at,
                 "" if cancelled else str(record.error or "it ended without a result"),
             )
-        paper = paper_of(number, self._message(record, thread, number), on_record, ending)
-        return await self.memory.save(self.host, thread, paper)
+        document = document_of(number, self._message(record, thread, number), on_record, ending)
+        return await self.memory.save(self.host, thread, document)
 
     def _message(self, record: Record, thread: str, number: int) -> str:
         """What a turn was asked. The call's arguments are masked where they hold a secret; what is on record can be opened."""
@@ -165,7 +165,7 @@ def ended_before(on_record: Sequence[Entry]) -> Entry | None:
     return ending if ending is not None and ending.get("stopped") not in ("finished", "max_steps", "repeated") else None
 
 
-def paper_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry) -> TurnPaper:
+def document_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry) -> TurnDocument:
     """What the memory is told of a turn, made from its record."""
     messages = [ChatMessage(role="user", content=message or "[a message that was refused]")]
     plan: Entry | None = None
@@ -178,7 +178,7 @@ def paper_of(number: int, message: str, on_record: Sequence[Entry], ending: Entr
             messages.append(entries.message_of(entry))
         elif entry.get("e") == "results":
             messages += entries.results_of(entry)
-    return TurnPaper(
+    return TurnDocument(
         turn=number,
         messages=tuple(paired(messages)),
         state=AgentState(ending["state"]),
@@ -193,18 +193,18 @@ def paper_of(number: int, message: str, on_record: Sequence[Entry], ending: Entr
     )
 
 
-def result_of(paper: TurnPaper, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:
+def result_of(document: TurnDocument, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:
     """`messages` are the thread's, with the turn's own at their end."""
     return AgentResult(
-        text=paper.text,
-        state=paper.state,
-        stopped=paper.stopped or "cancelled",
-        steps=paper.steps,
-        usage=paper.usage,
+        text=document.text,
+        state=document.state,
+        stopped=document.stopped or "cancelled",
+        steps=document.steps,
+        usage=document.usage,
         messages=list(messages),
         thread=thread,
-        turn=paper.turn,
-        calls=paper.calls,
-        begins=max(len(messages) - len(paper.messages), 0),
-        plan=paper.plan,
+        turn=document.turn,
+        calls=document.calls,
+        begins=max(len(messages) - len(document.messages), 0),
+        plan=document.plan,
     )

@@ -185,8 +185,8 @@ class ContextWindow:
     async def _load(self, turn: Turn) -> Summary | None:
         key = self._key(turn)
         if key not in self._known:
-            paper = await turn.host.records.paper(SUMMARY, key)
-            body = None if paper is None else turn.host.reveal(SUMMARY, key, paper.body)
+            document = await turn.host.records.document(SUMMARY, key)
+            body = None if document is None else turn.host.reveal(SUMMARY, key, document.body)
             try:
                 found = None if body is None else _summary.decode(body)
             except (msgspec.MsgspecError, ValueError):
@@ -199,7 +199,7 @@ class ContextWindow:
     async def _store(self, turn: Turn, summary: Summary) -> None:
         key = self._key(turn)
         self._remember(key, summary)
-        await turn.host.records.put_paper(SUMMARY, key, turn.host.protect(SUMMARY, key, encode(summary)), None)
+        await turn.host.records.put_document(SUMMARY, key, turn.host.protect(SUMMARY, key, encode(summary)), None)
 
     def _remember(self, key: str, summary: Summary) -> None:
         self._known[key] = summary

@@ -98,7 +98,7 @@ class Teller:
         self.started = 0
         self.ended = 0
         self._quiet = quiet
-        self._deaf = False
+        self._output_closed = False
 
     def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
         """A listener of the journal: what it is told is durable."""
@@ -142,12 +142,12 @@ class Teller:
             self.terminal.say(text, style=style)
 
     def json(self, what: str, moment: float, **facts: Any) -> None:
-        if self._deaf:
+        if self._output_closed:
             return
         try:
             self.terminal.print_json_line({"event": what, "at": moment, **facts})
         except BrokenPipeError:  # nobody reads it; the work goes on
-            self._deaf = True
+            self._output_closed = True
             silence_stdout()
 
     def ready(self, runtime: Runtime, tools: Sequence[str]) -> None:

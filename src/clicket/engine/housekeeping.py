@@ -149,7 +149,7 @@ def keep_of(engine: LocalEngine, since: float | None = None) -> Keep:
         bytes=limits.retention_bytes,
         thread_calls=limits.thread_retention_calls,
         thread_bytes=limits.thread_retention_bytes,
-        standings_since=engine.clock.now() - limits.standings_retention,
+        health_since=engine.clock.now() - limits.health_retention,
         now=engine.clock.now(),
     )
 

@@ -121,7 +121,7 @@ class LocalEngine:
         self.on_request: Callable[[], None] | None = None
         self.on_claimed: Callable[[list[Stored]], Coroutine[Any, Any, object]] | None = None
         self.shares = store.durability != "none"
-        store.hear = self._heard
+        store.on_hint = self._heard
         self.tasks: set[asyncio.Task[Any]] = set()
         self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._loop = asyncio.get_running_loop()
@@ -274,7 +274,7 @@ class LocalEngine:
         heard = self.followers if kind == "any" else (key,)
         for follower in [each for heard_key in heard for each in self.followers.get(heard_key, ())]:
             follower.set()
-        if kind in ("standing", "any"):
+        if kind in ("health", "any"):
             self.hub.heard()
         if kind in ("work", "any"):
             self.pump.nudge()

@@ -37,11 +37,11 @@ async def name_of(data: bytes | Sequence[bytes]) -> tuple[str, Sequence[bytes], 
 async def grant(store: Store, caller: str, name: str) -> None:
     """From now on this caller may read that artifact. The program itself, whose name is empty, may read all."""
     if caller:
-        await store.put_paper(GRANT, f"{caller}/{name}", encode({"at": time.time()}), None)
+        await store.put_document(GRANT, f"{caller}/{name}", encode({"at": time.time()}), None)
 
 
 async def granted(store: Store, caller: str, name: str) -> bool:
-    return not caller or await store.paper(GRANT, f"{caller}/{name}") is not None
+    return not caller or await store.document(GRANT, f"{caller}/{name}") is not None
 
 
 async def keep(journal: Journal, call: LiveCall, data: bytes | Sequence[bytes]) -> str:

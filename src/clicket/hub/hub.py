@@ -19,7 +19,7 @@ from clicket.hub.judge import ToolView, judge, status_of
 from clicket.journal import LiveCall
 from clicket.kernel import ToolStatus
 from clicket.model.codec import canonical
-from clicket.ports import Clock, Standing, Store, moved
+from clicket.ports import Clock, Store, ToolHealth, health_after
 from clicket.tools import Registry, Tool
 
 __all__ = ["Change", "Hub", "Watcher"]
@@ -64,7 +64,7 @@ class Watcher:
 
 
 class _Known(msgspec.Struct, eq=False):
-    standings: dict[str, Standing]
+    health: dict[str, ToolHealth]
     at: float
     epoch: int
 
@@ -111,8 +111,8 @@ class Hub:
             return True
         if not self._alone and not self._glance(known, name, thread, caller):
             return True
-        standing = known.standings.get(name)
-        return standing is not None and (standing.consecutive_failures > 0 or standing.status is not None)
+        health = known.health.get(name)
+        return health is not None and (health.consecutive_failures > 0 or health.status is not None)
 
     def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
         """Is it known without a look that the thread may use every tool? `lately`: what was so a moment ago will do."""
@@ -130,16 +130,16 @@ class Hub:
     def _glance(self, known: _Known, name: str, thread: str, caller: str) -> bool:
         """Is what we know of the tool as new as can be? A store that answers at once is asked; elsewhere it is as new as the
         last look, and hints make that look happen again."""
-        found = self.store.standings_now(caller, thread, name)
+        found = self.store.tool_health_now(caller, thread, name)
         if found is None:
             return self.clock.monotonic() - known.at <= _FRESH
-        standing = next((each for each in found if each.tool == name), None)
-        if standing is not None:
-            known.standings[name] = standing
-            if _is_uneasy(standing):
+        health = next((each for each in found if each.tool == name), None)
+        if health is not None:
+            known.health[name] = health
+            if _is_uneasy(health):
                 self._uneasy.add((caller, thread))
         else:
-            known.standings.pop(name, None)
+            known.health.pop(name, None)
         return True
 
     async def look(self, name: str, thread: str, caller: str) -> str | None:
@@ -165,13 +165,13 @@ class Hub:
     def check(self, call: LiveCall, tool: Tool) -> None:
         """Refuse a call whose tool its thread may not use now. Does not wait: `look` has, where it was needed."""
         known = self._known.get((call.caller, call.thread))
-        standings = known.standings if known is not None else {}
-        standing = standings.get(tool.name)
+        all_health = known.health if known is not None else {}
+        health = all_health.get(tool.name)
         if not tool.options.depends_on and (
-            standing is None or (not standing.consecutive_failures and standing.status is None)
+            health is None or (not health.consecutive_failures and health.status is None)
         ):
             return
-        view = self._view(tool, standings)
+        view = self._view(tool, all_health)
         if view.available and (view.status is ToolStatus.AVAILABLE or call.trial is not None):
             return
         why = (
@@ -182,30 +182,30 @@ class Hub:
             why, status=str(view.status), reason=view.reason, missing=view.missing, suggested=view.suggested
         )
 
-    def _view(self, tool: Tool, standings: dict[str, Standing]) -> ToolView:
-        return judge(tool, self.registry, standings, self.clock.now(), self.opened_at)
+    def _view(self, tool: Tool, all_health: dict[str, ToolHealth]) -> ToolView:
+        return judge(tool, self.registry, all_health, self.clock.now(), self.opened_at)
 
     # After a call ended.
 
     def ended(self, call: LiveCall) -> None:
         """The outcome is durable, and the store has counted it; what we know follows."""
-        tally = call.ending
-        if tally is None or tally.weight == "none" or not tally.tool:
+        stats = call.ending
+        if stats is None or stats.effect == "none" or not stats.tool:
             return
-        if tally.weight == "failed":
+        if stats.effect == "failed":
             self._uneasy.add((call.caller, call.thread))
         elif not self._uneasy:
             return
         known = self._known.get((call.caller, call.thread))
         if known is None:
-            if tally.weight == "failed":
-                self._announce(call.caller, call.thread, tally.tool)
+            if stats.effect == "failed":
+                self._announce(call.caller, call.thread, stats.tool)
             return
-        old = known.standings.get(tally.tool)
+        old = known.health.get(stats.tool)
         quiet = old is None or (not old.consecutive_failures and old.announced == "available")
-        if tally.weight == "failed" or not quiet:
-            known.standings[tally.tool] = moved(old, tally)
-            self._announce(call.caller, call.thread, tally.tool)
+        if stats.effect == "failed" or not quiet:
+            known.health[stats.tool] = health_after(old, stats)
+            self._announce(call.caller, call.thread, stats.tool)
 
     def _announce(self, caller: str, thread: str, name: str) -> None:
         tool = self.registry.get(name)
@@ -216,15 +216,15 @@ class Hub:
         """Tell the outside about a new status, once among all processes: who writes down that it was told, tells."""
         try:
             for _ in range(_TRIES):
-                standings = await self._read(caller, thread)
-                standing = standings.get(tool.name)
-                status = status_of(tool, standing)
-                if standing is None or standing.announced == status:
+                all_health = await self._read(caller, thread)
+                health = all_health.get(tool.name)
+                status = status_of(tool, health)
+                if health is None or health.announced == status:
                     break
-                told = msgspec.structs.replace(standing, announced=str(status))
-                if await self.store.put_standing(caller, thread, told, standing.version):
-                    reason = self._view(tool, standings).reason
-                    self.changed(caller, thread, tool.name, ToolStatus(standing.announced), status, reason)
+                told = msgspec.structs.replace(health, announced=str(status))
+                if await self.store.put_tool_health(caller, thread, told, health.version):
+                    reason = self._view(tool, all_health).reason
+                    self.changed(caller, thread, tool.name, ToolStatus(health.announced), status, reason)
                     break
         except ClicketError as error:
             logger.warning("the status of %s in thread %s could not be told: %s", tool.name, thread, error)
@@ -247,19 +247,19 @@ class Hub:
 
     # What is known.
 
-    async def standings(self, caller: str, thread: str) -> dict[str, Standing]:
+    async def tool_health(self, caller: str, thread: str) -> dict[str, ToolHealth]:
         """What the store has now."""
         return dict(await self._read(caller, thread))
 
-    async def _read(self, caller: str, thread: str) -> dict[str, Standing]:
+    async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
         epoch = self._epoch
-        found = self.store.standings_now(caller, thread)
+        found = self.store.tool_health_now(caller, thread)
         if found is None:
-            found = await self.store.standings(caller, thread)
-        known = _Known({standing.tool: standing for standing in found}, self.clock.monotonic(), epoch)
+            found = await self.store.tool_health(caller, thread)
+        known = _Known({health.tool: health for health in found}, self.clock.monotonic(), epoch)
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
-        if any(_is_uneasy(standing) for standing in found):
+        if any(_is_uneasy(health) for health in found):
             self._uneasy.add((caller, thread))
         else:
             self._uneasy.discard((caller, thread))
@@ -267,7 +267,7 @@ class Hub:
             forgotten = self._known.popitem(last=False)[0]
             if not self._alone:  # it is looked at anew; where nobody else writes, this is all there is to know
                 self._uneasy.discard(forgotten)
-        return known.standings
+        return known.health
 
     def heard(self) -> None:
         """Another process may have changed a standing: what we know is looked up again when it is needed."""
@@ -280,5 +280,5 @@ class Hub:
                 watcher.news.set()
 
 
-def _is_uneasy(standing: Standing) -> bool:
-    return standing.consecutive_failures > 0 or standing.status is not None or standing.announced != "available"
+def _is_uneasy(health: ToolHealth) -> bool:
+    return health.consecutive_failures > 0 or health.status is not None or health.announced != "available"

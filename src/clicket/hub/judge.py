@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from clicket.kernel import ToolStatus
-from clicket.ports import Standing
+from clicket.ports import ToolHealth
 from clicket.tools import Group, Registry, Tool, names_of
 
 __all__ = ["ToolState", "ToolView", "judge", "judge_all", "offered", "status_of"]
 
-Standings = Mapping[str, Standing]
+Standings = Mapping[str, ToolHealth]
 
 
 class ToolState(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,40 +51,40 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
         return not self.depends_on
 
 
-def status_of(tool: Tool, standing: Standing | None) -> ToolStatus:
+def status_of(tool: Tool, health: ToolHealth | None) -> ToolStatus:
     """Set by hand, or as the failures in a row say. Dependencies do not count: they are about the thread, not the tool."""
-    if standing is None:
+    if health is None:
         return ToolStatus.AVAILABLE
-    if standing.status is not None:
-        return ToolStatus(standing.status)
-    failed = standing.consecutive_failures >= tool.options.failure_threshold
+    if health.status is not None:
+        return ToolStatus(health.status)
+    failed = health.consecutive_failures >= tool.options.failure_threshold
     return ToolStatus.FAILED if failed else ToolStatus.AVAILABLE
 
 
-def judge_all(registry: Registry, standings: Standings, now: float, opened_at: float) -> list[ToolView]:
-    return [judge(tool, registry, standings, now, opened_at) for tool in registry]
+def judge_all(registry: Registry, all_health: Standings, now: float, opened_at: float) -> list[ToolView]:
+    return [judge(tool, registry, all_health, now, opened_at) for tool in registry]
 
 
-def offered(tool: Tool, standings: Standings, now: float) -> bool:
+def offered(tool: Tool, all_health: Standings, now: float) -> bool:
     """What `judge` says of `available`, without the words: agents ask it of every tool before every step."""
-    if tool.options.depends_on and _missing(tool.options.depends_on, standings):
+    if tool.options.depends_on and _missing(tool.options.depends_on, all_health):
         return False
-    standing = standings.get(tool.name)
-    if standing is None:
+    health = all_health.get(tool.name)
+    if health is None:
         return True
-    status = status_of(tool, standing)
-    return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _rested(tool, standing, now))
+    status = status_of(tool, health)
+    return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _rested(tool, health, now))
 
 
-def judge(tool: Tool, registry: Registry, standings: Standings, now: float, opened_at: float) -> ToolView:
-    standing = standings.get(tool.name)
-    status = status_of(tool, standing)
+def judge(tool: Tool, registry: Registry, all_health: Standings, now: float, opened_at: float) -> ToolView:
+    health = all_health.get(tool.name)
+    status = status_of(tool, health)
     groups = tool.options.depends_on
-    missing = _missing(groups, standings)
-    trial = status is ToolStatus.FAILED and standing is not None and _rested(tool, standing, now)
+    missing = _missing(groups, all_health)
+    trial = status is ToolStatus.FAILED and health is not None and _rested(tool, health, now)
     available = not missing and (status is ToolStatus.AVAILABLE or trial)
-    suggested = _suggested(missing, registry, standings, now) if missing else []
-    reason = _reason(tool, status, standing, missing, trial=trial)
+    suggested = _suggested(missing, registry, all_health, now) if missing else []
+    reason = _reason(tool, status, health, missing, trial=trial)
     return ToolView(
         name=tool.name,
         available=available,
@@ -93,57 +93,57 @@ def judge(tool: Tool, registry: Registry, standings: Standings, now: float, open
         missing=missing,
         suggested=suggested,
         depends_on=names_of(groups),
-        state=_state(status, reason, standing, opened_at, trial=trial),
-        why="" if available else _why(tool, status, standing, missing, suggested, now) + _unknown(missing, registry),
+        state=_state(status, reason, health, opened_at, trial=trial),
+        why="" if available else _why(tool, status, health, missing, suggested, now) + _unknown(missing, registry),
     )
 
 
-def _state(status: ToolStatus, reason: str, standing: Standing | None, opened_at: float, *, trial: bool) -> ToolState:
-    if standing is None:
+def _state(status: ToolStatus, reason: str, health: ToolHealth | None, opened_at: float, *, trial: bool) -> ToolState:
+    if health is None:
         return ToolState(status=status, reason=reason, last_updated=opened_at)
     return ToolState(
         status=status,
         reason=reason,
-        last_updated=standing.updated_at,
-        consecutive_failures=standing.consecutive_failures,
-        last_success_at=standing.last_success_at,
-        last_failure_at=standing.last_failure_at,
+        last_updated=health.updated_at,
+        consecutive_failures=health.consecutive_failures,
+        last_success_at=health.last_success_at,
+        last_failure_at=health.last_failure_at,
         should_rebind=trial,
-        completions=standing.completions,
-        failures=standing.failures,
+        completions=health.completions,
+        failures=health.failures,
     )
 
 
-def _rested(tool: Tool, standing: Standing, now: float) -> bool:
+def _rested(tool: Tool, health: ToolHealth, now: float) -> bool:
     """The cool-down is over. One that was declared failed by hand stays so until a person says otherwise."""
-    last = standing.last_failure_at
-    return standing.status is None and (last is None or now - last >= tool.options.cooldown)
+    last = health.last_failure_at
+    return health.status is None and (last is None or now - last >= tool.options.cooldown)
 
 
-def _missing(groups: Iterable[Group], standings: Standings) -> list[str]:
+def _missing(groups: Iterable[Group], all_health: Standings) -> list[str]:
     missing: list[str] = []
     for group in groups:
         if group.kind == "sequence":
-            missing += _rest_of_sequence(group.names, standings)
+            missing += _rest_of_sequence(group.names, all_health)
             continue
-        undone = [name for name in group.names if not _completed(name, standings)]
+        undone = [name for name in group.names if not _completed(name, all_health)]
         if group.kind == "all" or len(undone) == len(group.names):
             missing += undone
     return list(dict.fromkeys(missing))
 
 
-def _completed(name: str, standings: Standings) -> bool:
-    standing = standings.get(name)
-    return standing is not None and standing.completions > 0
+def _completed(name: str, all_health: Standings) -> bool:
+    health = all_health.get(name)
+    return health is not None and health.completions > 0
 
 
-def _rest_of_sequence(names: tuple[str, ...], standings: Standings) -> list[str]:
+def _rest_of_sequence(names: tuple[str, ...], all_health: Standings) -> list[str]:
     """The names that are still to come. Of each tool the first and the last completion are known, which is enough unless a
     tool ran before its turn, and in its turn, and again after its successor: then it is asked for once more."""
     at = float("-inf")
     for number, name in enumerate(names):
-        standing = standings.get(name)
-        times = () if standing is None else (standing.first_success_at, standing.last_success_at)
+        health = all_health.get(name)
+        times = () if health is None else (health.first_success_at, health.last_success_at)
         after = next((time for time in times if time is not None and time >= at), None)
         if after is None:
             return list(names[number:])
@@ -151,32 +151,32 @@ def _rest_of_sequence(names: tuple[str, ...], standings: Standings) -> list[str]
     return []
 
 
-def _suggested(missing: list[str], registry: Registry, standings: Standings, now: float) -> list[str]:
+def _suggested(missing: list[str], registry: Registry, all_health: Standings, now: float) -> list[str]:
     """The way to a tool begins with what can be called now. There are no cycles, so this ends."""
     found: list[str] = []
     for name in missing:
         tool = registry.get(name)
         if tool is None:
             continue
-        view = judge(tool, registry, standings, now, 0.0)
+        view = judge(tool, registry, all_health, now, 0.0)
         found += [name] if view.available else view.suggested
     return list(dict.fromkeys(found))
 
 
-def _reason(tool: Tool, status: ToolStatus, standing: Standing | None, missing: list[str], *, trial: bool) -> str:
-    if status is ToolStatus.FAILED and standing is not None and standing.status is None:
-        cause = f"; the last one: {standing.last_error}" if standing.last_error else ""
+def _reason(tool: Tool, status: ToolStatus, health: ToolHealth | None, missing: list[str], *, trial: bool) -> str:
+    if status is ToolStatus.FAILED and health is not None and health.status is None:
+        cause = f"; the last one: {health.last_error}" if health.last_error else ""
         tried = "; one call may try it now" if trial else ""
-        return f"{standing.consecutive_failures} failures in a row{cause}{tried}"
+        return f"{health.consecutive_failures} failures in a row{cause}{tried}"
     if status is not ToolStatus.AVAILABLE:
-        return (standing.reason if standing is not None else "") or "set by hand"
+        return (health.reason if health is not None else "") or "set by hand"
     if missing:
         return f"waits for {', '.join(missing)}"
-    if standing is not None and standing.consecutive_failures:
-        return f"the last run failed: {standing.last_error}" if standing.last_error else "the last run failed"
-    if standing is not None and standing.reason and standing.updated_at >= (standing.last_success_at or 0.0):
-        return standing.reason
-    if standing is not None and standing.completions:
+    if health is not None and health.consecutive_failures:
+        return f"the last run failed: {health.last_error}" if health.last_error else "the last run failed"
+    if health is not None and health.reason and health.updated_at >= (health.last_success_at or 0.0):
+        return health.reason
+    if health is not None and health.completions:
         return "the last run completed"
     return "dependencies are met" if tool.options.depends_on else "not used in this thread yet"
 
@@ -187,12 +187,12 @@ def _unknown(missing: list[str], registry: Registry) -> str:
 
 
 def _why(
-    tool: Tool, status: ToolStatus, standing: Standing | None, missing: list[str], suggested: list[str], now: float
+    tool: Tool, status: ToolStatus, health: ToolHealth | None, missing: list[str], suggested: list[str], now: float
 ) -> str:
     if status is not ToolStatus.AVAILABLE:
-        reason, wait = _reason(tool, status, standing, [], trial=False), ""
-        if status is ToolStatus.FAILED and standing is not None and standing.status is None:
-            left = tool.options.cooldown - (now - (standing.last_failure_at or now))
+        reason, wait = _reason(tool, status, health, [], trial=False), ""
+        if status is ToolStatus.FAILED and health is not None and health.status is None:
+            left = tool.options.cooldown - (now - (health.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
         return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or let somebody reset it."
     groups = tool.options.depends_on

@@ -11,7 +11,7 @@ import msgspec
 
 from clicket.hub.judge import ToolView
 from clicket.kernel import ToolStatus
-from clicket.ports import Standing
+from clicket.ports import ToolHealth
 from clicket.tools import Registry
 from clicket.vault import hide_known
 
@@ -51,26 +51,26 @@ def _time(text: str | None, now: float) -> float | None:
     return None if text is None else min(max(datetime.fromisoformat(text).timestamp(), 0.0), now)
 
 
-def dump(views: Iterable[ToolView], standings: Mapping[str, Standing], registry: Registry, now: float) -> str:
+def dump(views: Iterable[ToolView], all_health: Mapping[str, ToolHealth], registry: Registry, now: float) -> str:
     states = []
     config = {}
     for view in views:
-        standing = standings.get(view.name) or Standing(tool=view.name)
+        health = all_health.get(view.name) or ToolHealth(tool=view.name)
         state = _State(
             tool_name=view.name,
             status=view.status,
             reason=view.reason,
             last_updated=iso(view.state.last_updated),
-            consecutive_failures=standing.consecutive_failures,
-            last_success_time=iso(standing.last_success_at),
-            last_failure_time=iso(standing.last_failure_at),
-            first_success_time=iso(standing.first_success_at),
+            consecutive_failures=health.consecutive_failures,
+            last_success_time=iso(health.last_success_at),
+            last_failure_time=iso(health.last_failure_at),
+            first_success_time=iso(health.first_success_at),
             should_rebind=view.state.should_rebind,
-            execution_count=standing.completions + standing.failures,
-            success_count=standing.completions,
-            failure_count=standing.failures,
-            last_error=standing.last_error or None,
-            set_by_hand=standing.status is not None,
+            execution_count=health.completions + health.failures,
+            success_count=health.completions,
+            failure_count=health.failures,
+            last_error=health.last_error or None,
+            set_by_hand=health.status is not None,
         )
         states.append(msgspec.to_builtins(state))
         tool = registry.get(view.name)
@@ -80,7 +80,7 @@ def dump(views: Iterable[ToolView], standings: Mapping[str, Standing], registry:
     return json.dumps({"states": states, "config": config, "timestamp": iso(now)}, ensure_ascii=False)
 
 
-def load(text: str | bytes, now: float) -> list[Standing]:
+def load(text: str | bytes, now: float) -> list[ToolHealth]:
     """The standings of a snapshot; `ValueError` if it is none. Its configuration is not read: the live one wins."""
     snapshot = msgspec.json.decode(text, type=_Snapshot)
     names = [state.tool_name for state in snapshot.states]
@@ -89,7 +89,7 @@ def load(text: str | bytes, now: float) -> list[Standing]:
     return [_standing(state, now) for state in snapshot.states]
 
 
-def _standing(state: _State, now: float) -> Standing:
+def _standing(state: _State, now: float) -> ToolHealth:
     counts = (state.consecutive_failures, state.success_count, state.failure_count, state.execution_count)
     if min(counts) < 0 or max(counts) >= 1 << 53:
         raise ValueError(f"{state.tool_name}: a count is below 0 or too big")
@@ -101,7 +101,7 @@ def _standing(state: _State, now: float) -> Standing:
         by_hand = state.set_by_hand if state.set_by_hand is not None else state.consecutive_failures == 0
     # The documents' own form has no last error; its reason is the nearest thing to one.
     cause = (state.reason or "") if state.status is ToolStatus.FAILED and state.set_by_hand is None else ""
-    return Standing(
+    return ToolHealth(
         tool=state.tool_name,
         completions=completions,
         failures=max(state.failure_count, state.consecutive_failures),

@@ -15,7 +15,7 @@ from clicket.hub.snapshot import dump, load
 from clicket.kernel import TOOL_STATUS, ToolStatus
 from clicket.model.codec import clean
 from clicket.model.request import check_name
-from clicket.ports import Standing
+from clicket.ports import ToolHealth
 from clicket.tools import Tool
 from clicket.vault import hide_known
 
@@ -56,8 +56,8 @@ class ThreadHub:
 
     async def tools(self) -> list[ToolView]:
         """Every registered tool: offered or not, why, and what to call first."""
-        hub, standings = self._hub, await self._standings()
-        views = judge_all(hub.registry, standings, hub.clock.now(), hub.opened_at)
+        hub, all_health = self._hub, await self._standings()
+        views = judge_all(hub.registry, all_health, hub.clock.now(), hub.opened_at)
         return views if self._forbids is None else [self._permitted(view, self._forbids) for view in views]
 
     def _permitted(self, view: ToolView, forbids: Callable[[Tool], str | None]) -> ToolView:
@@ -77,14 +77,14 @@ class ThreadHub:
         hub, forbids = self._hub, self._forbids
         found = list(hub.registry)
         if not hub.offers_all(self.thread, self._caller, lately=lately):
-            standings, now = await self._standings(), hub.clock.now()
-            found = [tool for tool in found if offered(tool, standings, now)]
+            all_health, now = await self._standings(), hub.clock.now()
+            found = [tool for tool in found if offered(tool, all_health, now)]
         return found if forbids is None else [tool for tool in found if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)
-        standings = await self._standings()
-        return judge(tool, self._hub.registry, standings, self._hub.clock.now(), self._hub.opened_at).state
+        all_health = await self._standings()
+        return judge(tool, self._hub.registry, all_health, self._hub.clock.now(), self._hub.opened_at).state
 
     async def states(self) -> dict[str, ToolState]:
         """The status of every registered tool."""
@@ -148,27 +148,27 @@ class ThreadHub:
     async def _write(self, tool: Tool, wanted: ToolStatus, reason: str, by: str) -> bool:
         hub = self._hub
         for _ in range(_TRIES):
-            standing = (await self._standings()).get(tool.name) or Standing(tool=tool.name)
-            current = status_of(tool, standing)
+            health = (await self._standings()).get(tool.name) or ToolHealth(tool=tool.name)
+            current = status_of(tool, health)
             free = wanted is ToolStatus.AVAILABLE
-            if free and current is wanted and not standing.consecutive_failures:
+            if free and current is wanted and not health.consecutive_failures:
                 return False
             if current is not wanted:
                 TOOL_STATUS.advance(current, wanted)
             new = msgspec.structs.replace(
-                standing,
+                health,
                 status=None if free else str(wanted),
                 reason=reason,
                 by=by,
-                consecutive_failures=0 if free else standing.consecutive_failures,
+                consecutive_failures=0 if free else health.consecutive_failures,
                 announced=str(wanted),
-                updated_at=max(hub.clock.now(), standing.updated_at),
+                updated_at=max(hub.clock.now(), health.updated_at),
             )
-            if await hub.store.put_standing(self._caller, self.thread, new, standing.version):
+            if await hub.store.put_tool_health(self._caller, self.thread, new, health.version):
                 await self._standings()
-                told = ToolStatus(standing.announced)
+                told = ToolStatus(health.announced)
                 if told is not current:  # what the counters said was about to be told
-                    hub.changed(self._caller, self.thread, tool.name, told, current, standing.last_error)
+                    hub.changed(self._caller, self.thread, tool.name, told, current, health.last_error)
                 if current is not wanted:
                     hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
                 facts = {"tool": tool.name, "before": str(current), "after": str(wanted), "reason": reason}
@@ -180,9 +180,9 @@ class ThreadHub:
 
     async def snapshot(self) -> str:
         """All of it as JSON, to be kept outside or restored elsewhere."""
-        standings, now = await self._standings(), self._hub.clock.now()
-        views = judge_all(self._hub.registry, standings, now, self._hub.opened_at)
-        return dump(views, standings, self._hub.registry, now)
+        all_health, now = await self._standings(), self._hub.clock.now()
+        views = judge_all(self._hub.registry, all_health, now, self._hub.opened_at)
+        return dump(views, all_health, self._hub.registry, now)
 
     async def restore(self, text: str | bytes, *, by: str = "") -> bool:
         """Put a snapshot in place of what is on record. One that does not load leaves everything as it is, with a warning."""
@@ -200,14 +200,14 @@ class ThreadHub:
         await self._note("hub.restored", _fit(by), tools=len(restored))
         return True
 
-    async def _replace(self, tool: Tool, new: Standing) -> None:
+    async def _replace(self, tool: Tool, new: ToolHealth) -> None:
         """A status that changes by it is told like any other. It is as of now, else the next sweep would take an old
         snapshot for a thread that nobody uses any more."""
         after = status_of(tool, new)
         new = msgspec.structs.replace(new, announced=str(after), updated_at=self._hub.clock.now())
         for _ in range(_TRIES):
-            old = (await self._standings()).get(tool.name) or Standing(tool=tool.name)
-            if await self._hub.store.put_standing(self._caller, self.thread, new, old.version):
+            old = (await self._standings()).get(tool.name) or ToolHealth(tool=tool.name)
+            if await self._hub.store.put_tool_health(self._caller, self.thread, new, old.version):
                 state = await self.status(tool.name)
                 told = ToolStatus(old.announced)
                 if told is not after:
@@ -217,8 +217,8 @@ class ThreadHub:
 
     # Inside.
 
-    async def _standings(self) -> dict[str, Standing]:
-        return await self._hub.standings(self._caller, self.thread)
+    async def _standings(self) -> dict[str, ToolHealth]:
+        return await self._hub.tool_health(self._caller, self.thread)
 
     def _find(self, name: str) -> Tool:
         tool = self._hub.registry.get(name)

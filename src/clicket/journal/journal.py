@@ -169,11 +169,11 @@ class Journal:
             call.owned,
             request.priority,
             call.cache_use,
-            call.tally,
+            call.stats,
         )
         call.kept = ()  # said once, so that no size counts twice
         if call.ended_at is not None:  # a late result must not count it again
-            call.cache_use = call.tally = None
+            call.cache_use = call.stats = None
         call.inflight = (change, thens)
         self._append(change, self._appended)
 

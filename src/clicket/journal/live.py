@@ -13,7 +13,7 @@ from clicket.kernel import State
 
 if TYPE_CHECKING:
     from clicket.model import Event, Stage, ToolCall, ToolError, ToolResult
-    from clicket.ports import Append, CacheUse, Tally, Timer
+    from clicket.ports import Append, CacheUse, OutcomeStats, Timer
     from clicket.tools import Tool
     from clicket.vault import Secrets
 
@@ -47,9 +47,9 @@ class LiveCall(msgspec.Struct, eq=False, kw_only=True):
     owned: bool = True
     """False: the next commit gives the call away."""
     cache_use: CacheUse | None = None
-    tally: Tally | None = None
+    stats: OutcomeStats | None = None
     """What the next commit adds to the store's figures; said once."""
-    ending: Tally | None = None
+    ending: OutcomeStats | None = None
 
     # What the stages work with.
     tool: Tool | None = None

@@ -131,19 +131,19 @@ async def drop(who: Visit, chain: Chain) -> None:
 
 
 async def _read(who: Visit, chain: Chain) -> tuple[_Draft, int]:
-    paper = await who.runtime.engine.store.paper(KIND, _key(chain))
-    if paper is None:
+    document = await who.runtime.engine.store.document(KIND, _key(chain))
+    if document is None:
         return _Draft(chain.round), 0
     try:
-        draft = msgspec.json.decode(paper.body, type=_Draft)
+        draft = msgspec.json.decode(document.body, type=_Draft)
     except msgspec.MsgspecError:
         draft = _Draft(0)
     if draft.round != chain.round:  # left by somebody who started the next round and died
-        return _Draft(chain.round), paper.version
+        return _Draft(chain.round), document.version
     if draft.sealed:
         whole = who.runtime.engine.vault.unseal(chain.identity, KIND, draft.sealed)
         draft = msgspec.structs.replace(draft, answers=whole["arguments"] if whole else {}, sealed={})
-    return draft, paper.version
+    return draft, document.version
 
 
 async def _write(who: Visit, chain: Chain, draft: _Draft, version: int) -> bool:
@@ -156,7 +156,7 @@ async def _write(who: Visit, chain: Chain, draft: _Draft, version: int) -> bool:
             "An answer holds what looks like a secret, and this server has no key to keep it. Answer all questions at once.",
         )
     body = msgspec.json.encode(draft)
-    return bool(await who.runtime.engine.store.put_paper(KIND, _key(chain), body, version))
+    return bool(await who.runtime.engine.store.put_document(KIND, _key(chain), body, version))
 
 
 def _key(chain: Chain) -> str:
@@ -178,5 +178,5 @@ async def _go_on(who: Visit, chain: Chain, answers: dict[str, Any]) -> Chain:
         )
     except ClicketError as error:
         raise MCPError(types.INTERNAL_ERROR, told(error)) from error
-    await engine.store.delete_paper(KIND, _key(chain))
+    await engine.store.delete_document(KIND, _key(chain))
     return await look_up(who, first.id)

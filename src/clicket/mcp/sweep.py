@@ -37,11 +37,11 @@ class Sweep:
 
     async def _step(self, store: Any) -> None:
         try:
-            papers = await store.papers(KIND, after=self._after, limit=STEP)
-            self._after = papers[-1].key if len(papers) == STEP else ""
-            for paper in papers:
-                if not await _has_call(store, paper.key):
-                    await store.delete_paper(KIND, paper.key)
+            documents = await store.documents(KIND, after=self._after, limit=STEP)
+            self._after = documents[-1].key if len(documents) == STEP else ""
+            for document in documents:
+                if not await _has_call(store, document.key):
+                    await store.delete_document(KIND, document.key)
         except ClicketError as error:
             logger.info("papers of tasks that are gone could not be swept: %s", error)
 

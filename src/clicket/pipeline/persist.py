@@ -15,9 +15,9 @@ from clicket.journal import Journal, LiveCall
 from clicket.kernel import State
 from clicket.model import Stage
 from clicket.model.figures import bucket_of
-from clicket.ports import CacheUse, Tally, Weight
+from clicket.ports import CacheUse, HealthEffect, OutcomeStats
 
-__all__ = ["Persist", "tally_of"]
+__all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
 _TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
@@ -44,7 +44,7 @@ class Persist:
         at = self._journal.stamp(call)
         self._journal.record_stages(call, at, call.work)
         self._journal.advance(call, call.outcome, data, at)
-        call.tally = call.ending = tally_of(call, at)
+        call.stats = call.ending = stats_of(call, at)
 
     def _last_progress(self, call: LiveCall, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last one, even if it was merged away."""
@@ -56,13 +56,13 @@ class Persist:
             self._journal.record(call, "progress", last)
 
 
-def tally_of(call: LiveCall, at: float) -> Tally:
+def stats_of(call: LiveCall, at: float) -> OutcomeStats:
     """What the ending says to the figures and the hub. The run time is the execute stage's, as the journal has it."""
     work = call.work
     plain = call.tool is not None and not call.cached and not call.inner
     if call.outcome is State.COMPLETED and work[0][0] == "execute" and plain:
         took = work[0][1].duration  # the way of almost every call
-        return Tally(call.request.tool, "completed", "", bucket_of(took), took, "completed", at)
+        return OutcomeStats(call.request.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None
     if not call.cached:
@@ -76,10 +76,10 @@ def tally_of(call: LiveCall, at: float) -> Tally:
     # Whoever ends it may not have the tool any more; that it was registered once is on record.
     registered = call.tool is not None or (bool(call.events) and "tool_version" in call.events[0].data)
     name = call.request.tool if registered else ""
-    return Tally(name, call.outcome._value_, code, bucket, seconds or 0.0, _weight(call, code), at, cause)
+    return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
 
 
-def _weight(call: LiveCall, code: str) -> Weight:
+def _effect(call: LiveCall, code: str) -> HealthEffect:
     if call.inner:  # nobody asks the hub about it
         return "none"
     if call.outcome is State.COMPLETED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.host import AgentHost, Taken, Watch
-from clicket.ports.records import Audited, Paper, Records, Standing, Tally, Weight, moved
+from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth, health_after
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
@@ -15,8 +15,8 @@ from clicket.ports.store import (
     Done,
     Duplicate,
     Found,
-    Hear,
     Keep,
+    OnHint,
     Owner,
     Presence,
     Query,
@@ -42,29 +42,29 @@ __all__ = [
     "Embedder",
     "Found",
     "Handle",
-    "Hear",
+    "HealthEffect",
     "Keep",
+    "OnHint",
+    "OutcomeStats",
     "Owner",
-    "Paper",
     "Presence",
     "Query",
     "Records",
     "SearchEngine",
     "Stale",
-    "Standing",
     "Store",
     "Stored",
+    "StoredDocument",
     "StreamingModel",
     "Sweep",
     "SystemClock",
     "Taken",
-    "Tally",
     "Timer",
+    "ToolHealth",
     "Unstorable",
     "Watch",
-    "Weight",
     "elapsed",
+    "health_after",
     "mark",
-    "moved",
     "sleep",
 ]

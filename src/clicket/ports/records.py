@@ -9,14 +9,14 @@ import msgspec
 
 from clicket.model.figures import Figure
 
-__all__ = ["Audited", "Paper", "Records", "Standing", "Tally", "Weight", "moved"]
+__all__ = ["Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth", "health_after"]
 
-Weight = Literal["completed", "served", "failed", "none"]
+HealthEffect = Literal["completed", "served", "failed", "none"]
 """What an ending says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
 about the tool's health. `failed`: the tool failed. `none`: refused, cancelled, or it never ran."""
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False):
+class OutcomeStats(msgspec.Struct, frozen=True, gc=False):
     """What an ending call adds to the figures and to its tool's standing; the store writes it with the outcome."""
 
     tool: str
@@ -25,13 +25,13 @@ class Tally(msgspec.Struct, frozen=True, gc=False):
     error: str
     bucket: int | None
     seconds: float
-    weight: Weight
+    effect: HealthEffect
     at: float
     cause: str = ""
     """The beginning of the error's message, redacted; kept as `last_error` when the tool failed."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """One tool in one thread of one caller. Counters are moved by tallies; the rest by whoever holds the current version."""
 
     tool: str
@@ -54,28 +54,28 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Grows with every write, tallies included."""
 
 
-def moved(standing: Standing | None, tally: Tally) -> Standing:
+def health_after(health: ToolHealth | None, stats: OutcomeStats) -> ToolHealth:
     """A standing after a tally that is not `none`: what every store does, each in its own language."""
-    old = standing or Standing(tool=tally.tool)
-    failed, first = tally.weight == "failed", old.first_success_at
+    old = health or ToolHealth(tool=stats.tool)
+    failed, first = stats.effect == "failed", old.first_success_at
     in_a_row = (
-        old.consecutive_failures + 1 if failed else 0 if tally.weight == "completed" else old.consecutive_failures
+        old.consecutive_failures + 1 if failed else 0 if stats.effect == "completed" else old.consecutive_failures
     )
     return msgspec.structs.replace(
         old,
         completions=old.completions + (not failed),
         failures=old.failures + failed,
         consecutive_failures=in_a_row,
-        first_success_at=first if failed or first is not None else tally.at,
-        last_success_at=old.last_success_at if failed else tally.at,
-        last_failure_at=tally.at if failed else old.last_failure_at,
-        last_error=tally.cause if failed else old.last_error,
-        updated_at=tally.at,
+        first_success_at=first if failed or first is not None else stats.at,
+        last_success_at=old.last_success_at if failed else stats.at,
+        last_failure_at=stats.at if failed else old.last_failure_at,
+        last_error=stats.cause if failed else old.last_error,
+        updated_at=stats.at,
         version=old.version + 1,
     )
 
 
-class Paper(msgspec.Struct, frozen=True, kw_only=True):
+class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A small document: an API key, a thread's memory. `kind` and `key` name it."""
 
     kind: str
@@ -103,17 +103,17 @@ class Records(Protocol):
     #   failed:    failures + 1, consecutive_failures + 1, last failure = at, last_error = cause
     #   none, or an empty tool: nothing
     # A tally is counted once: also if its append is written a second time after a lost answer, and never for a call that had
-    # ended. `hear("standing", 0)` hints others at a failed tally and at every `put_standing`.
+    # ended. `on_hint("health", 0)` hints others at a failed tally and at every `put_tool_health`.
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         """Every tool of which the thread has something on record."""
         ...
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         """At once where nothing needs waiting; None: ask `standings`. With `tool` at least that tool's, if there is one."""
         ...
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         """Write a whole standing as version `expect + 1` if its version is `expect` (0: there is none); else False."""
         ...
 
@@ -124,19 +124,19 @@ class Records(Protocol):
 
     # Papers: small documents with a version. Bodies are JSON up to a few megabytes.
 
-    async def paper(self, kind: str, key: str) -> Paper | None: ...
+    async def document(self, kind: str, key: str) -> StoredDocument | None: ...
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
         """The paper, or that there is none, at once where nothing needs waiting; None instead of the tuple: ask `paper`."""
         ...
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         """Write version `expect + 1` if the version is `expect` (0: there is none); None writes whatever there is."""
         ...
 
-    async def delete_paper(self, kind: str, key: str) -> bool: ...
+    async def delete_document(self, kind: str, key: str) -> bool: ...
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
         """In the order of their keys (by code point), those above `after`."""
         ...
 

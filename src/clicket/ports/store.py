@@ -18,7 +18,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports.records import Records, Tally
+from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
     "Append",
@@ -28,8 +28,8 @@ __all__ = [
     "Done",
     "Duplicate",
     "Found",
-    "Hear",
     "Keep",
+    "OnHint",
     "Owner",
     "Presence",
     "Query",
@@ -116,15 +116,15 @@ class Append(msgspec.Struct, gc=False):
     priority: int = 0
     cache: CacheUse | None = None
     """Written in the same transaction as the outcome."""
-    tally: Tally | None = None
+    stats: OutcomeStats | None = None
     """What the ending adds to figures and standings; in the same transaction, too."""
 
 
 Done = Callable[[Append, ClicketError | None], None]
 Found = Callable[[CacheItem | None, ClicketError | None], None]
-Hear = Callable[[str, int], None]
-"""`hear(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
-"slot" became free, a "standing" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's
+OnHint = Callable[[str, int], None]
+"""`on_hint(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
+"slot" became free, a tool's "health" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's
 own making."""
 
 
@@ -190,7 +190,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Of events and artifacts together."""
     thread_calls: int | None = None
     thread_bytes: int | None = None
-    standings_since: float | None = None
+    health_since: float | None = None
     """Standings that were not touched since this time go, but for those that a person set; they count neither as calls nor as
     bytes."""
     now: float | None = None
@@ -221,7 +221,7 @@ class Store(Records, Protocol):
 
     url: str
     durability: str
-    hear: Hear
+    on_hint: OnHint
     """Set by the engine; a store that hears nothing of other processes never calls it."""
 
     async def open(self, owner: Owner) -> None:

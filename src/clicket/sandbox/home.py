@@ -143,7 +143,7 @@ def remove(folder: Path) -> None:
 
 def _empty(folder: int, top: int, numbers: Iterator[int], depth: int = 0) -> bool:
     """Remove what is in a folder. True: something was moved to the top, and has its turn next."""
-    moved = False
+    health_after = False
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
@@ -152,15 +152,15 @@ def _empty(folder: int, top: int, numbers: Iterator[int], depth: int = 0) -> boo
             _open_up(folder, name)
             if depth == _DEEP:
                 os.rename(name, f".moved-{next(numbers)}", src_dir_fd=folder, dst_dir_fd=top)
-                moved = True
+                health_after = True
                 continue
             inner = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                moved |= _empty(inner, top, numbers, depth + 1)
+                health_after |= _empty(inner, top, numbers, depth + 1)
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=folder)
-    return moved
+    return health_after
 
 
 def _open_up(parent: int, name: str) -> None:

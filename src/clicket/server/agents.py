@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnPaper
+from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
 from clicket.agents.limits import Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
@@ -79,7 +79,7 @@ class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     thread: str
     messages: list[ChatMessage]
-    turns: list[TurnPaper]
+    turns: list[TurnDocument]
     after: int | None
 
 
@@ -229,17 +229,17 @@ def _told(name: str, result: AgentResult) -> TurnResult:
     return TurnResult(agent=name, error="", **same)
 
 
-async def _failed(agent: Agent, thread: str, paper: TurnPaper) -> TurnResult:
+async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResult:
     messages: list[ChatMessage] = []
     after: int | None = 0
-    while after is not None and after < paper.turn:
+    while after is not None and after < document.turn:
         page = await agent.history(thread, after=after, limit=1_000)
-        messages += [message for turn in page.turns if turn.turn <= paper.turn for message in turn.messages]
+        messages += [message for turn in page.turns if turn.turn <= document.turn for message in turn.messages]
         after = page.after
     return TurnResult(
-        agent=agent.name, thread=thread, turn=paper.turn, state=paper.state, stopped=None, text=paper.text,
-        steps=paper.steps, calls=paper.calls, usage=paper.usage, messages=messages,
-        begins=max(len(messages) - len(paper.messages), 0), plan=paper.plan, error=paper.error,
+        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, text=document.text,
+        steps=document.steps, calls=document.calls, usage=document.usage, messages=messages,
+        begins=max(len(messages) - len(document.messages), 0), plan=document.plan, error=document.error,
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ class Doorkeeper:
         now = time.monotonic()
         if now - self._looked_at > _LOOK_EVERY:
             try:
-                self._keyed = bool(await self._context.store.papers(keys.KIND, limit=1))
+                self._keyed = bool(await self._context.store.documents(keys.KIND, limit=1))
             except StoreUnavailable:
                 if not patient or self._looked_at == float("-inf"):
                     raise
@@ -111,13 +111,13 @@ class Doorkeeper:
         ):
             return None
         store = self._context.store
-        now = store.paper_now(keys.KIND, parts[1])
-        paper = await store.paper(keys.KIND, parts[1]) if now is None else now[0]
-        if paper is None:
+        now = store.document_now(keys.KIND, parts[1])
+        document = await store.document(keys.KIND, parts[1]) if now is None else now[0]
+        if document is None:
             return None
         known = self._read.get(parts[1])
-        if known is None or known[0] != paper.body:
-            known = (paper.body, keys.read(paper.body))
+        if known is None or known[0] != document.body:
+            known = (document.body, keys.read(document.body))
             if len(self._read) >= _MOST_VIEWS:
                 self._read.clear()
             self._read[parts[1]] = known

@@ -15,7 +15,7 @@ from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
 from clicket.journal import LiveCall
 from clicket.model import Event, Record, ToolResult
-from clicket.ports import Paper
+from clicket.ports import StoredDocument
 
 if TYPE_CHECKING:
     from clicket.server.auth import Principal
@@ -106,25 +106,25 @@ class Grants:
 
     async def sweep(self) -> int:
         """One page of grants; the next time goes on behind it. How many were removed."""
-        page = await self._context.store.papers(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
+        page = await self._context.store.documents(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
         self._swept_to = page[-1].key if len(page) == _SWEPT_AT_ONCE else ""
         before, removed = time.time() - _SETTLED, 0
-        for paper in page:
-            if paper.updated_at < before and not await self._is_kept(paper):
-                removed += await self._remove(paper)
+        for document in page:
+            if document.updated_at < before and not await self._is_kept(document):
+                removed += await self._remove(document)
         return removed
 
-    async def _remove(self, paper: Paper) -> bool:
-        done = await self._context.store.delete_paper(KIND, paper.key)
-        if await self._is_kept(paper):  # it came back, and was granted, in between
-            caller, _, name = paper.key.rpartition("/")
+    async def _remove(self, document: StoredDocument) -> bool:
+        done = await self._context.store.delete_document(KIND, document.key)
+        if await self._is_kept(document):  # it came back, and was granted, in between
+            caller, _, name = document.key.rpartition("/")
             await grant(self._context.store, caller, name)
             return False
         return done
 
-    async def _is_kept(self, paper: Paper) -> bool:
+    async def _is_kept(self, document: StoredDocument) -> bool:
         try:
-            await self._context.store.read_artifact(paper.key.rpartition("/")[2], 0, 0)
+            await self._context.store.read_artifact(document.key.rpartition("/")[2], 0, 0)
         except NotFound:
             return False
         return True

@@ -55,7 +55,7 @@ async def _ask(context: Context) -> str | None:
     reason = None
     try:
         async with asyncio.timeout(_PATIENCE):
-            await context.store.paper("ping", "ping")
+            await context.store.document("ping", "ping")
     except (ClicketError, TimeoutError):
         reason = "store_unavailable"
     finally:

@@ -96,7 +96,7 @@ async def create(
     for _ in range(_TRIES):
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = Key(id=id, name=name, hash=hash_of(secret), scopes=checked, created_at=now, expires_at=expires_at)
-        if await store.put_paper(KIND, id, msgspec.json.encode(key), 0):
+        if await store.put_document(KIND, id, msgspec.json.encode(key), 0):
             return key, f"ck_{id}_{secret}"
     raise StoreUnavailable("the store has all the ids that were tried. Try again.")
 
@@ -105,8 +105,8 @@ async def listed(store: Store) -> list[Key]:
     """Every key that was ever made, in the order of their making."""
     found: list[Key] = []
     after = ""
-    while page := await store.papers(KIND, after=after, limit=1_000):
-        found += [read(paper.body) for paper in page]
+    while page := await store.documents(KIND, after=after, limit=1_000):
+        found += [read(document.body) for document in page]
         after = page[-1].key
     return sorted(found, key=lambda key: (key.created_at, key.id))
 
@@ -116,15 +116,15 @@ async def revoke(store: Store, id: str, *, now: float) -> tuple[Key, bool]:
     if id.startswith("ck_"):
         id = id.split("_", 2)[1]
     for _ in range(_TRIES):
-        paper = await store.paper(KIND, id)
-        if paper is None:
+        document = await store.document(KIND, id)
+        if document is None:
             known = [key.id for key in await listed(store)]
             raise NotFound(f"there is no key {id!r}.{did_you_mean(id, known)} `clicket keys list` shows them.")
-        key = read(paper.body)
+        key = read(document.body)
         if key.revoked_at is not None:
             return key, False
         key = msgspec.structs.replace(key, revoked_at=now)
-        if await store.put_paper(KIND, id, msgspec.json.encode(key), paper.version):
+        if await store.put_document(KIND, id, msgspec.json.encode(key), document.version):
             return key, True
     raise StoreUnavailable(f"key {id!r} is being changed by others all the time. Try again.")
 

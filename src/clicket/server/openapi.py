@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents import TurnPaper
+from clicket.agents import TurnDocument
 from clicket.model import Record, ToolResult
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.server.operations import EVENT_STREAM, Answer, Asked, Operation, Parameter
@@ -46,7 +46,7 @@ _JSON_VALUE = {
     ],
 }
 _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
-_SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnPaper, Usage))
+_SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnDocument, Usage))
 """These leave out what is as it is by default."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}

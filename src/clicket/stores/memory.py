@@ -20,16 +20,16 @@ from clicket.ports import (
     Done,
     Duplicate,
     Found,
-    Hear,
     Keep,
+    OnHint,
     Owner,
-    Paper,
     Presence,
     Query,
     Stale,
-    Standing,
     Stored,
+    StoredDocument,
     Sweep,
+    ToolHealth,
 )
 from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_records import MemoryRecords
@@ -69,7 +69,7 @@ class MemoryStore:
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url = "memory://"
         self.durability = "none"
-        self.hear: Hear = _deaf
+        self.on_hint: OnHint = _ignore_hint
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: dict[int, _Call] = {}
@@ -298,8 +298,8 @@ class MemoryStore:
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         self._check_open()
-        if keep.standings_since is not None and not dry:
-            self._records.forget_standings(keep.standings_since)
+        if keep.health_since is not None and not dry:
+            self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
         for call in list(itertools.islice(self._over(keep), None if dry else limit)):
             swept.calls += 1
@@ -345,39 +345,39 @@ class MemoryStore:
 
     # What is kept beside calls.
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         self._check_open()
-        return self._records.standings(caller, thread)
+        return self._records.tool_health(caller, thread)
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
-        return None if self._owner is None else self._records.standings(caller, thread)
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
+        return None if self._owner is None else self._records.tool_health(caller, thread)
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         self._check_open()
-        return self._records.put_standing(caller, thread, standing, expect)
+        return self._records.put_tool_health(caller, thread, health, expect)
 
     async def figures(self, caller: str | None = None) -> list[Figure]:
         self._check_open()
         return self._records.figures(caller)
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
         self._check_open()
-        return self._records.paper(kind, key)
+        return self._records.document(kind, key)
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
-        return None if self._owner is None else (self._records.paper(kind, key),)
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
+        return None if self._owner is None else (self._records.document(kind, key),)
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         self._check_open()
-        return self._records.put_paper(kind, key, body, expect)
+        return self._records.put_document(kind, key, body, expect)
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
+    async def delete_document(self, kind: str, key: str) -> bool:
         self._check_open()
-        return self._records.delete_paper(kind, key)
+        return self._records.delete_document(kind, key)
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
         self._check_open()
-        return self._records.papers(kind, after, limit)
+        return self._records.documents(kind, after, limit)
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         self._check_open()
@@ -403,5 +403,5 @@ def _claimed(call: _Call) -> Stored:
     return _stored(call)
 
 
-def _deaf(kind: str, key: int) -> None:
+def _ignore_hint(kind: str, key: int) -> None:
     """Nobody listens yet."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, Paper, Standing, Tally
+from clicket.ports import Append, Audited, OutcomeStats, StoredDocument, ToolHealth
 
 __all__ = ["MemoryRecords"]
 
@@ -30,16 +30,16 @@ class _Row(msgspec.Struct, gc=False):
     updated_at: float = 0.0
     version: int = 0
 
-    def move(self, tally: Tally) -> None:
+    def move(self, stats: OutcomeStats) -> None:
         """What `ports.moved` says, in place."""
-        at = tally.at
-        if tally.weight == "failed":
+        at = stats.at
+        if stats.effect == "failed":
             self.failures += 1
             self.consecutive_failures += 1
-            self.last_failure_at, self.last_error = at, tally.cause
+            self.last_failure_at, self.last_error = at, stats.cause
         else:
             self.completions += 1
-            if tally.weight == "completed":
+            if stats.effect == "completed":
                 self.consecutive_failures = 0
             if self.first_success_at is None:
                 self.first_success_at = at
@@ -55,15 +55,15 @@ class MemoryRecords:
         self._now = now
         self._standings: dict[tuple[str, str], dict[str, _Row]] = {}
         self._sums: dict[tuple[str, str, str, str, int | None], tuple[int, float, float, float]] = {}
-        self._papers: dict[tuple[str, str], Paper] = {}
+        self._papers: dict[tuple[str, str], StoredDocument] = {}
         self._audited: list[Audited] = []
 
     def count(self, change: Append) -> None:
         """What an ending call adds."""
-        tally = change.tally
-        if tally is None:
+        stats = change.stats
+        if stats is None:
             return
-        kind, seconds = (change.caller, tally.tool, tally.outcome, tally.error, tally.bucket), tally.seconds
+        kind, seconds = (change.caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
         known = self._sums.get(kind)
         if known is None:
             self._sums[kind] = (1, seconds, seconds, seconds)
@@ -75,30 +75,30 @@ class MemoryRecords:
                 seconds if seconds < least else least,  # noqa: FURB136  # every call comes by here
                 seconds if seconds > most else most,  # noqa: FURB136
             )
-        if tally.weight == "none" or not tally.tool:
+        if stats.effect == "none" or not stats.tool:
             return
         place = (change.caller, change.thread)
         tools = self._standings.get(place)
         if tools is None:
             tools = self._standings[place] = {}
-        row = tools.get(tally.tool)
+        row = tools.get(stats.tool)
         if row is None:
-            row = tools[tally.tool] = _Row(tally.tool)
-        row.move(tally)
+            row = tools[stats.tool] = _Row(stats.tool)
+        row.move(stats)
 
-    def standings(self, caller: str, thread: str) -> list[Standing]:
+    def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         rows = self._standings.get((caller, thread), {}).values()
-        return [Standing(**msgspec.structs.asdict(row)) for row in rows]
+        return [ToolHealth(**msgspec.structs.asdict(row)) for row in rows]
 
-    def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        known = self._standings.get((caller, thread), {}).get(standing.tool)
+    def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        known = self._standings.get((caller, thread), {}).get(health.tool)
         if (known.version if known else 0) != expect:
             return False
-        row = _Row(**{**msgspec.structs.asdict(standing), "version": expect + 1})
-        self._standings.setdefault((caller, thread), {})[standing.tool] = row
+        row = _Row(**{**msgspec.structs.asdict(health), "version": expect + 1})
+        self._standings.setdefault((caller, thread), {})[health.tool] = row
         return True
 
-    def forget_standings(self, since: float) -> None:
+    def forget_health(self, since: float) -> None:
         for place, tools in list(self._standings.items()):
             for tool in [t.tool for t in tools.values() if t.updated_at < since and t.status is None]:
                 del tools[tool]
@@ -122,21 +122,23 @@ class MemoryRecords:
             if caller is None or kind[0] == caller
         ]
 
-    def paper(self, kind: str, key: str) -> Paper | None:
+    def document(self, kind: str, key: str) -> StoredDocument | None:
         return self._papers.get((kind, key))
 
-    def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         known = self._papers.get((kind, key))
         version = known.version if known else 0
         if expect is not None and version != expect:
             return False
-        self._papers[kind, key] = Paper(kind=kind, key=key, body=body, version=version + 1, updated_at=self._now())
+        self._papers[kind, key] = StoredDocument(
+            kind=kind, key=key, body=body, version=version + 1, updated_at=self._now()
+        )
         return True
 
-    def delete_paper(self, kind: str, key: str) -> bool:
+    def delete_document(self, kind: str, key: str) -> bool:
         return self._papers.pop((kind, key), None) is not None
 
-    def papers(self, kind: str, after: str, limit: int) -> list[Paper]:
+    def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
         found = sorted(key for known, key in self._papers if known == kind and key > after)
         return [self._papers[kind, key] for key in found[:limit]]
 

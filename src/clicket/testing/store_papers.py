@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clicket.kernel import State
-from clicket.ports import Paper, Query, Store
+from clicket.ports import Query, Store, StoredDocument
 from clicket.testing.store_kit import Check, append, creation, law, news, opened
 
 __all__ = ["laws"]
@@ -14,72 +14,72 @@ __all__ = ["laws"]
 
 async def papers_have_versions(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
-        law.equal(await store.paper("kind", "key"), None, "there is none")
-        law(not await store.put_paper("kind", "key", b"0", 1), "nor one of version 1")
-        law.equal(await store.paper("kind", "key"), None, "a refused write leaves nothing")
-        law(await store.put_paper("kind", "key", b"1", 0), "0 creates")
-        law(not await store.put_paper("kind", "key", b"2", 0), "once")
-        law(await store.put_paper("kind", "key", b"2", 1), "who knows the version may write")
-        law(not await store.put_paper("kind", "key", b"3", 1), "who does not may not")
-        law(await store.put_paper("kind", "key", b"4", None), "None writes whatever there is")
-        law(await store.put_paper("kind", "new", b"\x00\xff", None), "also when there is nothing")
-        law(await store.put_paper("other", "key", b"5", 0), "another kind is another paper")
-        paper = await store.paper("kind", "key")
-        law(paper is not None and paper.updated_at > 1.7e9, "it says when it was written")
-        law.equal(_plain(paper), ("kind", "key", b"4", 3), "the last body, and how often it was written")
-        law.equal(_plain(await store.paper("kind", "new")), ("kind", "new", b"\x00\xff", 1), "bytes are bytes")
-        law(await store.delete_paper("kind", "key"), "it may be removed")
-        law(not await store.delete_paper("kind", "key"), "once")
-        law.equal(_plain(await store.paper("other", "key")), ("other", "key", b"5", 1), "and nothing else goes")
-        law(await store.put_paper("kind", "key", b"6", 0), "then there is none, and it may be created")
+        law.equal(await store.document("kind", "key"), None, "there is none")
+        law(not await store.put_document("kind", "key", b"0", 1), "nor one of version 1")
+        law.equal(await store.document("kind", "key"), None, "a refused write leaves nothing")
+        law(await store.put_document("kind", "key", b"1", 0), "0 creates")
+        law(not await store.put_document("kind", "key", b"2", 0), "once")
+        law(await store.put_document("kind", "key", b"2", 1), "who knows the version may write")
+        law(not await store.put_document("kind", "key", b"3", 1), "who does not may not")
+        law(await store.put_document("kind", "key", b"4", None), "None writes whatever there is")
+        law(await store.put_document("kind", "new", b"\x00\xff", None), "also when there is nothing")
+        law(await store.put_document("other", "key", b"5", 0), "another kind is another paper")
+        document = await store.document("kind", "key")
+        law(document is not None and document.updated_at > 1.7e9, "it says when it was written")
+        law.equal(_plain(document), ("kind", "key", b"4", 3), "the last body, and how often it was written")
+        law.equal(_plain(await store.document("kind", "new")), ("kind", "new", b"\x00\xff", 1), "bytes are bytes")
+        law(await store.delete_document("kind", "key"), "it may be removed")
+        law(not await store.delete_document("kind", "key"), "once")
+        law.equal(_plain(await store.document("other", "key")), ("other", "key", b"5", 1), "and nothing else goes")
+        law(await store.put_document("kind", "key", b"6", 0), "then there is none, and it may be created")
         big = bytes(range(256)) * 4096
-        law(await store.put_paper("kind", "big", big, 0), "a megabyte is a small document")
-        law.equal(_plain(await store.paper("kind", "big")), ("kind", "big", big, 1), "every byte of it")
+        law(await store.put_document("kind", "big", big, 0), "a megabyte is a small document")
+        law.equal(_plain(await store.document("kind", "big")), ("kind", "big", big, 1), "every byte of it")
 
 
 async def papers_are_seen_at_once_or_not_at_all(make: Callable[[], Store]) -> None:
     """A store that cannot look without waiting says so every time; one that can sees what was written, whoever wrote it."""
-    law.equal(make().paper_now("kind", "key"), None, "a store that is not open cannot look")
+    law.equal(make().document_now("kind", "key"), None, "a store that is not open cannot look")
     async with opened(make) as store:
 
-        def same(paper: Paper | None, why: str) -> None:
-            now = store.paper_now("kind", "key")
-            law(now is None or now == (paper,), f"`paper_now` tells what `paper` does, or nothing: {why}")
+        def same(document: StoredDocument | None, why: str) -> None:
+            now = store.document_now("kind", "key")
+            law(now is None or now == (document,), f"`document_now` tells what `paper` does, or nothing: {why}")
 
-        same(await store.paper("kind", "key"), "there is none")
+        same(await store.document("kind", "key"), "there is none")
         for body in (b"1", b"2"):
-            await store.put_paper("kind", "key", body, None)
-            paper = await store.paper("kind", "key")
-            law(paper is not None and paper.body == body, "it is written")
-            same(paper, "what was written is seen at once")
-        await store.delete_paper("kind", "key")
-        same(await store.paper("kind", "key"), "it was removed")
-    law.equal(store.paper_now("kind", "key"), None, "nor can one that is closed")
+            await store.put_document("kind", "key", body, None)
+            document = await store.document("kind", "key")
+            law(document is not None and document.body == body, "it is written")
+            same(document, "what was written is seen at once")
+        await store.delete_document("kind", "key")
+        same(await store.document("kind", "key"), "it was removed")
+    law.equal(store.document_now("kind", "key"), None, "nor can one that is closed")
 
 
-def _plain(paper: Paper | None) -> tuple[str, str, bytes, int] | None:
-    return None if paper is None else (paper.kind, paper.key, paper.body, paper.version)
+def _plain(document: StoredDocument | None) -> tuple[str, str, bytes, int] | None:
+    return None if document is None else (document.kind, document.key, document.body, document.version)
 
 
 async def papers_are_listed_by_code_point(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         keys = ["a", "B", "ä", "z", "é", "Z", "aa", "\uffee", "😀", "a b", "ß", "ss", "10", "9", "\u0301", "a😀", "中"]
         for key in keys:
-            await store.put_paper("kind", key, key.encode(), 0)
-        await store.put_paper("kinds", "a", b"", 0)
-        found = [paper.key for paper in await store.papers("kind")]
+            await store.put_document("kind", key, key.encode(), 0)
+        await store.put_document("kinds", "a", b"", 0)
+        found = [document.key for document in await store.documents("kind")]
         law.equal(found, sorted(keys), "by code point, only of this kind")
         pages, after = [], ""
-        while page := await store.papers("kind", after=after, limit=3):
+        while page := await store.documents("kind", after=after, limit=3):
             law(len(page) <= 3, "limit")
             law.equal([p.body for p in page], [p.key.encode() for p in page], "with their bodies")
-            pages += [paper.key for paper in page]
+            pages += [document.key for document in page]
             after = page[-1].key
         law.equal(pages, sorted(keys), "pages cover all, once")
         law.equal(
-            [p.key for p in await store.papers("kind", after="m", limit=2)], ["ss", "z"], "`after` need not exist"
+            [p.key for p in await store.documents("kind", after="m", limit=2)], ["ss", "z"], "`after` need not exist"
         )
-        law.equal(await store.papers("nothing"), [], "a kind of which there is nothing")
+        law.equal(await store.documents("nothing"), [], "a kind of which there is nothing")
 
 
 async def the_log_only_grows(make: Callable[[], Store]) -> None:

@@ -8,10 +8,21 @@ from typing import Any
 
 from clicket.kernel import State
 from clicket.model.figures import Figure
-from clicket.ports import Append, Duplicate, Keep, Query, Stale, Standing, Store, Tally, Weight, moved
+from clicket.ports import (
+    Append,
+    Duplicate,
+    HealthEffect,
+    Keep,
+    OutcomeStats,
+    Query,
+    Stale,
+    Store,
+    ToolHealth,
+    health_after,
+)
 from clicket.testing.store_kit import Check, an_event, append, created, creation, law, news, opened, seqs
 
-__all__ = ["HOSTILE", "laws", "standing", "tallied", "tally"]
+__all__ = ["HOSTILE", "health", "laws", "recorded", "stats"]
 
 HOSTILE = (
     "a'b\"; DROP TABLE standings; --",
@@ -33,50 +44,50 @@ _NOW = 1_763_196_725.1234567
 """A time with all the digits that a float has."""
 
 
-def tally(weight: Weight = "completed", *, at: float = _NOW, seconds: float = 0.5, **given: Any) -> Tally:
-    failed = weight == "failed"
+def stats(effect: HealthEffect = "completed", *, at: float = _NOW, seconds: float = 0.5, **given: Any) -> OutcomeStats:
+    failed = effect == "failed"
     values = {
         "tool": "tool",
         "outcome": "failed" if failed else "completed",
         "error": "tool_error" if failed else "",
-        "bucket": 90 if weight in ("completed", "failed") else None,
+        "bucket": 90 if effect in ("completed", "failed") else None,
         "cause": f"at {at}" if failed else "",
         **given,
     }
-    return Tally(seconds=seconds, weight=weight, at=at, **values)
+    return OutcomeStats(seconds=seconds, effect=effect, at=at, **values)
 
 
-async def tallied(store: Store, id: str, said: Tally, *, thread: str = "t", caller: str = "") -> Append:
+async def recorded(store: Store, id: str, said: OutcomeStats, *, thread: str = "t", caller: str = "") -> Append:
     """A call that ended with this tally."""
     change = await created(store, id, thread=thread, caller=caller)
-    end = news(change, state=State.COMPLETED, ended_at=said.at, tally=said)
+    end = news(change, state=State.COMPLETED, ended_at=said.at, stats=said)
     law.equal(await append(store, end), [None], "a tally comes with the outcome")
     return end
 
 
-async def standing(store: Store, tool: str = "tool", *, thread: str = "t", caller: str = "") -> Standing:
+async def health(store: Store, tool: str = "tool", *, thread: str = "t", caller: str = "") -> ToolHealth:
     """How a tool stands; a fresh standing when nothing is on record."""
-    found = {each.tool: each for each in await store.standings(caller, thread)}
-    now = store.standings_now(caller, thread)
+    found = {each.tool: each for each in await store.tool_health(caller, thread)}
+    now = store.tool_health_now(caller, thread)
     if now is not None:
         law.equal({each.tool: each for each in now}, found, "a look at once sees what a patient one sees")
-    return found.get(tool) or Standing(tool=tool)
+    return found.get(tool) or ToolHealth(tool=tool)
 
 
 async def _counted(store: Store, caller: str | None = None) -> int:
     return sum(figure.count for figure in await store.figures(caller))
 
 
-# Tallies.
+# Outcome stats.
 
 
 async def tallies_move_standings(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
-        law.equal(await store.standings("", "t"), [], "nothing on record yet")
-        weights: Sequence[Weight] = ("served", "failed", "failed", "served", "none", "completed", "failed")
+        law.equal(await store.tool_health("", "t"), [], "nothing on record yet")
+        weights: Sequence[HealthEffect] = ("served", "failed", "failed", "served", "none", "completed", "failed")
         for n, weight in enumerate(weights):
-            await tallied(store, f"c{n}", tally(weight, at=_NOW + n))
-        wanted = Standing(
+            await recorded(store, f"c{n}", stats(weight, at=_NOW + n))
+        wanted = ToolHealth(
             tool="tool",
             completions=3,
             failures=3,
@@ -88,17 +99,17 @@ async def tallies_move_standings(make: Callable[[], Store]) -> None:
             updated_at=_NOW + 6,
             version=6,
         )
-        law.equal(await standing(store), wanted, "counters, times and version, every digit of them")
-        await tallied(store, "two", tally("failed", tool="two", at=_NOW + 1))
-        await tallied(store, "three", tally("failed", tool="two", at=_NOW + 2))
-        await tallied(store, "four", tally("served", tool="two", at=_NOW + 3))
-        two = await standing(store, "two")
+        law.equal(await health(store), wanted, "counters, times and version, every digit of them")
+        await recorded(store, "two", stats("failed", tool="two", at=_NOW + 1))
+        await recorded(store, "three", stats("failed", tool="two", at=_NOW + 2))
+        await recorded(store, "four", stats("served", tool="two", at=_NOW + 3))
+        two = await health(store, "two")
         law.equal((two.consecutive_failures, two.completions), (2, 1), "a served result says nothing about the tool")
         law.equal(two.last_error, f"at {_NOW + 2}", "the last error stays on record")
         law.equal(two.first_success_at, _NOW + 3, "the first success may come after failures")
-        await tallied(store, "refused", tally("none", tool="three"))
-        await tallied(store, "unknown", tally("failed", tool=""))
-        names = sorted(each.tool for each in await store.standings("", "t"))
+        await recorded(store, "refused", stats("none", tool="three"))
+        await recorded(store, "unknown", stats("failed", tool=""))
+        names = sorted(each.tool for each in await store.tool_health("", "t"))
         law.equal(names, ["tool", "two"], "`none`, or no tool, leaves no standing")
         law.equal(await _counted(store), 12, "but every tally is in the figures")
 
@@ -106,64 +117,64 @@ async def tallies_move_standings(make: Callable[[], Store]) -> None:
 async def tallies_count_with_their_append_or_not_at_all(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         first = await created(store, "a")
-        said = tally("failed")
-        end = news(first, state=State.FAILED, ended_at=200.0, tally=said)
-        rival = news(first, state=State.CANCELLED, ended_at=200.0, tally=said)
+        said = stats("failed")
+        end = news(first, state=State.FAILED, ended_at=200.0, stats=said)
+        rival = news(first, state=State.CANCELLED, ended_at=200.0, stats=said)
         answers = await append(store, end, rival)
         law.equal([type(a) for a in answers], [type(None), Stale], "of two endings one is taken")
-        law.equal((await _counted(store), (await standing(store)).failures), (1, 1), "and one is counted")
-        again = news(first, state=State.FAILED, ended_at=200.0, tally=said)
+        law.equal((await _counted(store), (await health(store)).failures), (1, 1), "and one is counted")
+        again = news(first, state=State.FAILED, ended_at=200.0, stats=said)
         law(isinstance((await append(store, again))[0], Stale), "an append that was taken is Stale when it comes again")
         taken = creation("a")
-        taken.state, taken.ended_at, taken.tally = State.FAILED, 200.0, said
+        taken.state, taken.ended_at, taken.stats = State.FAILED, 200.0, said
         law(isinstance((await append(store, taken))[0], Duplicate), "a taken identity is a Duplicate")
-        fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, tally=said)
+        fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, stats=said)
         law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
-        ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, tally=said)
+        ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, stats=said)
         law(isinstance((await append(store, ghost))[0], Stale), "news of nobody are Stale")
-        law.equal((await _counted(store), await standing(store)), (1, moved(None, said)), "they count nothing")
-        late = news(end, state=State.FAILED, fence=-1, tally=said)
+        law.equal((await _counted(store), await health(store)), (1, health_after(None, said)), "they count nothing")
+        late = news(end, state=State.FAILED, fence=-1, stats=said)
         law.equal(await append(store, late), [None], "an outsider's late result is kept")
         for fence in (1, -1):
-            await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, tally=said))
-        law.equal((await _counted(store), (await standing(store)).version), (1, 1), "after its end a call adds nothing")
-        await append(store, news(await created(store, "c"), tally=said))
-        law.equal((await _counted(store), (await standing(store)).version), (1, 1), "nor before it")
+            await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, stats=said))
+        law.equal((await _counted(store), (await health(store)).version), (1, 1), "after its end a call adds nothing")
+        await append(store, news(await created(store, "c"), stats=said))
+        law.equal((await _counted(store), (await health(store)).version), (1, 1), "nor before it")
 
 
 async def an_ending_that_cannot_be_stored_counts_nothing(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         changes = [creation(id) for id in ("before", "poison", "after")]
         for change in changes:
-            change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause="x")
+            change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause="x")
         changes[1].events = [an_event("poison", 1, "created", State.PENDING, {"tool": "tool", "text": "\ud800"})]
-        changes[1].tally = tally("failed", cause="\ud800")
+        changes[1].stats = stats("failed", cause="\ud800")
         before, bad, after = await append(store, *changes)
         law.equal((before, after), (None, None), "the others are stored")
         law.equal(await _counted(store), 2 if bad else 3, "refused whole, or kept whole")
-        law.equal((await standing(store)).failures, 2 if bad else 3, "also in the standing")
+        law.equal((await health(store)).failures, 2 if bad else 3, "also in the standing")
         change = creation("nul")
-        change.state, change.ended_at, change.tally = State.FAILED, 200.0, tally("failed", cause="one\0two")
+        change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause="one\0two")
         law.equal(await append(store, change), [None], "whatever a tool's error says, its call ends")
-        told = (await standing(store)).last_error
+        told = (await health(store)).last_error
         law(told.startswith("one") and told.endswith("two"), f"and the error is kept, as far as can be: {told!r}")
 
 
 async def tallies_of_a_group_are_each_counted_in_order(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
-        weights: Sequence[Weight] = ("failed", "completed", "served", "failed", "none", "failed", "failed")
+        weights: Sequence[HealthEffect] = ("failed", "completed", "served", "failed", "none", "failed", "failed")
         said = [
-            tally(weights[n * n % 7], tool=f"tool{n % 3}", at=_NOW + n, seconds=n / 7, bucket=n % 2) for n in range(400)
+            stats(weights[n * n % 7], tool=f"tool{n % 3}", at=_NOW + n, seconds=n / 7, bucket=n % 2) for n in range(400)
         ]
         changes = [creation(f"c{n}", thread=f"t{n % 2}") for n in range(400)]
         for change, each in zip(changes, said, strict=True):
-            change.state, change.ended_at, change.tally = State.COMPLETED, each.at, each
+            change.state, change.ended_at, change.stats = State.COMPLETED, each.at, each
         law.equal(await append(store, *changes), [None] * 400, "calls that begin and end at once")
         for thread in range(2):
-            wanted: dict[str, Standing] = {}
-            for each in (t for t in said[thread::2] if t.weight != "none"):
-                wanted[each.tool] = moved(wanted.get(each.tool), each)
-            found = {each.tool: each for each in await store.standings("", f"t{thread}")}
+            wanted: dict[str, ToolHealth] = {}
+            for each in (t for t in said[thread::2] if t.effect != "none"):
+                wanted[each.tool] = health_after(wanted.get(each.tool), each)
+            found = {each.tool: each for each in await store.tool_health("", f"t{thread}")}
             law.equal(found, wanted, "as if they had come one by one")
         figures = await store.figures()
         law.equal(sum(figure.count for figure in figures), 400, "and each is counted")
@@ -175,7 +186,7 @@ async def figures_add_up(make: Callable[[], Store]) -> None:
         law.equal(await store.figures(), [], "nothing yet")
         times = (0.1 + 0.2, 7.3e-05, 1234.5678901234567)
         for n, seconds in enumerate(times):
-            await tallied(store, f"c{n}", tally(seconds=seconds), caller="one")
+            await recorded(store, f"c{n}", stats(seconds=seconds), caller="one")
         (figure,) = await store.figures("one")
         names = (figure.caller, figure.tool, figure.outcome, figure.error, figure.bucket)
         law.equal(names, ("one", "tool", "completed", "", 90), "what they have in common")
@@ -184,10 +195,10 @@ async def figures_add_up(make: Callable[[], Store]) -> None:
         others: list[dict[str, Any]] = [{"bucket": bucket} for bucket in (91, None, -372, 0)]
         others += [{"outcome": "x"}, {"error": "e"}, {"tool": ""}]
         for n, other in enumerate(others):
-            await tallied(store, f"d{n}", tally(**other), caller="one")
-        await tallied(store, "other", tally(), caller="two")
-        await tallied(store, "elsewhere", tally(), caller="two", thread="u")
-        await tallied(store, "nobody", tally(), caller="")
+            await recorded(store, f"d{n}", stats(**other), caller="one")
+        await recorded(store, "other", stats(), caller="two")
+        await recorded(store, "elsewhere", stats(), caller="two", thread="u")
+        await recorded(store, "nobody", stats(), caller="")
 
         def key(figure: Figure) -> tuple[object, ...]:
             return (figure.tool, figure.outcome, figure.error, figure.bucket)
@@ -212,20 +223,22 @@ async def figures_add_up(make: Callable[[], Store]) -> None:
 
 async def standings_are_written_by_who_knows_the_version(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
-        mine = Standing(tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5)
-        law(not await store.put_standing("", "t", mine, 1), "there is none of version 1")
-        law.equal(await store.standings("", "t"), [], "a refused write leaves nothing")
-        law(await store.put_standing("", "t", mine, 0), "0 creates")
-        law(not await store.put_standing("", "t", Standing(tool="tool"), 0), "once")
-        (found,) = await store.standings("", "t")
+        mine = ToolHealth(
+            tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5
+        )
+        law(not await store.put_tool_health("", "t", mine, 1), "there is none of version 1")
+        law.equal(await store.tool_health("", "t"), [], "a refused write leaves nothing")
+        law(await store.put_tool_health("", "t", mine, 0), "0 creates")
+        law(not await store.put_tool_health("", "t", ToolHealth(tool="tool"), 0), "once")
+        (found,) = await store.tool_health("", "t")
         law.equal((found.version, found.status, found.reason, found.by), (1, "maintenance", "r", "me"), "as it was put")
         law.equal((found.announced, found.updated_at), ("maintenance", 5.5), "all of it")
-        await tallied(store, "a", tally("failed", cause="boom"))
-        (found,) = await store.standings("", "t")
+        await recorded(store, "a", stats("failed", cause="boom"))
+        (found,) = await store.tool_health("", "t")
         law.equal((found.version, found.failures, found.status), (2, 1, "maintenance"), "a tally is a write, too")
         law.equal((found.reason, found.by, found.announced), ("r", "me", "maintenance"), "and takes nothing away")
-        law(not await store.put_standing("", "t", mine, 1), "who missed a tally is refused")
-        whole = Standing(
+        law(not await store.put_tool_health("", "t", mine, 1), "who missed a tally is refused")
+        whole = ToolHealth(
             tool="tool",
             completions=7,
             failures=8,
@@ -237,13 +250,13 @@ async def standings_are_written_by_who_knows_the_version(make: Callable[[], Stor
             updated_at=_NOW,
             version=77,
         )
-        law(await store.put_standing("", "t", whole, 2), "who knows it is not")
-        fields = [name for name in Standing.__struct_fields__ if name != "version"]
-        got = await standing(store)
+        law(await store.put_tool_health("", "t", whole, 2), "who knows it is not")
+        fields = [name for name in ToolHealth.__struct_fields__ if name != "version"]
+        got = await health(store)
         law.equal([getattr(got, f) for f in fields], [getattr(whole, f) for f in fields], "a whole standing is written")
         law.equal(got.version, 3, "as the next version, whatever it says itself")
-        law(await store.put_standing("", "t", Standing(tool="other"), 0), "another tool is another standing")
-        law.equal((await standing(store)).version, 3, "which is left alone")
+        law(await store.put_tool_health("", "t", ToolHealth(tool="other"), 0), "another tool is another standing")
+        law.equal((await health(store)).version, 3, "which is left alone")
 
 
 async def callers_and_threads_are_apart(make: Callable[[], Store]) -> None:
@@ -251,44 +264,44 @@ async def callers_and_threads_are_apart(make: Callable[[], Store]) -> None:
         places = [("", "a:b"), ("a", "b"), ("a:b", "c"), ("a", "b:c"), ("b", "a"), ("", "ab"), ("ab", "a")]
         for n, (caller, thread) in enumerate(places):
             for turn in range(n + 1):
-                await tallied(store, f"c{n}-{turn}", tally("failed"), caller=caller, thread=thread)
+                await recorded(store, f"c{n}-{turn}", stats("failed"), caller=caller, thread=thread)
         for n, (caller, thread) in enumerate(places):
-            found = await store.standings(caller, thread)
+            found = await store.tool_health(caller, thread)
             law.equal([each.failures for each in found], [n + 1], f"only what {caller!r} did in {thread!r}")
-        law.equal(await store.standings("a", "nowhere"), [], "a thread that nothing is known of")
+        law.equal(await store.tool_health("a", "nowhere"), [], "a thread that nothing is known of")
 
 
 async def hostile_names_are_only_text(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         for n, text in enumerate(HOSTILE):
-            said = tally("failed", tool=text, error=text, outcome=text, cause=text * 20)
-            await tallied(store, f"c{n}", said, caller=text, thread=text)
-            status = Standing(tool=text + "!", status=text, reason=text, by=text, announced=text)
-            law(await store.put_standing(text, text, status, 0), "a name is a name")
-            law(await store.put_paper(text, text, text.encode() * 100, 0), "also of a paper")
+            said = stats("failed", tool=text, error=text, outcome=text, cause=text * 20)
+            await recorded(store, f"c{n}", said, caller=text, thread=text)
+            status = ToolHealth(tool=text + "!", status=text, reason=text, by=text, announced=text)
+            law(await store.put_tool_health(text, text, status, 0), "a name is a name")
+            law(await store.put_document(text, text, text.encode() * 100, 0), "also of a paper")
         for text in HOSTILE:
-            failed = await standing(store, text, caller=text, thread=text)
+            failed = await health(store, text, caller=text, thread=text)
             law.equal((failed.failures, failed.last_error), (1, text * 20), f"{text!r} came back")
-            put = await standing(store, text + "!", caller=text, thread=text)
+            put = await health(store, text + "!", caller=text, thread=text)
             law.equal((put.status, put.reason, put.by, put.announced), (text,) * 4, f"{text!r} came back")
             (figure,) = await store.figures(text)
             law.equal((figure.tool, figure.outcome, figure.error), (text,) * 3, f"{text!r} was counted")
-            law.equal([(p.key, p.body) for p in await store.papers(text)], [(text, text.encode() * 100)], "and kept")
+            law.equal([(p.key, p.body) for p in await store.documents(text)], [(text, text.encode() * 100)], "and kept")
 
 
 async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         for n in range(5):
-            await tallied(store, f"c{n}", tally(tool=f"tool{n}", at=200.0 + n), thread=f"t{n % 2}")
-        await store.put_standing("", "t0", Standing(tool="old", updated_at=200.5), 0)
-        await store.put_standing("", "t0", Standing(tool="new", updated_at=900.0), 0)
-        await store.put_standing("", "t1", Standing(tool="by hand", status="maintenance", updated_at=1.0), 0)
-        await store.put_paper("kind", "key", b"1", 0)
+            await recorded(store, f"c{n}", stats(tool=f"tool{n}", at=200.0 + n), thread=f"t{n % 2}")
+        await store.put_tool_health("", "t0", ToolHealth(tool="old", updated_at=200.5), 0)
+        await store.put_tool_health("", "t0", ToolHealth(tool="new", updated_at=900.0), 0)
+        await store.put_tool_health("", "t1", ToolHealth(tool="by hand", status="maintenance", updated_at=1.0), 0)
+        await store.put_document("kind", "key", b"1", 0)
         await store.audit([b"1"])
-        figures, keep = sorted(map(str, await store.figures())), Keep(standings_since=202.0)
+        figures, keep = sorted(map(str, await store.figures())), Keep(health_since=202.0)
 
         async def names() -> list[str]:
-            found = [*await store.standings("", "t0"), *await store.standings("", "t1")]
+            found = [*await store.tool_health("", "t0"), *await store.tool_health("", "t1")]
             return sorted(each.tool for each in found)
 
         every = await names()
@@ -300,8 +313,8 @@ async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
         law.equal((step.calls, step.bytes, step.more), (0, 0, False), "they are neither calls nor bytes")
         law.equal(await names(), ["by hand", "new", "tool2", "tool3", "tool4"], "those that nothing touched since go")
         law.equal(await seqs(store, "c0"), [1, 2], "no call goes with them")
-        law(await store.put_standing("", "t0", Standing(tool="old"), 0), "what is gone may be created again")
-        while (await store.sweep(Keep(calls=0, standings_since=1e12), 3)).more:
+        law(await store.put_tool_health("", "t0", ToolHealth(tool="old"), 0), "what is gone may be created again")
+        while (await store.sweep(Keep(calls=0, health_since=1e12), 3)).more:
             pass
         law.equal(
             (await names(), await store.history(Query())),
@@ -309,7 +322,9 @@ async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
             "all may go, in steps, but for what a person set",
         )
         law.equal(sorted(map(str, await store.figures())), figures, "but figures stay")
-        law.equal((len(await store.papers("kind")), len(await store.audited())), (1, 1), "and so do papers and the log")
+        law.equal(
+            (len(await store.documents("kind")), len(await store.audited())), (1, 1), "and so do papers and the log"
+        )
 
 
 laws: Sequence[Check] = (

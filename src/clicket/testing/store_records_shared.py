@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 from clicket.kernel import State
-from clicket.ports import Standing, Store
+from clicket.ports import Store, ToolHealth
 from clicket.testing.store_kit import DEAD, Check, append, created, law, news, opened
-from clicket.testing.store_records import standing, tallied, tally
+from clicket.testing.store_records import health, recorded, stats
 
 __all__ = ["laws"]
 
@@ -20,26 +20,29 @@ _PATIENCE = 20.0
 
 async def records_are_there_for_others(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
-        await tallied(one, "a", tally("failed"))
-        law.equal((await standing(two)).failures, 1, "a tally")
-        await tallied(two, "b", tally("failed"))
-        law.equal((await standing(one)).consecutive_failures, 2, "which add up, whoever writes them")
+        await recorded(one, "a", stats("failed"))
+        law.equal((await health(two)).failures, 1, "a tally")
+        await recorded(two, "b", stats("failed"))
+        law.equal((await health(one)).consecutive_failures, 2, "which add up, whoever writes them")
         law.equal(sum(figure.count for figure in await one.figures()), 2, "also in the figures")
-        law(await two.put_standing("", "t", Standing(tool="tool", status="maintenance"), 2), "a version is everybody's")
-        law(not await one.put_standing("", "t", Standing(tool="tool"), 2), "and is taken once")
-        law.equal((await standing(one)).status, "maintenance", "a standing")
-        law(await one.put_paper("kind", "key", b"1", 0), "a paper")
-        law(not await two.put_paper("kind", "key", b"2", 0), "which is one paper")
-        law(await two.put_paper("kind", "key", b"2", 1), "with one version")
+        law(
+            await two.put_tool_health("", "t", ToolHealth(tool="tool", status="maintenance"), 2),
+            "a version is everybody's",
+        )
+        law(not await one.put_tool_health("", "t", ToolHealth(tool="tool"), 2), "and is taken once")
+        law.equal((await health(one)).status, "maintenance", "a standing")
+        law(await one.put_document("kind", "key", b"1", 0), "a paper")
+        law(not await two.put_document("kind", "key", b"2", 0), "which is one paper")
+        law(await two.put_document("kind", "key", b"2", 1), "with one version")
         await one.audit([b"1"])
         await two.audit([b"2"])
         await one.audit([b"3"])
         law.equal([line.body for line in await two.audited()], [b"3", b"2", b"1"], "one log, in the order of writing")
     async with opened(make) as three:
-        found = await standing(three)
+        found = await health(three)
         law.equal((found.status, found.version), ("maintenance", 3), "a store that is opened again has the standings")
-        paper = await three.paper("kind", "key")
-        law(paper is not None and (paper.body, paper.version) == (b"2", 2), "the papers")
+        document = await three.document("kind", "key")
+        law(document is not None and (document.body, document.version) == (b"2", 2), "the papers")
         lines = await three.audited()
         law.equal([line.body for line in lines], [b"3", b"2", b"1"], "the log")
         await three.audit([b"4"])
@@ -50,11 +53,13 @@ async def records_are_there_for_others(make: Callable[[], Store]) -> None:
 async def of_many_who_write_a_version_one_wins(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
         for expect in range(5):
-            puts = [s.put_standing("", "t", Standing(tool="tool", by=f"{n}"), expect) for n, s in enumerate((one, two))]
+            puts = [
+                s.put_tool_health("", "t", ToolHealth(tool="tool", by=f"{n}"), expect) for n, s in enumerate((one, two))
+            ]
             law.equal(sorted(await asyncio.gather(*puts)), [False, True], "one writer of a standing")
-            papers = [s.put_paper("kind", "key", f"{n}".encode(), expect) for n, s in enumerate((one, two, one))]
-            law.equal(sum(await asyncio.gather(*papers)), 1, "one writer of a paper")
-        law.equal((await standing(two)).version, 5, "no version is lost")
+            documents = [s.put_document("kind", "key", f"{n}".encode(), expect) for n, s in enumerate((one, two, one))]
+            law.equal(sum(await asyncio.gather(*documents)), 1, "one writer of a paper")
+        law.equal((await health(two)).version, 5, "no version is lost")
         await asyncio.gather(*(store.audit([b"x"] * 5) for store in (one, two) * 10))
         lines = await one.audited(limit=1_000)
         law.equal((len(lines), len({line.number for line in lines})), (100, 100), "no line of the log is lost")
@@ -68,7 +73,7 @@ async def tallies_from_two_sides_add_up(make: Callable[[], Store]) -> None:
             for turn in range(5):
                 changes = [await created(store, f"{name}{turn}-{n}") for n in tools]
                 ends = [
-                    news(change, state=State.FAILED, ended_at=200.0, tally=tally("failed", tool=f"tool{n}"))
+                    news(change, state=State.FAILED, ended_at=200.0, stats=stats("failed", tool=f"tool{n}"))
                     for change, n in zip(changes, tools, strict=True)
                 ]
                 law.equal(await append(store, *ends), [None] * len(ends), "every ending is taken")
@@ -77,7 +82,8 @@ async def tallies_from_two_sides_add_up(make: Callable[[], Store]) -> None:
         async with asyncio.timeout(_PATIENCE * 3):
             await asyncio.gather(end(one, "a", tools), end(two, "b", tools[::-1]))
         found = {
-            each.tool: (each.failures, each.consecutive_failures, each.version) for each in await one.standings("", "t")
+            each.tool: (each.failures, each.consecutive_failures, each.version)
+            for each in await one.tool_health("", "t")
         }
         law.equal(found, {f"tool{n}": (10, 10, 10) for n in tools}, "each tally once")
         law.equal(sum(figure.count for figure in await two.figures()), 100, "in the figures, too")
@@ -87,18 +93,18 @@ async def who_lost_a_call_counts_nothing(make: Callable[[], Store]) -> None:
     async with opened(make, DEAD) as dead, opened(make) as one:
         first = await created(dead, "a")
         (claimed,) = await one.claim_orphans(frozenset({"tool"}), 10)
-        await append(dead, news(first, state=State.FAILED, ended_at=200.0, tally=tally("failed")))
+        await append(dead, news(first, state=State.FAILED, ended_at=200.0, stats=stats("failed")))
         law.equal(await one.figures(), [], "the former owner's ending is no ending")
-        end = news(first, state=State.COMPLETED, ended_at=201.0, fence=claimed.fence, tally=tally())
+        end = news(first, state=State.COMPLETED, ended_at=201.0, fence=claimed.fence, stats=stats())
         law.equal(await append(one, end), [None], "the new owner's is")
-        found = await standing(dead)
+        found = await health(dead)
         law.equal((found.completions, found.failures), (1, 0), "and counts")
 
 
 async def standings_are_heard_of(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
         heard = asyncio.Event()
-        two.hear = lambda kind, key: heard.set() if kind in ("standing", "any") else None
+        two.on_hint = lambda kind, key: heard.set() if kind in ("health", "any") else None
 
         async def hint(what: Callable[[int], Awaitable[object]], text: str) -> None:
             turns, clock = itertools.count(), asyncio.get_running_loop().time
@@ -111,8 +117,8 @@ async def standings_are_heard_of(make: Callable[[], Store]) -> None:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(heard.wait(), 1.0)
 
-        await hint(lambda n: tallied(one, f"c{n}", tally("failed")), "a tool that failed")
-        await hint(lambda n: one.put_standing("", "t", Standing(tool="mine"), n), "a standing that was put")
+        await hint(lambda n: recorded(one, f"c{n}", stats("failed")), "a tool that failed")
+        await hint(lambda n: one.put_tool_health("", "t", ToolHealth(tool="mine"), n), "a standing that was put")
 
 
 laws: Sequence[Check] = (

@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime
-from clicket.agents.memory import HEAD, TURN, Memory, TurnPaper, key_of
+from clicket.agents.memory import HEAD, TURN, Memory, TurnDocument, key_of
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
@@ -29,9 +29,9 @@ def host(rt: Runtime) -> AgentHost:
     return rt.host
 
 
-def turn(number: int, *, text: str = "", messages: tuple[ChatMessage, ...] | None = None) -> TurnPaper:
+def turn(number: int, *, text: str = "", messages: tuple[ChatMessage, ...] | None = None) -> TurnDocument:
     said = (ChatMessage(role="user", content=f"q{number}"), ChatMessage(role="assistant", content=text or f"a{number}"))
-    return TurnPaper(
+    return TurnDocument(
         turn=number,
         messages=said if messages is None else messages,
         state=AgentState.FINISHED,
@@ -80,7 +80,7 @@ async def test_a_turn_is_written_once_and_the_first_one_counts(host: AgentHost) 
     assert kept.text == "a1"
     assert (await memory.head(host, "t"))[0].turns == 1
     # It died between the two: its turn is there, and the thread does not know.
-    await host.records.put_paper(
+    await host.records.put_document(
         TURN, f"{KEY}/{2:010d}", host.protect(TURN, "", b'{"turn":2,"messages":[],"state":"idle"}'), 0
     )
     kept = await memory.save(host, "t", turn(2, text="another"))
@@ -123,14 +123,14 @@ async def test_damaged_turns_are_passed_over_and_pages_go_on(host: AgentHost) ->
         (150, b"[]"),
         (200, b"null"),
     ):
-        await host.records.put_paper(TURN, f"{KEY}/{number:010d}", body, None)
+        await host.records.put_document(TURN, f"{KEY}/{number:010d}", body, None)
     memory = Memory("a")
     assert len(await texts(memory, host)) == 490
     assert (await memory.page(host, "t", limit=3)).after == 3
     assert await memory.turn(host, "t", 2) is None
     # What cannot be read is forgotten with the rest.
     assert await memory.forget(host, "t") == 250
-    assert await host.records.papers(TURN) == []
+    assert await host.records.documents(TURN) == []
 
 
 async def test_a_damaged_turn_is_paired_when_it_is_read(host: AgentHost) -> None:
@@ -146,7 +146,7 @@ async def test_a_damaged_turn_is_paired_when_it_is_read(host: AgentHost) -> None
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"turns":"many"}', b'{"sealed":"x"}', b'{"state":"asleep"}'])
 async def test_a_damaged_head_says_so_and_can_be_forgotten(host: AgentHost, body: bytes) -> None:
     memory = await filled(host, 3)
-    await host.records.put_paper(HEAD, KEY, body, None)
+    await host.records.put_document(HEAD, KEY, body, None)
     with pytest.raises(StoreUnavailable, match="forget the thread"):
         await memory.load(host, "t")
     with pytest.raises(StoreUnavailable):

@@ -39,8 +39,8 @@ async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> Non
         assert (await agent.look("old")).turns == 1
         later = rt.engine.clock.now() + DAY
         assert await ThreadSweep().step(rt.engine.store, later, chores._has_turn) == 1
-        assert [paper.key for paper in await rt.engine.store.papers(HEAD)] == ["/react/busy"]
-        assert [paper.key for paper in await rt.engine.store.papers(TURN)] == ["/react/busy/0000000001"]
+        assert [document.key for document in await rt.engine.store.documents(HEAD)] == ["/react/busy"]
+        assert [document.key for document in await rt.engine.store.documents(TURN)] == ["/react/busy/0000000001"]
         assert (await agent.look("busy")).state == "running"
         await agent.stop("busy")
 
@@ -55,4 +55,4 @@ async def test_many_threads_are_looked_at_a_few_at_a_time() -> None:
             await agent.run("hello", thread=f"t{number:03d}")
         later = rt.engine.clock.now() + DAY
         assert [await sweep.step(rt.engine.store, later, never) for _ in range(3)] == [200, 50, 0]
-        assert await rt.engine.store.papers(TURN) == []
+        assert await rt.engine.store.documents(TURN) == []

@@ -28,7 +28,7 @@ class Host:
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
-        self.papers: dict[str, bytes] = {}
+        self.documents: dict[str, bytes] = {}
         self.records = self
 
     async def keep(self, data: bytes) -> str:
@@ -36,12 +36,12 @@ class Host:
         self.kept[name] = data
         return name
 
-    async def paper(self, kind: str, key: str) -> Any:
-        body = self.papers.get(key)
+    async def document(self, kind: str, key: str) -> Any:
+        body = self.documents.get(key)
         return None if body is None else SimpleNamespace(body=body)
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        self.papers[key] = body
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        self.documents[key] = body
         return True
 
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
@@ -178,8 +178,8 @@ async def test_a_summary_that_fails_leaves_an_agent_that_can_answer(answer: Any)
 async def test_a_damaged_summary_is_written_anew() -> None:
     model, host = Summarises(), Host()
     await ContextWindow(600, summarize=model)(turn(host), ChatRequest(messages=long_talk()))
-    (key,) = host.papers
-    host.papers[key] = b"{"
+    (key,) = host.documents
+    host.documents[key] = b"{"
     await ContextWindow(600, summarize=model)(turn(host), ChatRequest(messages=long_talk()))
     assert len(model.requests) == 2
 

@@ -31,10 +31,10 @@ async def test_the_bounds_are_those_of_the_settings() -> None:
         keep = keep_of(rt.engine)
         week = 7 * 24 * 3600.0
         bound = Keep(since=9_940.0, calls=7, bytes=700, thread_calls=5, thread_bytes=500)
-        assert keep == msgspec.structs.replace(bound, standings_since=10_000.0 - week, now=10_000.0)
+        assert keep == msgspec.structs.replace(bound, health_since=10_000.0 - week, now=10_000.0)
         assert keep_of(rt.engine, since=5.0).since == 5.0
     async with memory_runtime(clock=clock) as rt:
-        assert keep_of(rt.engine) == Keep(since=10_000.0 - 24 * 3600, standings_since=10_000.0 - week, now=10_000.0)
+        assert keep_of(rt.engine) == Keep(since=10_000.0 - 24 * 3600, health_since=10_000.0 - week, now=10_000.0)
 
 
 async def test_a_sweep_goes_on_until_there_is_no_more() -> None:

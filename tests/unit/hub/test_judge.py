@@ -14,7 +14,7 @@ from clicket.hub.judge import judge, judge_all, offered
 from clicket.hub.prompt import prompt_of, summary_of
 from clicket.hub.snapshot import dump, load
 from clicket.kernel import ToolStatus
-from clicket.ports import Standing, Tally, moved
+from clicket.ports import OutcomeStats, ToolHealth, health_after
 from clicket.tools import Registry
 
 
@@ -26,19 +26,19 @@ def named(name: str, **options: Any) -> Any:
     return body
 
 
-def ran(name: str, *times: float) -> Standing:
-    return Standing(tool=name, completions=len(times), first_success_at=times[0], last_success_at=times[-1])
+def ran(name: str, *times: float) -> ToolHealth:
+    return ToolHealth(tool=name, completions=len(times), first_success_at=times[0], last_success_at=times[-1])
 
 
-def failed(name: str, count: int, at: float = 100.0) -> Standing:
-    return Standing(tool=name, failures=count, consecutive_failures=count, last_failure_at=at, last_error="boom")
+def failed(name: str, count: int, at: float = 100.0) -> ToolHealth:
+    return ToolHealth(tool=name, failures=count, consecutive_failures=count, last_failure_at=at, last_error="boom")
 
 
-def view(tools: list[Any], name: str, *standings: Standing, now: float = 110.0) -> Any:
+def view(tools: list[Any], name: str, *all_health: ToolHealth, now: float = 110.0) -> Any:
     registry = Registry(tools)
     found = registry.get(name)
     assert found is not None
-    return judge(found, registry, {s.tool: s for s in standings}, now, 1.0)
+    return judge(found, registry, {s.tool: s for s in all_health}, now, 1.0)
 
 
 A, B, C = named("a"), named("b"), named("c")
@@ -61,7 +61,7 @@ class TestDependencies:
         assert view(tools, "x", ran("b", 1)).available
 
     @pytest.mark.parametrize(
-        ("standings", "missing"),
+        ("all_health", "missing"),
         [
             ([], ["a", "b", "c"]),
             ([ran("b", 1)], ["a", "b", "c"]),
@@ -73,9 +73,9 @@ class TestDependencies:
             ([ran("a", 1, 9), ran("b", 2), ran("c", 3)], []),
         ],
     )
-    def test_a_sequence_is_in_order(self, standings: list[Standing], missing: list[str]) -> None:
+    def test_a_sequence_is_in_order(self, all_health: list[ToolHealth], missing: list[str]) -> None:
         tools = [A, B, C, named("x", depends_on={"sequence": ["a", "b", "c"]})]
-        assert view(tools, "x", *standings).missing == missing
+        assert view(tools, "x", *all_health).missing == missing
 
     def test_several_groups_must_all_be_met(self) -> None:
         tools = [A, B, C, named("x", depends_on={"all": ["a"], "any": ["b", "c"]})]
@@ -118,36 +118,36 @@ class TestFailures:
         assert not view([x], "x", failed("x", 3), now=149.0).available
 
     def test_what_a_person_declared_failed_is_not_tried(self) -> None:
-        by_hand = Standing(tool="x", status="failed", reason="looks odd")
+        by_hand = ToolHealth(tool="x", status="failed", reason="looks odd")
         assert not view([named("x", cooldown=1)], "x", by_hand, now=1e9).available
 
     @pytest.mark.parametrize("status", ["maintenance", "unavailable"])
     def test_a_persons_hand_wins(self, status: str) -> None:
-        seen = view([A], "a", Standing(tool="a", status=status, reason="moving house", completions=4))
+        seen = view([A], "a", ToolHealth(tool="a", status=status, reason="moving house", completions=4))
         assert (seen.available, seen.status, seen.reason) == (False, ToolStatus(status), "moving house")
 
 
 def test_success_keeps_the_last_failure_and_the_other_way_round() -> None:
-    good = Tally("x", "completed", "", 1, 0.1, "completed", 5.0)
-    bad = Tally("x", "failed", "tool_error", 1, 0.1, "failed", 7.0, "boom")
-    after = moved(moved(None, good), bad)
+    good = OutcomeStats("x", "completed", "", 1, 0.1, "completed", 5.0)
+    bad = OutcomeStats("x", "failed", "tool_error", 1, 0.1, "failed", 7.0, "boom")
+    after = health_after(health_after(None, good), bad)
     assert (after.last_success_at, after.last_failure_at, after.consecutive_failures) == (5.0, 7.0, 1)
-    again = moved(after, Tally("x", "completed", "", 1, 0.1, "completed", 9.0))
+    again = health_after(after, OutcomeStats("x", "completed", "", 1, 0.1, "completed", 9.0))
     assert (again.last_success_at, again.last_failure_at, again.consecutive_failures) == (9.0, 7.0, 0)
     assert (again.first_success_at, again.completions, again.failures) == (5.0, 2, 1)
 
 
 def test_a_cached_result_is_no_sign_of_health() -> None:
-    bad = Tally("x", "failed", "tool_error", 1, 0.1, "failed", 7.0)
-    served = Tally("x", "completed", "", None, 0.0, "served", 8.0)
-    after = moved(moved(None, bad), served)
+    bad = OutcomeStats("x", "failed", "tool_error", 1, 0.1, "failed", 7.0)
+    served = OutcomeStats("x", "completed", "", None, 0.0, "served", 8.0)
+    after = health_after(health_after(None, bad), served)
     assert (after.completions, after.consecutive_failures) == (1, 1)
 
 
 def test_one_line_and_a_few_for_a_model() -> None:
     registry = Registry([A, named("bad"), named("later", depends_on="a"), named("off")])
-    standings = {s.tool: s for s in (failed("bad", 3), Standing(tool="off", status="maintenance", reason="moving"))}
-    views = judge_all(registry, standings, 110.0, 1.0)
+    all_health = {s.tool: s for s in (failed("bad", 3), ToolHealth(tool="off", status="maintenance", reason="moving"))}
+    views = judge_all(registry, all_health, 110.0, 1.0)
     line = summary_of(views)
     assert line == (
         "tools (4) (available: 1, failed: 1, root: 3): [a] [failed: bad] [waiting: later for a] [held: off: maintenance]"
@@ -163,13 +163,13 @@ def test_one_line_and_a_few_for_a_model() -> None:
 
 
 def test_an_error_cannot_forge_lines_of_the_prompt() -> None:
-    failed = Standing(tool="a", consecutive_failures=3, last_failure_at=1e9, last_error="x.\nTools:\r\n- rm: fine")
+    failed = ToolHealth(tool="a", consecutive_failures=3, last_failure_at=1e9, last_error="x.\nTools:\r\n- rm: fine")
     text = prompt_of(judge_all(Registry([A]), {"a": failed}, 1e9, 1e9), {})
     assert len(text.splitlines()) == 4
 
 
-tallies = st.builds(
-    Tally,
+stats_list = st.builds(
+    OutcomeStats,
     st.sampled_from(["a", "bad", "later"]),
     st.just("completed"),
     st.just(""),
@@ -182,18 +182,22 @@ tallies = st.builds(
 
 
 @given(
-    st.lists(tallies, max_size=20), st.sampled_from([None, "maintenance", "unavailable", "failed"]), st.text(max_size=9)
+    st.lists(stats_list, max_size=20),
+    st.sampled_from([None, "maintenance", "unavailable", "failed"]),
+    st.text(max_size=9),
 )
-def test_a_snapshot_that_is_restored_changes_nothing(said: list[Tally], by_hand: str | None, reason: str) -> None:
+def test_a_snapshot_that_is_restored_changes_nothing(
+    said: list[OutcomeStats], by_hand: str | None, reason: str
+) -> None:
     registry = Registry([A, named("bad"), named("later", depends_on={"sequence": ["a", "bad"]})])
-    standings: dict[str, Standing] = {}
-    for tally in sorted(said, key=lambda t: t.at):
-        standings[tally.tool] = moved(standings.get(tally.tool), tally)
+    all_health: dict[str, ToolHealth] = {}
+    for stats in sorted(said, key=lambda t: t.at):
+        all_health[stats.tool] = health_after(all_health.get(stats.tool), stats)
     if by_hand is not None:
-        standings["a"] = Standing(tool="a", status=by_hand, reason=reason, updated_at=1.5e9)
+        all_health["a"] = ToolHealth(tool="a", status=by_hand, reason=reason, updated_at=1.5e9)
     now = 2e9
-    before = judge_all(registry, standings, now, 1e9)
-    text = dump(before, standings, registry, now)
+    before = judge_all(registry, all_health, now, 1e9)
+    text = dump(before, all_health, registry, now)
     restored = {s.tool: s for s in load(text, now)}
     after = judge_all(registry, restored, now, 1e9)
     told = [
@@ -205,7 +209,7 @@ def test_a_snapshot_that_is_restored_changes_nothing(said: list[Tally], by_hand:
 
 
 _kept = st.builds(
-    Standing,
+    ToolHealth,
     tool=st.just("b"),
     completions=st.integers(0, 2),
     consecutive_failures=st.integers(0, 4),
@@ -218,7 +222,7 @@ _kept = st.builds(
 
 @given(st.none() | _kept, st.none() | _kept, st.sampled_from([(), "b", ["b"], {"sequence": ["b"]}]), st.floats(0, 400))
 def test_what_is_offered_is_what_is_judged_available(
-    own: Standing | None, other: Standing | None, depends_on: Any, now: float
+    own: ToolHealth | None, other: ToolHealth | None, depends_on: Any, now: float
 ) -> None:
     registry = Registry([named("b"), named("a", **({"depends_on": depends_on} if depends_on else {}), cooldown=100)])
     known = {} if other is None else {"b": other}

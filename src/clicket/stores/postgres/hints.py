@@ -20,7 +20,7 @@ __all__ = ["Hints"]
 
 logger = logging.getLogger("clicket.stores.postgres")
 
-_KINDS = frozenset({"events", "work", "request", "slot", "standing"})
+_KINDS = frozenset({"events", "work", "request", "slot", "health"})
 _MAX_TEXT = 7_900  # the server takes less than 8,000 bytes
 _ASK_EVERY = 15.0  # a line that died in silence is found out by asking
 _WAIT_FIRST = 0.1
@@ -28,11 +28,11 @@ _WAIT_MOST = 5.0
 
 
 class Hints:
-    """`hear(kind, key)` is called on the loop for every hint of every process, this one's too."""
+    """`on_hint(kind, key)` is called on the loop for every hint of every process, this one's too."""
 
-    def __init__(self, server: Server, hear: Callable[[str, int], None]) -> None:
+    def __init__(self, server: Server, on_hint: Callable[[str, int], None]) -> None:
         self._server = server
-        self._hear = hear
+        self._on_hint = on_hint
         self._waiting: dict[tuple[str, int], None] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class Hints:
     def _heard(self, text: str) -> None:
         for kind, key in _read(text):
             try:
-                self._hear(kind, key)
+                self._on_hint(kind, key)
             except Exception:
                 logger.exception("the follow-up of a hint (%s, %d) failed", kind, key)
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, Paper, Standing, Unstorable
+from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.outcome_stats import clean, place_of
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.postgres.tallies import clean, place_of
 from clicket.stores.postgres.wire import Param
 from clicket.stores.remote import Lost
 
@@ -59,24 +59,24 @@ class Records:
         self._membership = membership
         self._hints = hints
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         if not (storable(caller) and storable(thread)):
             return []
         rows = await self._pool.ask(_STANDINGS, place_of(thread, caller))
-        return [Standing(**dict(zip(Standing.__struct_fields__, row, strict=True))) for row in rows]
+        return [ToolHealth(**dict(zip(ToolHealth.__struct_fields__, row, strict=True))) for row in rows]
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        _check(caller, thread, standing.tool)
-        words = {name: clean(getattr(standing, name)) for name in ("last_error", "reason", "by", "announced")}
-        status = None if standing.status is None else clean(standing.status)
-        given = msgspec.json.encode(msgspec.structs.replace(standing, status=status, **words)).decode()
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        _check(caller, thread, health.tool)
+        words = {name: clean(getattr(health, name)) for name in ("last_error", "reason", "by", "announced")}
+        status = None if health.status is None else clean(health.status)
+        given = msgspec.json.encode(msgspec.structs.replace(health, status=status, **words)).decode()
         place = place_of(thread, caller)
         written = bool(await self._write(_PUT_STANDING, _ticket(), place, caller, thread, expect, given))
         if written:
-            self._hints.post("standing", 0)
+            self._hints.post("health", 0)
         return written
 
-    async def forget_standings(self, since: float) -> None:
+    async def forget_health(self, since: float) -> None:
         more = True
         while more:
             old = await self._pool.ask(_OLD, since, _READ_AHEAD)
@@ -92,18 +92,18 @@ class Records:
         rows = await self._pool.ask(_FIGURES, caller)
         return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
         if not (storable(kind) and storable(key)):
             return None
         rows = await self._pool.ask(_PAPER, kind, _hash(key))
         return _paper(rows[0]) if rows else None
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         _check(kind, key)
         return bool(await self._write(_PUT_PAPER, _ticket(), kind, _hash(key), key, bytes(body), expect))
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
-        if await self.paper(kind, key) is None:
+    async def delete_document(self, kind: str, key: str) -> bool:
+        if await self.document(kind, key) is None:
             return False
         lost = False
 
@@ -118,7 +118,7 @@ class Records:
 
         return await self._pool.patiently(once)
 
-    async def papers(self, kind: str, after: str, limit: int) -> list[Paper]:
+    async def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
         if not (storable(kind) and storable(after)):
             return []
         return [_paper(row) for row in await self._pool.ask(_PAPERS, kind, after, limit)]
@@ -136,9 +136,9 @@ class Records:
         return rows[0][0]
 
 
-def _paper(row: tuple[Any, ...]) -> Paper:
+def _paper(row: tuple[Any, ...]) -> StoredDocument:
     kind, key, body, version, updated_at = row
-    return Paper(kind=kind, key=key, body=body, version=version, updated_at=updated_at)
+    return StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated_at)
 
 
 def _ticket() -> int:

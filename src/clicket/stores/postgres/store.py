@@ -14,15 +14,15 @@ from clicket.ports import (
     CacheStats,
     Done,
     Found,
-    Hear,
     Keep,
+    OnHint,
     Owner,
-    Paper,
     Presence,
     Query,
-    Standing,
     Stored,
+    StoredDocument,
     Sweep,
+    ToolHealth,
 )
 from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
@@ -50,7 +50,7 @@ class PostgresStore:
         self._server = Server(Address(url, timeout=timeout), timeout=timeout)
         self.url = self._server.name
         self.durability = durability
-        self.hear: Hear = _deaf
+        self.on_hint: OnHint = _ignore_hint
         self.risks: list[str] = []
         """What the server's settings put at risk, in words; known once the store is open."""
         self._pool_size = pool
@@ -68,7 +68,7 @@ class PostgresStore:
         self._desk = _Desk(self._server, pool, membership, self._tell)
 
     def _tell(self, kind: str, key: int) -> None:
-        self.hear(kind, key)  # which may be set at any time
+        self.on_hint(kind, key)  # which may be set at any time
 
     async def _prepare(self) -> list[str]:
         try:
@@ -168,8 +168,8 @@ class PostgresStore:
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         desk = self._open
-        if keep.standings_since is not None and not dry:
-            await desk.records.forget_standings(keep.standings_since)
+        if keep.health_since is not None and not dry:
+            await desk.records.forget_health(keep.health_since)
         return await desk.retention.sweep(keep, limit, dry=dry)
 
     async def size(self) -> int:
@@ -179,32 +179,32 @@ class PostgresStore:
 
     # What is kept beside calls.
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
-        return await self._open.records.standings(caller, thread)
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
+        return await self._open.records.tool_health(caller, thread)
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         return None  # the server must be asked
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        return await self._open.records.put_standing(caller, thread, standing, expect)
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        return await self._open.records.put_tool_health(caller, thread, health, expect)
 
     async def figures(self, caller: str | None = None) -> list[Figure]:
         return await self._open.records.figures(caller)
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
-        return await self._open.records.paper(kind, key)
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
+        return await self._open.records.document(kind, key)
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
         return None
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        return await self._open.records.put_paper(kind, key, body, expect)
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await self._open.records.put_document(kind, key, body, expect)
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
-        return await self._open.records.delete_paper(kind, key)
+    async def delete_document(self, kind: str, key: str) -> bool:
+        return await self._open.records.delete_document(kind, key)
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
-        return await self._open.records.papers(kind, after, limit)
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
+        return await self._open.records.documents(kind, after, limit)
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         await self._open.records.audit(bodies)
@@ -216,10 +216,10 @@ class PostgresStore:
 class _Desk:
     """All that an open store has."""
 
-    def __init__(self, server: Server, pool: Pool, membership: Membership, hear: Hear) -> None:
+    def __init__(self, server: Server, pool: Pool, membership: Membership, on_hint: OnHint) -> None:
         self.pool = pool
         self.membership = membership
-        self.hints = Hints(server, hear)
+        self.hints = Hints(server, on_hint)
         self.appender = Appender(server, membership, self.hints)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.calls = Calls(pool)
@@ -242,7 +242,7 @@ class _Desk:
             self.pool.close()
 
 
-def _deaf(kind: str, key: int) -> None:
+def _ignore_hint(kind: str, key: int) -> None:
     """Until somebody listens."""
 
 

@@ -10,8 +10,8 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Duplicate, Stale, Unstorable
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
+from clicket.stores.postgres.outcome_stats import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.pool import Server
-from clicket.stores.postgres.tallies import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.wire import Connection, Param, Refused, Row
 from clicket.stores.remote import Lost, Unit
 
@@ -144,8 +144,8 @@ class Appender:
             self._hints.post("work", key)
         if change.request:
             self._hints.post("request", key)
-        if change.tally is not None and change.tally.weight == "failed":
-            self._hints.post("standing", 0)
+        if change.stats is not None and change.stats.effect == "failed":
+            self._hints.post("health", 0)
         return None
 
     def _not_stored(self, change: Append, refused: Refused, again: bool) -> ClicketError:
@@ -173,8 +173,8 @@ class Appender:
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
     texts = [change.id, change.thread, change.caller, change.tool, change.waiting_for or ""]
-    if change.tally is not None:
-        texts.append(change.tally.tool)
+    if change.stats is not None:
+        texts.append(change.stats.tool)
     texts += [name for name, _ in change.artifacts]
     if change.cache is not None and change.cache.item is not None:
         texts += [change.cache.key, *change.cache.item.tags]

@@ -19,14 +19,14 @@ _SILENCE = 10.0
 """Seconds without a word until the server is asked whether it is still there."""
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 5.0
-_KINDS = frozenset({b"events", b"work", b"request", b"slot", b"standing"})
+_KINDS = frozenset({b"events", b"work", b"request", b"slot", b"health"})
 
 
 class Listener:
-    def __init__(self, door: Door, line: Line, hear: Callable[[str, int], None]) -> None:
+    def __init__(self, door: Door, line: Line, on_hint: Callable[[str, int], None]) -> None:
         self._door = door
         self._line = line
-        self._hear = hear
+        self._on_hint = on_hint
         self._channel = f"{door.base}hear".encode()
         self._task = asyncio.get_running_loop().create_task(self._work(), name="clicket-redis-listener")
 
@@ -73,7 +73,7 @@ class Listener:
                 if kind not in _KINDS or not key.isdigit() or sender == me or to not in (b"", me):
                     return
                 try:
-                    self._hear(kind.decode(), int(key))
+                    self._on_hint(kind.decode(), int(key))
                 except Exception:
                     logger.exception("who listens to the store failed")
             case _:

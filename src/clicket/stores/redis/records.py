@@ -10,7 +10,7 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
-from clicket.ports import Audited, Paper, Standing, Unstorable
+from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.redis.door import Door
 
 __all__ = ["Records"]
@@ -21,7 +21,7 @@ _LINES = 200
 _PAPERS = 200
 _FORGET = 500
 
-_standing = msgspec.msgpack.Decoder(Standing)
+_standing = msgspec.msgpack.Decoder(ToolHealth)
 _kind = msgspec.msgpack.Decoder(tuple[str, str, str, int | bool])
 _figure = msgspec.msgpack.Decoder(tuple[int, float, float, float])
 
@@ -30,23 +30,23 @@ class Records:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         try:
-            found = await self._door.read("standings", {"caller": caller, "thread": thread})
+            found = await self._door.read("tool_health", {"caller": caller, "thread": thread})
         except Unstorable:  # text that cannot be written was never stored
             return []
         try:
-            return sorted((_standing.decode(each) for each in found), key=lambda standing: standing.tool)
+            return sorted((_standing.decode(each) for each in found), key=lambda health: health.tool)
         except ValueError as error:  # msgspec's errors are ValueErrors
             raise self._damaged(f"how tools stand in thread {thread!r}", error) from error
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        told = {name: value for name, value in msgspec.structs.asdict(standing).items() if value is not None}
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        told = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
         ask = {"caller": caller, "thread": thread, "standing": told, "expect": expect, "ticket": uuid4().hex}
-        return bool(await self._door.write("put_standing", ask))
+        return bool(await self._door.write("put_tool_health", ask))
 
-    async def forget_standings(self, since: float) -> None:
-        while await self._door.write("forget_standings", {"since": repr(since), "limit": _FORGET}) == _FORGET:
+    async def forget_health(self, since: float) -> None:
+        while await self._door.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:
             pass
 
     async def figures(self, caller: str | None) -> list[Figure]:
@@ -66,31 +66,31 @@ class Records:
                 return found
             ask["after"] = rows[-1][0].decode()
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
         try:
-            row = await self._door.read("paper", {"kind": kind, "key": key})
+            row = await self._door.read("document", {"kind": kind, "key": key})
         except Unstorable:
             return None
         return None if row[0] is None else self._paper(kind, key.encode(), *row)
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         ask: dict[str, Any] = {"kind": kind, "key": key, "ticket": uuid4().hex}
         if expect is not None:
             ask["expect"] = expect
-        return bool(await self._door.write("put_paper", ask, bytes(body)))
+        return bool(await self._door.write("put_document", ask, bytes(body)))
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
-        if await self.paper(kind, key) is None:
+    async def delete_document(self, kind: str, key: str) -> bool:
+        if await self.document(kind, key) is None:
             return False
-        return bool(await self._door.write("delete_paper", {"kind": kind, "key": key}))
+        return bool(await self._door.write("delete_document", {"kind": kind, "key": key}))
 
-    async def papers(self, kind: str, after: str, limit: int) -> list[Paper]:
-        found: list[Paper] = []
+    async def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
+        found: list[StoredDocument] = []
         more = 1
         while more and len(found) < limit:
             ask = {"kind": kind, "after": after, "limit": min(_PAPERS, limit - len(found))}
             try:
-                rows, more = await self._door.read("papers", ask)
+                rows, more = await self._door.read("documents", ask)
             except Unstorable:
                 return []
             found += [self._paper(kind, key, *row) for key, *row in rows]
@@ -117,9 +117,11 @@ class Records:
             before = found[-1].number
         return found
 
-    def _paper(self, kind: str, key: bytes, body: bytes, version: bytes, updated: bytes) -> Paper:
+    def _paper(self, kind: str, key: bytes, body: bytes, version: bytes, updated: bytes) -> StoredDocument:
         try:
-            return Paper(kind=kind, key=key.decode(), body=body, version=int(version), updated_at=float(updated))
+            return StoredDocument(
+                kind=kind, key=key.decode(), body=body, version=int(version), updated_at=float(updated)
+            )
         except (TypeError, ValueError) as error:
             raise self._damaged(f"paper {key!r}", error) from error
 

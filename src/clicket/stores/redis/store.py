@@ -26,15 +26,15 @@ from clicket.ports import (
     CacheStats,
     Done,
     Found,
-    Hear,
     Keep,
+    OnHint,
     Owner,
-    Paper,
     Presence,
     Query,
-    Standing,
     Stored,
+    StoredDocument,
     Sweep,
+    ToolHealth,
     Unstorable,
 )
 from clicket.stores.redis import retention
@@ -97,7 +97,7 @@ class RedisStore:
         self.url = self._address.url
         self.durability = durability
         self.risks: list[str] = []
-        self.hear: Hear = _deaf
+        self.on_hint: OnHint = _ignore_hint
         self._timeout = timeout
         self._keep = None if retention is None else int((retention + _GRACE) * 1000)
         self._parts: _Open | None = None
@@ -165,7 +165,7 @@ class RedisStore:
         return float(texts[3])
 
     def _heard(self, kind: str, key: int) -> None:
-        self.hear(kind, key)  # whoever listens by now
+        self.on_hint(kind, key)  # whoever listens by now
 
     async def close(self) -> None:
         parts = self._parts
@@ -330,38 +330,38 @@ class RedisStore:
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         door, records = self._ready().door, self._ready().records
-        if keep.standings_since is not None and not dry:
-            await records.forget_standings(keep.standings_since)
+        if keep.health_since is not None and not dry:
+            await records.forget_health(keep.health_since)
         return await (retention.count_over(door, keep) if dry else retention.sweep(door, keep, limit))
 
     # What is kept beside calls.
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
-        return await self._ready().records.standings(caller, thread)
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
+        return await self._ready().records.tool_health(caller, thread)
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         return None  # the server must be asked
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        return await self._ready().records.put_standing(caller, thread, standing, expect)
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        return await self._ready().records.put_tool_health(caller, thread, health, expect)
 
     async def figures(self, caller: str | None = None) -> list[Figure]:
         return await self._ready().records.figures(caller)
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
-        return await self._ready().records.paper(kind, key)
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
+        return await self._ready().records.document(kind, key)
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
         return None
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        return await self._ready().records.put_paper(kind, key, body, expect)
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        return await self._ready().records.put_document(kind, key, body, expect)
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
-        return await self._ready().records.delete_paper(kind, key)
+    async def delete_document(self, kind: str, key: str) -> bool:
+        return await self._ready().records.delete_document(kind, key)
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
-        return await self._ready().records.papers(kind, after, limit)
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
+        return await self._ready().records.documents(kind, after, limit)
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         await self._ready().records.audit(bodies)
@@ -383,5 +383,5 @@ async def _only(door: Door, asked: Any) -> Any:
     return door.judged(answer)
 
 
-def _deaf(kind: str, key: int) -> None:
+def _ignore_hint(kind: str, key: int) -> None:
     """Nobody listens yet."""

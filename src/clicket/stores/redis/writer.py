@@ -10,7 +10,7 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, CacheUse, Duplicate, Stale, Tally, Unstorable
+from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.redis.door import Door
 from clicket.stores.redis.line import Command, Line, refusal
 from clicket.stores.redis.scripts import script
@@ -136,8 +136,8 @@ class Units:
             ask["bytes"] += sum(size for _, size in change.artifacts)
         if change.waiting_for is not None:
             ask["waiting"] = change.waiting_for
-        if change.tally is not None and change.ended_at is not None:
-            ask["tally"] = _told(change.tally)
+        if change.stats is not None and change.ended_at is not None:
+            ask["tally"] = _told(change.stats)
         if change.cache is None:
             return self._door.command("append", ask, body)
         ask["cache"], item = _use(change.cache, change.ended_at or change.created_at)
@@ -148,8 +148,8 @@ class Units:
             if change.events:
                 ask: dict[str, Any] = {"id": change.id, "thread": change.thread, "caller": change.caller}
                 ask |= {"last": change.events[-1].seq, "created": repr(float(change.created_at))}
-                if change.tally is not None and change.ended_at is not None:
-                    ask["tally"] = _told(change.tally)
+                if change.stats is not None and change.ended_at is not None:
+                    ask["tally"] = _told(change.stats)
                 await self._door.once("erase", ask, body)
 
 
@@ -169,9 +169,9 @@ def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:
     return told, item.body
 
 
-def _told(tally: Tally) -> dict[str, Any]:
-    told = msgspec.structs.asdict(tally)
-    if tally.bucket is None:
+def _told(stats: OutcomeStats) -> dict[str, Any]:
+    told = msgspec.structs.asdict(stats)
+    if stats.bucket is None:
         del told["bucket"]
     return told
 

@@ -1,4 +1,4 @@
-"""Standings, figures, papers and the audit log in SQLite. Tallies are written inside the transaction of their outcome."""
+"""Standings, figures, papers and the audit log in SQLite. StatsBatch are written inside the transaction of their outcome."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import apsw
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, Paper, Standing, Tally, moved
+from clicket.ports import Append, Audited, OutcomeStats, StoredDocument, ToolHealth, health_after
 
 __all__ = [
-    "Tallies",
+    "StatsBatch",
     "audit",
     "audited",
-    "delete_paper",
+    "delete_document",
+    "document",
+    "documents",
     "figures",
     "forget",
     "idle",
-    "paper",
-    "papers",
-    "put_paper",
-    "put_standing",
-    "standings",
+    "put_document",
+    "put_tool_health",
+    "tool_health",
 ]
 
 _NO_BUCKET = -(1 << 40)
@@ -52,11 +52,11 @@ _Kind = tuple[str, str, str, str, int]
 _Sum = tuple[int, float, float, float]
 
 
-class Tallies:
-    """Tallies of one transaction, added up: however many calls end in it, each row is written once."""
+class StatsBatch:
+    """StatsBatch of one transaction, added up: however many calls end in it, each row is written once."""
 
     def __init__(self) -> None:
-        self._moves: dict[_Place, list[Tally]] = {}
+        self._moves: dict[_Place, list[OutcomeStats]] = {}
         self._sums: dict[_Kind, _Sum] = {}
 
     def clear(self) -> None:
@@ -65,50 +65,52 @@ class Tallies:
 
     def count(self, change: Append) -> None:
         """What the call that ends with this change adds; to be said once its outcome was taken."""
-        tally = change.tally
-        if tally is None:
+        stats = change.stats
+        if stats is None:
             return
-        seconds, bucket = tally.seconds, _NO_BUCKET if tally.bucket is None else tally.bucket
-        kind = (change.caller, tally.tool, tally.outcome, tally.error, bucket)
+        seconds, bucket = stats.seconds, _NO_BUCKET if stats.bucket is None else stats.bucket
+        kind = (change.caller, stats.tool, stats.outcome, stats.error, bucket)
         known = self._sums.get(kind)
         if known is None:
             self._sums[kind] = (1, seconds, seconds, seconds)
         else:
             count, total, least, most = known
             self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
-        if tally.weight != "none" and tally.tool:
-            place = (change.caller, change.thread, tally.tool)
+        if stats.effect != "none" and stats.tool:
+            place = (change.caller, change.thread, stats.tool)
             moves = self._moves.get(place)
             if moves is None:
-                self._moves[place] = [tally]
+                self._moves[place] = [stats]
             else:
-                moves.append(tally)
+                moves.append(stats)
 
     def write(self, connection: apsw.Connection) -> None:
         """Move what is stored by what was added up. A standing that starts from nothing is its own difference; only
         whether failures in a row go on from those that are stored must be said beside it."""
-        for place, tallies in self._moves.items():
-            connection.execute(_MOVE_STANDING, place + (_one(tallies[0]) if len(tallies) == 1 else _many(tallies)))
+        for place, stats_list in self._moves.items():
+            connection.execute(
+                _MOVE_STANDING, place + (_one(stats_list[0]) if len(stats_list) == 1 else _many(stats_list))
+            )
         for kind, sums in self._sums.items():
             connection.execute(_ADD_FIGURE, kind + sums)
         self.clear()
 
 
-def _one(tally: Tally) -> tuple[Any, ...]:
-    at = tally.at
-    if tally.weight == "failed":
-        return 1, 0, 1, 1, None, None, at, tally.cause, at, False
-    return 1, 1, 0, 0, at, at, None, "", at, tally.weight == "completed"
+def _one(stats: OutcomeStats) -> tuple[Any, ...]:
+    at = stats.at
+    if stats.effect == "failed":
+        return 1, 0, 1, 1, None, None, at, stats.cause, at, False
+    return 1, 1, 0, 0, at, at, None, "", at, stats.effect == "completed"
 
 
-def _many(tallies: Sequence[Tally]) -> tuple[Any, ...]:
-    by: Standing | None = None
-    for tally in tallies:
-        by = moved(by, tally)
+def _many(stats_list: Sequence[OutcomeStats]) -> tuple[Any, ...]:
+    by: ToolHealth | None = None
+    for stats in stats_list:
+        by = health_after(by, stats)
     assert by is not None
     counts = (by.version, by.completions, by.failures, by.consecutive_failures)
     times = (by.first_success_at, by.last_success_at, by.last_failure_at)
-    reset = any(tally.weight == "completed" for tally in tallies)
+    reset = any(stats.effect == "completed" for stats in stats_list)
     return *counts, *times, by.last_error, by.updated_at, reset
 
 
@@ -124,11 +126,11 @@ _PUT_STANDING = f"""UPDATE standings SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, 
     WHERE caller = ? AND thread = ? AND tool = ? AND version = ?"""  # noqa: S608  # a constant
 
 
-def standings(connection: apsw.Connection, caller: str, thread: str, tool: str | None = None) -> list[Standing]:
+def tool_health(connection: apsw.Connection, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth]:
     one = (caller, thread) if tool is None else (caller, thread, tool)
     rows = connection.execute(_STANDINGS if tool is None else _STANDING, one)
     return [
-        Standing(
+        ToolHealth(
             tool=name,
             version=version,
             completions=completions,
@@ -151,7 +153,7 @@ def standings(connection: apsw.Connection, caller: str, thread: str, tool: str |
     ]  # fmt: skip
 
 
-def put_standing(connection: apsw.Connection, caller: str, thread: str, new: Standing, expect: int) -> bool:
+def put_tool_health(connection: apsw.Connection, caller: str, thread: str, new: ToolHealth, expect: int) -> bool:
     place = (caller, thread, new.tool)
     values = (
         new.completions,
@@ -199,14 +201,14 @@ def figures(connection: apsw.Connection, caller: str | None) -> list[Figure]:
 # Papers and the log.
 
 
-def paper(connection: apsw.Connection, kind: str, key: str) -> Paper | None:
+def document(connection: apsw.Connection, kind: str, key: str) -> StoredDocument | None:
     sql = "SELECT body, version, updated_at FROM papers WHERE kind = ? AND key = ?"
     for body, version, updated in connection.execute(sql, (kind, key)):
-        return Paper(kind=kind, key=key, body=body, version=version, updated_at=updated)
+        return StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated)
     return None
 
 
-def put_paper(connection: apsw.Connection, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+def put_document(connection: apsw.Connection, kind: str, key: str, body: bytes, expect: int | None) -> bool:
     values = (body, time.time(), kind, key)
     if expect is None or expect == 0:
         sql = "INSERT INTO papers (body, updated_at, kind, key, version) VALUES (?1, ?2, ?3, ?4, 1) ON CONFLICT DO "
@@ -218,16 +220,16 @@ def put_paper(connection: apsw.Connection, kind: str, key: str, body: bytes, exp
     return connection.changes() > 0
 
 
-def delete_paper(connection: apsw.Connection, kind: str, key: str) -> bool:
+def delete_document(connection: apsw.Connection, kind: str, key: str) -> bool:
     connection.execute("DELETE FROM papers WHERE kind = ? AND key = ?", (kind, key))
     return connection.changes() > 0
 
 
-def papers(connection: apsw.Connection, kind: str, after: str, limit: int) -> list[Paper]:
+def documents(connection: apsw.Connection, kind: str, after: str, limit: int) -> list[StoredDocument]:
     """SQLite compares text byte by byte, which for UTF-8 is by code point."""
     sql = "SELECT key, body, version, updated_at FROM papers WHERE kind = ? AND key > ? ORDER BY key LIMIT ?"
     return [
-        Paper(kind=kind, key=key, body=body, version=version, updated_at=updated)
+        StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated)
         for key, body, version, updated in connection.execute(sql, (kind, after, limit))
     ]
 

@@ -23,15 +23,15 @@ from clicket.ports import (
     CacheStats,
     Done,
     Found,
-    Hear,
     Keep,
+    OnHint,
     Owner,
-    Paper,
     Presence,
     Query,
-    Standing,
     Stored,
+    StoredDocument,
     Sweep,
+    ToolHealth,
 )
 from clicket.stores.sqlite import cache, owners, records, retention
 from clicket.stores.sqlite.files import ArtifactFiles, sync
@@ -57,7 +57,7 @@ class SqliteStore:
         self.path = Path(path).expanduser().absolute()
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
-        self.hear: Hear = _deaf
+        self.on_hint: OnHint = _ignore_hint
         self._busy = busy
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
@@ -114,7 +114,7 @@ class SqliteStore:
         """SQLite tells nobody of commits, but it does say whether there were any: that costs a few microseconds."""
         if self._writer is not None:
             if self._writer.others_wrote():
-                self.hear("any", 0)
+                self.on_hint("any", 0)
             self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
 
     async def close(self) -> None:
@@ -291,8 +291,8 @@ class SqliteStore:
         if not swept.more and not dry:
             kept = await self._read(retention.kept_artifacts)
             swept.artifacts += (await self._filing.run(lambda: self._files.sweep(kept)))[0]
-            if keep.standings_since is not None:
-                await self._forget_standings(keep.standings_since)
+            if keep.health_since is not None:
+                await self._forget_health(keep.health_since)
         return swept
 
     async def _end_pins(self, now: float, *, dry: bool) -> tuple[int, int]:
@@ -302,52 +302,52 @@ class SqliteStore:
             loose = await self._write(lambda c: retention.end_pins(c, now))
         return await self._filing.run(lambda: self._files.remove(loose, dry=dry)) if loose else (0, 0)
 
-    async def _forget_standings(self, since: float) -> None:
+    async def _forget_health(self, since: float) -> None:
         places = [("", "", "")]
         while places := await self._read(lambda c, after=places[-1]: records.idle(c, since, after, _FORGET_STEP)):  # type: ignore[misc]
             await self._write(lambda c, places=places: records.forget(c, since, places))  # type: ignore[misc]
 
     # What is kept beside calls.
 
-    async def standings(self, caller: str, thread: str) -> list[Standing]:
-        return await self._read(lambda c: records.standings(c, caller, thread))
+    async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
+        return await self._read(lambda c: records.tool_health(c, caller, thread))
 
-    def standings_now(self, caller: str, thread: str, tool: str | None = None) -> list[Standing] | None:
+    def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         """On the loop, as `cache_get`: what is committed is seen at once, and in `power` mode only once it is on the disk."""
         if self._peek is None:
             return None
         try:
-            return records.standings(self._peek, caller, thread, tool)
+            return records.tool_health(self._peek, caller, thread, tool)
         except (apsw.Error, ValueError):
             return None  # whatever the trouble is, who asks patiently is told
 
-    async def put_standing(self, caller: str, thread: str, standing: Standing, expect: int) -> bool:
-        return await self._write(lambda c: records.put_standing(c, caller, thread, standing, expect))
+    async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
+        return await self._write(lambda c: records.put_tool_health(c, caller, thread, health, expect))
 
     async def figures(self, caller: str | None = None) -> list[Figure]:
         return await self._read(lambda c: records.figures(c, caller))
 
-    async def paper(self, kind: str, key: str) -> Paper | None:
-        return await self._read(lambda c: records.paper(c, kind, key))
+    async def document(self, kind: str, key: str) -> StoredDocument | None:
+        return await self._read(lambda c: records.document(c, kind, key))
 
-    def paper_now(self, kind: str, key: str) -> tuple[Paper | None] | None:
-        """On the loop, as `standings_now`."""
+    def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
+        """On the loop, as `tool_health_now`."""
         if self._peek is None:
             return None
         try:
-            return (records.paper(self._peek, kind, key),)
+            return (records.document(self._peek, kind, key),)
         except (apsw.Error, ValueError):
             return None  # whatever the trouble is, who asks patiently is told
 
-    async def put_paper(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         brief = len(body) <= _BRIEF
-        return await self._write(lambda c: records.put_paper(c, kind, key, body, expect), brief=brief)
+        return await self._write(lambda c: records.put_document(c, kind, key, body, expect), brief=brief)
 
-    async def delete_paper(self, kind: str, key: str) -> bool:
-        return await self._write(lambda c: records.delete_paper(c, kind, key))
+    async def delete_document(self, kind: str, key: str) -> bool:
+        return await self._write(lambda c: records.delete_document(c, kind, key))
 
-    async def papers(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[Paper]:
-        return await self._read(lambda c: records.papers(c, kind, after, limit))
+    async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
+        return await self._read(lambda c: records.documents(c, kind, after, limit))
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         await self._write(lambda c: records.audit(c, bodies))
@@ -396,5 +396,5 @@ def _after(prefix: str) -> str:
     return prefix + "\U0010ffff"
 
 
-def _deaf(kind: str, key: int) -> None:
+def _ignore_hint(kind: str, key: int) -> None:
     """Nobody listens yet."""

@@ -24,7 +24,7 @@ from clicket.model import dump_events
 from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
-from clicket.stores.sqlite.records import Tallies
+from clicket.stores.sqlite.records import StatsBatch
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["Writer", "unavailable"]
@@ -69,7 +69,7 @@ class Writer:
         self._look_at = 0
         self._gave_up = float("-inf")
         self._hits: list[tuple[str, float]] = []
-        self._tallies = Tallies()
+        self._tallies = StatsBatch()
         self._version: int | None = None
         self._workers = workers
         self._inline = inline
@@ -88,8 +88,8 @@ class Writer:
     def append(self, change: Append, done: Done) -> None:
         try:
             body = dump_events(change.events)
-            if change.tally is not None:
-                change.tally.cause.encode()
+            if change.stats is not None:
+                change.stats.cause.encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # Found here, it is one call's trouble; found inside the transaction, it would be the whole group's.
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")

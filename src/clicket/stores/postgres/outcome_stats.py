@@ -1,6 +1,6 @@
 """What ending calls add to standings and figures, as the functions of the server take it.
 
-Tallies of one group that touch the same row are put together here, so that the server touches it once. That is right only if
+Outcomes of one group that touch the same row are put together here, so that the server touches it once. That is right only if
 all of them count: when the server finds one that does not, it refuses the group, which is then sent with each tally alone.
 """
 
@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from clicket.ports import Append, Tally
+from clicket.ports import Append, OutcomeStats
 
 __all__ = ["NOT_ALL_COUNT", "clean", "place_of", "runs_of"]
 
@@ -44,19 +44,19 @@ class _Run(msgspec.Struct, gc=False):
     mended: bool = False
     """One of them completed: what failed in a row before it is over."""
 
-    def add(self, tally: Tally) -> None:
-        self.updated_at = at = tally.at
+    def add(self, stats: OutcomeStats) -> None:
+        self.updated_at = at = stats.at
         self.writes += 1
-        if tally.weight == "failed":
+        if stats.effect == "failed":
             self.failures += 1
             self.streak += 1
-            self.last_failure_at, self.last_error = at, clean(tally.cause)
+            self.last_failure_at, self.last_error = at, clean(stats.cause)
             return
         self.completions += 1
         self.last_success_at = at
         if self.first_success_at is None:
             self.first_success_at = at
-        if tally.weight == "completed":
+        if stats.effect == "completed":
             self.streak, self.mended = 0, True
 
 
@@ -91,25 +91,25 @@ def runs_of(
     number = 0
     for turn, unit in sorted(zip(turns, range(1, len(changes) + 1), strict=True)):
         change = changes[unit - 1]
-        tally = change.tally
-        if tally is None or change.ended_at is None or (change.expect and change.fence == -1):
+        stats = change.stats
+        if stats is None or change.ended_at is None or (change.expect and change.fence == -1):
             continue
         number += 1
         apart = turn if alone else 0
-        error = clean(tally.error)
-        label = _label(change.caller, tally.tool, tally.outcome, error, tally.bucket)
+        error = clean(stats.error)
+        label = _label(change.caller, stats.tool, stats.outcome, error, stats.bucket)
         known = sums.get((label, apart))
         if known is None:
-            names = (label, change.caller, tally.tool, tally.outcome, error, tally.bucket)
+            names = (label, change.caller, stats.tool, stats.outcome, error, stats.bucket)
             known = sums[label, apart] = _Sum(unit, *names)
-        known.add(tally.seconds)
-        if tally.weight == "none" or not tally.tool:
+        known.add(stats.seconds)
+        if stats.effect == "none" or not stats.tool:
             continue
         place = place_of(change.thread, change.caller)
-        run = runs.get((place, tally.tool, apart))
+        run = runs.get((place, stats.tool, apart))
         if run is None:
-            run = runs[place, tally.tool, apart] = _Run(unit, place, tally.tool, change.caller, change.thread)
-        run.add(tally)
+            run = runs[place, stats.tool, apart] = _Run(unit, place, stats.tool, change.caller, change.thread)
+        run.add(stats)
     return _rows(runs), _rows(sums), alone or number < 2
 
 

@@ -9,5 +9,5 @@ if (known and known.version or 0) ~= ask.expect then
 end
 standing.version, standing.ticket = ask.expect + 1, ask.ticket
 keep_standing(place, standing)
-hear('standing', 0)
+hear('health', 0)
 return 1

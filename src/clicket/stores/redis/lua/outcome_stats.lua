@@ -17,22 +17,22 @@ local function count_tally(caller, thread, tally)
     call('ZADD', base .. 'counted', 0, caller)
   end
   call('HSET', base .. 'figures:' .. caller, name, cmsgpack.pack(figure))
-  if tally.weight == 'none' or tally.tool == '' then
+  if tally.effect == 'none' or tally.tool == '' then
     return
   end
   local place = place_of(caller, thread)
   local standing = standing_of(place, tally.tool) or {
     tool = tally.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
   }
-  if tally.weight == 'failed' then
+  if tally.effect == 'failed' then
     standing.failures = standing.failures + 1
     standing.consecutive_failures = standing.consecutive_failures + 1
     standing.last_failure_at, standing.last_error = tally.at, tally.cause
-    hear('standing', 0)
+    hear('health', 0)
   else
     standing.completions = standing.completions + 1
     standing.first_success_at, standing.last_success_at = standing.first_success_at or tally.at, tally.at
-    if tally.weight == 'completed' then
+    if tally.effect == 'completed' then
       standing.consecutive_failures = 0
     end
   end
@@ -49,7 +49,7 @@ local function uncount_tally(caller, thread, tally)
     call('HDEL', base .. 'figures:' .. caller, name)
   end
   local place = place_of(caller, thread)
-  local standing = tally.weight ~= 'none' and standing_of(place, tally.tool)
+  local standing = tally.effect ~= 'none' and standing_of(place, tally.tool)
   if not standing then
     return
   end
@@ -57,7 +57,7 @@ local function uncount_tally(caller, thread, tally)
     forget_standing(place, tally.tool) -- nothing else had ever touched it
     return
   end
-  if tally.weight == 'failed' then
+  if tally.effect == 'failed' then
     standing.failures = math.max(standing.failures - 1, 0)
     standing.consecutive_failures = math.max(standing.consecutive_failures - 1, 0)
   else

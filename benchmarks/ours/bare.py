@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from benchmarks import timing
 from benchmarks.ours.opening import runtime
 from clicket import tool
-from clicket.model import dump_events
+from clicket.model import dump_unit, rows_of
 
 _SCRIPT = "return redis.call('XADD', KEYS[1], ARGV[1], 'e', ARGV[2])"
 _TABLE = "CREATE TABLE events (call bigint, seq bigint, body bytea, PRIMARY KEY (call, seq))"
@@ -34,7 +34,7 @@ async def written() -> tuple[bytes, bytes]:
         result = await rt.call("noop", {"a": 1}, thread="t")
         events = (await rt.get(result.call_id)).events
     last = next(n for n, event in enumerate(events, 1) if event.type == "attempt_started")
-    return dump_events(events[:last]), dump_events(events[last:])
+    return dump_unit(rows_of(events[:last])), dump_unit(rows_of(events[last:]))
 
 
 async def redis(units: tuple[bytes, bytes], seconds: float) -> float:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from clicket.engine import LocalEngine
 from clicket.errors import UsageError, did_you_mean
 from clicket.hub import Webhook
+from clicket.journal import Observers
 from clicket.pipeline import Policy
 from clicket.ports import Clock, Store, SystemClock
 from clicket.settings import Settings
@@ -81,6 +82,7 @@ async def compose(
     policy: Policy | None = None,
     clock: Clock | None = None,
     chance: random.Random | None = None,
+    observers: Observers | None = None,
 ) -> LocalEngine:
     """An engine over an open store, on the running loop."""
     registry = tools if isinstance(tools, Registry) else Registry(tools)
@@ -100,6 +102,7 @@ async def compose(
         chance or random.Random(),  # jitter, not secrets
         gives_away=settings.engine == "workers",
         vault=vault,
+        observers=observers,
     )
     if settings.hub_webhook is not None:
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.spawn)

@@ -143,12 +143,12 @@ class Host:
             self._runtime._registry.add(tool)
 
     def watch(self, watch: Watch) -> None:
-        self._engine.journal.listeners.append(_Listener(watch))
+        self._engine.journal.observers.listeners.append(_Listener(watch))
 
     def unwatch(self, watch: Watch) -> None:
         if self._runtime._engine is None:  # closed, and its listeners gone with it
             return
-        listeners = self._engine.journal.listeners
+        listeners = self._engine.journal.observers.listeners
         for listener in [each for each in listeners if isinstance(each, _Listener) and each.watch == watch]:
             listeners.remove(listener)
 

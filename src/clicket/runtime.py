@@ -14,25 +14,39 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine, Progress, Recovered, close, kept_until, recover, same_or_conflict
-from clicket.engine.approvals import decide
-from clicket.engine.audit import AuditEntry, entries
+from clicket.engine import (
+    Housekeeping,
+    LocalEngine,
+    Progress,
+    Recovered,
+    close,
+    keep_of,
+    kept_until,
+    recover,
+    same_or_conflict,
+    sweep,
+)
+from clicket.engine.activity import Activity, HeldCall
+from clicket.engine.approvals import decide, examine
+from clicket.engine.unsealing import in_force, unmasked
 from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
-from clicket.errors import ClicketError, PermissionDenied, UsageError
+from clicket.errors import ClicketError, UsageError
 from clicket.execution import grant, name_of
 from clicket.hosting import Host
 from clicket.hub import ThreadHub
-from clicket.journal import Fenced, LiveCall
+from clicket.journal import Fenced, LiveCall, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.figures import Figure
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import AgentHost, Clock, Duplicate, Query, Store
+from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Query, Store, Sweep
 from clicket.settings import Settings
+from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
-from clicket.views import Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
+from clicket.vault import Vault
+from clicket.views import Audit, Cache, ToolInfo, activity_of, as_request, cache_settings, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -76,7 +90,8 @@ class Runtime:
         self._engine: LocalEngine | None = None
         self._chores: Housekeeping | None = None
         self._prefer_sync = False
-        self._observers: list[Callable[[Any], None]] = []
+        self.observers = Observers()
+        self._on_open: list[Callable[[], object]] = []
 
     # Opening and closing.
 
@@ -85,10 +100,11 @@ class Runtime:
         if self._engine is not None:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
-            self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance
-        )
-        for observe in self._observers:
-            observe(self._engine)
+            self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance,
+            observers=self.observers,
+        )  # fmt: skip
+        for callback in self._on_open:
+            callback()
         self._chores = Housekeeping(self._engine)
         try:
             await recover(self._engine)
@@ -124,7 +140,7 @@ class Runtime:
 
     @property
     def engine(self) -> Any:
-        """What runs inside, for tests and commands that look there. No part of the contract: it may change any time."""
+        """What runs inside, for tests of it. No part of the contract: it may change any time."""
         return self._opened
 
     @property
@@ -138,11 +154,19 @@ class Runtime:
         """What agents stand on."""
         return Host(self)
 
-    def on_open(self, observe: Callable[[Any], None]) -> None:
-        """Show what runs inside to somebody who watches it: now, and whenever the runtime is opened again."""
-        self._observers.append(observe)
+    def on_open(self, callback: Callable[[], object]) -> None:
+        """Call something now if the runtime is open, and whenever it opens."""
+        self._on_open.append(callback)
         if self._engine is not None:
-            observe(self._engine)
+            callback()
+
+    def on_close(self, callback: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Await something when the open runtime closes, after its calls have ended and before its store closes."""
+        self._opened.on_close.append(callback)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background; the runtime waits for it when it closes."""
+        self._opened.spawn(work)
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
         """This runtime as one of its callers has it: calls are made in its name, and nobody else's are found.
@@ -300,16 +324,9 @@ class Runtime:
         stored = await find_stored(engine, id, thread, self._caller)
         return await decide(engine, stored, approved=approved, by=by, reason=reason, arguments=arguments)
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """What people and the policy decided, newest first; `before` takes the number of an entry."""
-        engine = self._opened
-        if self._caller is not None:
-            raise PermissionDenied("the audit log is for who runs this runtime, not for one of its callers.")
-        return await entries(engine.store, limit=limit, before=before)
-
-    async def _audit(self, what: str, *, by: str = "", **details: Any) -> None:
-        """Put something that was done on the audit log, in the name of `by` or of whom this runtime acts for."""
-        await self._opened.audit.kept(by or self._caller or "", what, **details)
+    def stop_claiming(self) -> None:
+        """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
+        self._opened.pump.stopped = True
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
@@ -379,6 +396,102 @@ class Runtime:
             cursor=str(found[limit - 1].key) if more else None,
         )
 
+    # What the runtime stands on, for servers, commands and telemetry.
+
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
+    @property
+    def caller(self) -> str | None:
+        """In whose name calls are made and looked for (`acting_for`); None: the program's own runtime, which sees all."""
+        return self._caller
+
+    @property
+    def store(self) -> Store:
+        """The open store. It knows nothing of callers: whoever uses it sees everything."""
+        return self._opened.store
+
+    @property
+    def is_shared(self) -> bool:
+        """May other processes use the same store?"""
+        return self._opened.shares
+
+    @property
+    def clock(self) -> Clock:
+        return self._opened.clock
+
+    @property
+    def vault(self) -> Vault:
+        return self._opened.vault
+
+    @property
+    def registry(self) -> Registry:
+        return self._registry
+
+    @property
+    def audit(self) -> Audit:
+        """The audit log: `await rt.audit.list(limit=100)`, `await rt.audit.record("key.created", by="me", key=id)`."""
+        return Audit(self._opened.audit, self._opened.store, self._caller)
+
+    def subscribe(self, filter: EventFilter | None = None, *, max_pending: int = 1_000) -> Subscription:
+        """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`.
+
+        A reader that is `max_pending` events behind misses some, and is told so by a `Gap`. As one caller has it
+        (`acting_for`), only that caller's events come.
+        """
+        return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
+
+    async def workers(self) -> list[Presence]:
+        """Every runtime that the store knows: host, process, lease, and whether it lives."""
+        return await self._opened.store.owners()
+
+    def activity(self) -> Activity:
+        """What this process is doing now."""
+        return activity_of(self._opened)
+
+    def held_calls(self) -> list[HeldCall]:
+        """The calls that this process holds: running, queued, or waiting for a person."""
+        return [
+            HeldCall(
+                id=call.id, thread=call.thread, caller=call.caller, tool=call.tool_name, waiting_for=call.waiting_for,
+                is_running=call.slot,
+            )
+            for calls in self._opened.live.values()
+            for call in calls
+        ]  # fmt: skip
+
+    def is_held(self, id: str, thread: str | None = None, caller: str | None = None) -> bool:
+        """Does this process hold the call?"""
+        return self._opened.find_live(id, thread, self._caller if caller is None else caller) is not None
+
+    def retention(self, since: float | None = None) -> Keep:
+        """The bounds of what is kept, as the settings have them; `since` in place of their age."""
+        return keep_of(self._opened, since)
+
+    async def sweep(self, keep: Keep | None = None, *, progress: Callable[[Sweep], None] | None = None) -> Sweep:
+        """Remove, now, ended calls that break a bound."""
+        return await sweep(self._opened, keep or self.retention(), progress)
+
+    def pin_until(self) -> float:
+        """How long an artifact is kept that is put now and that no call names: as long as a call that ended now."""
+        return kept_until(self._opened)
+
+    def arguments_of(self, record: Record) -> tuple[Any, Any, bool]:
+        """The arguments and the metadata that a call runs with, unsealed; and whether either is lost."""
+        return in_force(self._opened.vault, record.id, record.events)
+
+    def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
+        """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments.
+
+        `registry`: judge by these tools in place of the runtime's own.
+        """
+        engine = self._opened
+        edited = unmasked(engine, record, None, arguments)
+        if edited is not None:
+            tools = self._registry if registry is None else registry
+            examine(tools, engine.policy, record, edited, max_size=self.settings.max_arguments_size)
+
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
         """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`.
 
@@ -388,7 +501,7 @@ class Runtime:
         hub = engine.hub if registry is None else engine.hub.of(registry)
         authorize = engine.authorize
         return ThreadHub(
-            hub, thread, caller, self._audit, lambda tool: authorize.forbids(tool, thread, caller, self._scopes)
+            hub, thread, caller, self.audit.record, lambda tool: authorize.forbids(tool, thread, caller, self._scopes)
         )
 
     @property
@@ -436,6 +549,6 @@ class Runtime:
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
         engine = self._opened
         name, pieces, _ = await name_of(data)
-        await engine.store.put_artifact(name, pieces, keep_until=kept_until(engine))
+        await engine.store.put_artifact(name, pieces, keep_until=self.pin_until())
         await grant(engine.store, self._caller or "", name)
         return name

@@ -250,7 +250,7 @@ async def test_a_priority_beyond_all_bounds_is_stored(make: Make) -> None:
     async with opened(make) as store:
         low, high = creation("low"), creation("high")
         low.owned = high.owned = False
-        low.priority, high.priority = -(10**30), 10**30
+        low.call.priority, high.call.priority = -(10**30), 10**30
         assert await append(store, low, high) == [None, None]
         assert [stored.id for stored in await store.claim_waiting(ANY_TOOL, 2)] == ["high", "low"]
 

@@ -74,7 +74,7 @@ async def test_a_group_that_was_committed_is_not_written_twice(server: PostgresS
         )
         new, taken = creation("b"), creation("a")
         taken.events[0].data["n"] = 1
-        empty = Append("a", "t", "", "tool", 7, 1, [], State.PENDING, 100.0, key=first.key)
+        empty = Append(first.call, 7, 1, None, State.PENDING, key=first.key)
         line.cut_next_answer(b"append(")
         assert [type(answer) for answer in await append(store, new, end, taken, empty)] == [
             type(None),

@@ -192,7 +192,7 @@ async def test_figures_of_many_callers_are_read_in_steps(make: Make) -> None:
     async with opened(make) as store:
         changes = [_ended_at_once(f"c{n}") for n in range(95)]
         for n, change in enumerate(changes):
-            change.caller = "" if n == 0 else f"caller {n}"
+            change.call.caller = "" if n == 0 else f"caller {n}"
         assert await append(store, *changes) == [None] * 95
         figures = await store.figures()
         assert len(figures) == len({figure.caller for figure in figures}) == 95
@@ -356,7 +356,7 @@ async def test_a_store_of_the_version_before_is_taken_over(make: Make, raw: Any,
         assert raw.hget(f"{{{prefix}}}:meta", "schema") == b"3"
         assert [stored.id for stored in await store.history(Query(waiting_for="approval"))] == ["a"]
         (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
-        late = Append("a", "t", "", "tool", 2, claimed.fence, news(news(first)).events, State.FAILED, 100.0)
+        late = Append(first.call, 2, claimed.fence, news(news(first)).unit, State.FAILED)
         late.key, late.ended_at, late.waiting_for = claimed.key, 200.0, "approval"
         assert await append(store, late) == [None]
         assert await store.history(Query(waiting_for="approval")) == []

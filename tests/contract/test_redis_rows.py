@@ -57,7 +57,7 @@ async def test_no_two_identities_are_one(make: Make) -> None:
         again = await append(store, *[creation(id, thread=thread, caller=caller) for id, thread, caller in identities])
         assert all(isinstance(error, Duplicate) for error in again)
         for change in changes:
-            found = await store.load(change.id, change.thread, change.caller)
+            found = await store.load(change.id, change.call.thread, change.call.caller)
             assert [stored.key for stored in found] == [change.key]
         for id in names:
             assert len(await store.load(id)) == 24

@@ -17,7 +17,7 @@ import pytest
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.model import dump_events
+from clicket.model import dump_unit, rows_of
 from clicket.ports import Keep, Query, Store, ToolHealth
 from clicket.stores.sqlite import SqliteStore, schema
 from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened, seqs
@@ -61,7 +61,7 @@ def _old_file(path: Path, version: int) -> None:
         )
         connection.execute(
             "INSERT INTO events (row, body) VALUES (?, ?)",
-            (key << schema.EVENT_BITS | 1, dump_events(creation(id).events)),
+            (key << schema.EVENT_BITS | 1, dump_unit(rows_of(creation(id).events))),
         )
     connection.pragma("application_id", schema.APPLICATION_ID)
     connection.pragma("user_version", version)

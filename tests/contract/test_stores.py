@@ -17,13 +17,12 @@ import msgspec
 import pytest
 
 from clicket.kernel import State
-from clicket.model import Event
 from clicket.ports import Append, Keep, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing import Check, shared_store_contract, store_contract
-from clicket.testing.store_kit import ALIVE, append, created, ended, news, opened
+from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened
 
 LEASE = 3600.0
 SQLITE = ["process", "power"]
@@ -364,11 +363,7 @@ async def test_a_row_that_is_not_ours_is_damaged_and_harms_no_other(tmp_path: Pa
 async def test_a_failing_follow_up_harms_no_other(shared: Callable[[], Store]) -> None:
     """An answer that raises is the writer's own trouble; appends after it are answered all the same."""
     async with opened(shared) as store:
-        change = Append(
-            "bad", "t", "", "tool", 0, 1,
-            [Event(call_id="bad", seq=1, at=1.0, type="created", state=State.PENDING, data={"tool": "tool", "thread": "t"})],
-            State.PENDING, 1.0,
-        )  # fmt: skip
+        change = creation("bad")
 
         def fail(*_: Any) -> None:
             raise RuntimeError("a follow-up that fails")

@@ -26,7 +26,7 @@ from clicket.engine.sharing import Pump, SharedSlots
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import STOPPABLE, Limiter, ProcessPool, Runner, Wait
 from clicket.hub import Hub
-from clicket.journal import Journal, LiveCall
+from clicket.journal import Journal, LiveCall, Observers
 from clicket.kernel import State
 from clicket.model import Event, ToolCall, ToolResult
 from clicket.model.codec import as_text, clean
@@ -59,6 +59,7 @@ class LocalEngine:
         *,
         gives_away: bool = False,
         vault: Vault | None = None,
+        observers: Observers | None = None,
     ) -> None:
         self.registry = registry
         self.store = store
@@ -80,7 +81,7 @@ class LocalEngine:
         self.answer, self.dismiss = settling.answer, settling.dismiss
         self._returned = settling.returned
         self.audit = AuditLog(store, clock, self.spawn)
-        self.journal = Journal(store, clock, self.spawn)
+        self.journal = Journal(store, clock, self.spawn, observers=observers)
         self.journal.vault = self.vault
         self.journal.on_request = self._requested
         self.journal.on_unsaved = self.answer

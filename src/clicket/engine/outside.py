@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import StoreUnavailable
-from clicket.model import Event, read
+from clicket.model import Event, read, rows_of
 from clicket.model.output import plain_output
-from clicket.ports import Append, Stored
+from clicket.ports import Append, CallRow, Stored
 
 if TYPE_CHECKING:
     from clicket.engine.local import LocalEngine
@@ -29,10 +29,8 @@ async def request(engine: LocalEngine, stored: Stored, kind: Any, data: dict[str
             return False
         thread, caller = first.data["thread"], first.data.get("caller", "")
         event = Event(stored.id, last.seq + 1, max(engine.clock.now(), last.at), kind, last.state, data)
-        change = Append(
-            stored.id, thread, caller, first.data["tool"], last.seq, -1, [event], last.state, first.at,
-            request=kind != "late_result", key=stored.key,
-        )  # fmt: skip
+        row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
+        change = Append(row, last.seq, -1, rows_of([event]), last.state, request=kind != "late_result", key=stored.key)
         error = await engine.journal.append(change)
         if error is None:
             return True

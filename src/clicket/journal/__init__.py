@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clicket.journal.journal import Fenced, Journal, Listener
+from clicket.journal.journal import Fenced, Journal
 from clicket.journal.live import LiveCall, Then
+from clicket.journal.observers import Around, Listener, Observers
 
-__all__ = ["Fenced", "Journal", "Listener", "LiveCall", "Then"]
+__all__ = ["Around", "Fenced", "Journal", "Listener", "LiveCall", "Observers", "Then"]

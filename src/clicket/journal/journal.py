@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal.live import LiveCall, Then
+from clicket.journal.observers import Observers
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, Stage
-from clicket.ports import Append, Clock, Duplicate, Stale, Store, Unstorable, sleep
+from clicket.model import Event, EventType, Stage, rows_of
+from clicket.ports import Append, CallRow, Clock, Duplicate, Stale, Store, Unstorable, sleep
 from clicket.vault import Vault
 
-__all__ = ["Fenced", "Journal", "Listener"]
+__all__ = ["Fenced", "Journal"]
 
 logger = logging.getLogger("clicket.journal")
 
-Listener = Callable[[LiveCall, Sequence[Event]], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _STRAIGHT = tuple(
@@ -43,16 +44,15 @@ class Fenced(ClicketError):
 class Journal:
     """`patience`: seconds an outcome that cannot be written is retried before those who wait for it are told."""
 
-    def __init__(self, store: Store, clock: Clock, spawn: Spawn, *, patience: float = 10.0) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, spawn: Spawn, *, patience: float = 10.0, observers: Observers | None = None
+    ) -> None:
         self.store = store
         self.clock = clock
         self.patience = patience
-        self.listeners: list[Listener] = []
-        self.listener_errors = 0
+        self.observers = observers or Observers()
         self.unsaved: set[LiveCall] = set()
         self.closed = False
-        self.trace: Callable[[], dict[str, str]] | None = None
-        """What a call's first event says about the trace that it was made in, where somebody traces calls."""
         self.vault: Vault | None = None
         """What seals the bytes that a call's tool keeps, where they hold a secret."""
         self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
@@ -150,42 +150,25 @@ class Journal:
         events, call.staged = call.staged, []
         thens, call.thens = call.thens, []
         request = call.request
+        row = CallRow(call.id, request.thread, call.caller, request.tool, call.created_at, request.priority)
         change = Append(
-            call.id,
-            request.thread,
-            call.caller,
-            request.tool,
-            call.seq - len(events),
-            call.fence,
-            events,
-            call.state,
-            call.created_at,
-            call.ended_at,
-            call.waiting_for,
-            False,
-            call.kept,
-            call.key,
-            call,
-            call.owned,
-            request.priority,
-            call.cache_use,
-            call.stats,
-        )
+            row, call.seq - len(events), call.fence, rows_of(events) if events else None, call.state, call.ended_at, call.stats,
+            call.key, call.waiting_for, call.owned, False, call.kept, call.cache_use,
+        )  # fmt: skip
         call.kept = ()  # said once, so that no size counts twice
         if call.ended_at is not None:  # a late result must not count it again
             call.cache_use = call.stats = None
         call.inflight = (change, thens)
-        self._append(change, self._appended)
+        self._append(change, partial(self._appended, call))
 
-    def _appended(self, change: Append, error: ClicketError | None) -> None:
-        call: LiveCall = change.token
+    def _appended(self, call: LiveCall, change: Append, error: ClicketError | None) -> None:
         thens = call.inflight[1] if call.inflight is not None else []
         if error is None:
             call.key = change.key
             call.inflight = None
             if self.unsaved:
                 self.unsaved.discard(call)
-            if call.watchers or self.listeners:
+            if call.watchers or self.observers.listeners:
                 self.publish(call, change.events)
             else:
                 call.events += change.events
@@ -223,12 +206,7 @@ class Journal:
             watchers, call.watchers = call.watchers, []
             for watcher in watchers:
                 fulfil(watcher)
-        for listener in self.listeners:
-            try:
-                listener(call, events)
-            except Exception:
-                self.listener_errors += 1
-                logger.exception("a listener failed on call %s; the call is not affected", call.id)
+        self.observers.publish(call, events)
 
     # What can go wrong after a call exists.
 
@@ -259,13 +237,13 @@ class Journal:
         call.staged = [_renumbered(event, by) for event in call.staged]
         call.seq += by
         if written is None:
-            change.events = [_renumbered(event, by) for event in change.events]
+            change.unit = change.unit and change.unit.renumbered(by)
             change.expect += by
             self.publish(call, foreign)
-            self._append(change, self._appended)
+            self._append(change, partial(self._appended, call))
         else:
-            change.events = [event for event in stored.events if event.seq > change.expect]
-            self._appended(change, None)
+            change.unit = rows_of([event for event in stored.events if event.seq > change.expect])
+            self._appended(call, change, None)
         if foreign and self.on_request is not None:
             self.on_request(call, foreign)
 
@@ -284,7 +262,7 @@ class Journal:
             failure = await self.append(change)
             if failure is None or isinstance(failure, Stale | Unstorable):
                 call.inflight = (change, thens)
-                self._appended(change, failure)
+                self._appended(call, change, failure)
                 return
             error = failure
         self._give_up(call, thens, error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
-from clicket.model.event import Event, EventType, dump_events, load_call, load_events
+from clicket.model.event import Event, EventType
 from clicket.model.record import Attempt, Page, Record, fold, read, result_of
 from clicket.model.result import Stage, ToolError, ToolResult
+from clicket.model.unit import dump_unit, events_in, load_call, load_events, rows_of
 
 __all__ = [
     "Arguments",
@@ -19,10 +20,12 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "ToolResult",
-    "dump_events",
+    "dump_unit",
+    "events_in",
     "fold",
     "load_call",
     "load_events",
     "read",
     "result_of",
+    "rows_of",
 ]

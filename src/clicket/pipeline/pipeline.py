@@ -7,7 +7,7 @@ never past it. Stages raise; this is the one place that turns errors into outcom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -41,8 +41,7 @@ class Pipeline:
         self._work = self.stages[_ADMISSION:-1]
         self._persist = self.stages[-1]
         self._clock = journal.clock.monotonic
-        self.around: list[Callable[[LiveCall], Callable[[], object]]] = []
-        """Entered before a call's tool runs, in the task in which it does; what each gives is called after."""
+        self._around = journal.observers.around
 
     def admit(self, call: LiveCall) -> bool:
         """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
@@ -63,18 +62,18 @@ class Pipeline:
             ended.append((stage.name, StageRecord("ok", now - mark)))
             mark = now
         created = _created(call, self._journal.clock, self._vault)
-        if self._journal.trace is not None:
-            created.update(self._journal.trace())
+        if self._journal.observers.trace is not None:
+            created.update(self._journal.observers.trace())
         self._journal.record(call, "created", created, call.created_at)
         self._journal.record_stages(call, call.created_at, ended)
         return call.error is None
 
     def perform(self, call: LiveCall) -> Coroutine[Any, Any, None]:
         """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
-        return self._surrounded(call) if self.around else self._perform(call)
+        return self._surrounded(call) if self._around else self._perform(call)
 
     async def _surrounded(self, call: LiveCall) -> None:
-        leaves = [enter(call) for enter in self.around]
+        leaves = [enter(call) for enter in self._around]
         try:
             await self._perform(call)
         finally:

@@ -113,6 +113,11 @@ class Records(Protocol):
         """At once where nothing needs waiting; None: ask `standings`. With `tool` at least that tool's, if there is one."""
         ...
 
+    def health_stamp(self) -> int | None:
+        """A number that changes whenever another process may have written any tool's health: what was read is still true while
+        it has not changed. None: the store cannot tell without being asked over a network, or is busy; ask it again."""
+        ...
+
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         """Write a whole standing as version `expect + 1` if its version is `expect` (0: there is none); else False."""
         ...

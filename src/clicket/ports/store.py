@@ -11,13 +11,14 @@ Laws that every store keeps, and the contract suite checks:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.model.unit import Unit, events_in
 from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "CacheItem",
     "CacheStats",
     "CacheUse",
+    "CallIdentity",
+    "CallRow",
     "Done",
     "Duplicate",
     "Found",
@@ -87,37 +90,73 @@ class CacheUse(msgspec.Struct, frozen=True, gc=False):
     item: CacheItem | None = None
 
 
-class Append(msgspec.Struct, gc=False):
-    """Events of one call to be written as one unit, and the call's state after them."""
+class CallIdentity(Protocol):
+    """What never changes of a call. The journal's entry is one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def thread(self) -> str: ...
+    @property
+    def caller(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def created_at(self) -> float: ...
+    @property
+    def priority(self) -> int: ...
+
+
+class CallRow(msgspec.Struct, frozen=True):
+    """A `CallIdentity` for those who have no entry."""
 
     id: str
     thread: str
     caller: str
     tool: str
+    created_at: float
+    priority: int = 0
+
+
+class Append(msgspec.Struct, gc=False):
+    """A unit of events of one call, to be written whole or not at all, and the call's row after it."""
+
+    call: CallIdentity
     expect: int
     """The number of the last event that the writer knows; 0 creates the call."""
     fence: int
-    """Must equal the stored fence: who lost the call to another owner can write no more. -1: a request by an outsider."""
-    events: Sequence[Event]
+    """Must equal the stored fence: an owner that lost the call can write no more. -1: a request by another process."""
+    unit: Unit | None
+    """None: there is nothing to write; the append asks whether the writer is up to date, or names artifacts."""
     state: State
-    created_at: float
     ended_at: float | None = None
-    waiting_for: str | None = None
-    request: bool = False
-    """An outsider's word (a cancel, an approval) is among the events: the owner must hear of it."""
-    artifacts: tuple[tuple[str, int], ...] = ()
-    """Artifacts that the call names from now on, with their sizes; they live as long as it does."""
+    stats: OutcomeStats | None = None
+    """What the outcome adds to figures and to the tool's health; written in the same transaction."""
     key: int = 0
     """The store's own handle of the call; a creating append receives it."""
-    token: Any = None
-    """The writer's own mark, handed back untouched."""
+    waiting_for: str | None = None
     owned: bool = True
-    """False: the call is nobody's from now on; whoever has its tool may claim it."""
-    priority: int = 0
+    """False: the call has no owner from now on; any process that has its tool may claim it."""
+    request: bool = False
+    """A request by another process (a cancel, an approval) is among the events: the owner must be told."""
+    artifacts: tuple[tuple[str, int], ...] = ()
+    """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
     """Written in the same transaction as the outcome."""
-    stats: OutcomeStats | None = None
-    """What the ending adds to figures and standings; in the same transaction, too."""
+
+    @property
+    def id(self) -> str:
+        return self.call.id
+
+    @property
+    def events(self) -> list[Event]:
+        """Made anew at each look: for tests, and for what is rarely read."""
+        return [] if self.unit is None else events_in(self.unit, self.call.id)
+
+    @property
+    def last(self) -> int:
+        """The number of the call's last event after this append."""
+        return self.expect if self.unit is None else self.expect + self.unit.length
 
 
 Done = Callable[[Append, ClicketError | None], None]
@@ -223,6 +262,10 @@ class Store(Records, Protocol):
     durability: str
     on_hint: OnHint
     """Set by the engine; a store that hears nothing of other processes never calls it."""
+    group_appends: bool
+    """Set by the engine before it appends. True: several calls are under way, so a store whose commits cost more than their
+    rows collects the appends of one turn of the loop into one commit. False: an append may be written, and `done` called,
+    before `append` returns."""
 
     async def open(self, owner: Owner) -> None:
         """Make the store ready and register its owner; refuse a corrupt, newer or foreign one by name."""

@@ -11,8 +11,9 @@ import msgspec
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
-from clicket.model import Event
+from clicket.model import Event, events_in
 from clicket.model.figures import Figure
+from clicket.model.unit import Unit
 from clicket.ports import (
     Append,
     Audited,
@@ -41,6 +42,8 @@ _CALL_SIZE = 2_000
 
 
 class _Call(msgspec.Struct, eq=False, gc=False):
+    """Units are kept as they came, one behind the other: a list would be one more object for the garbage collector to walk."""
+
     id: str
     thread: str
     caller: str
@@ -49,8 +52,12 @@ class _Call(msgspec.Struct, eq=False, gc=False):
     fence: int
     state: State
     created_at: float
-    ended_at: float | None
-    events: list[Event]
+    last: int
+    first_unit: Unit | None
+    second_unit: Unit | None = None
+    units: list[Unit] | None = None
+    """Those after the second."""
+    ended_at: float | None = None
     artifacts: tuple[tuple[str, int], ...] = ()
     claims: int = 1
     owned: bool = True
@@ -62,6 +69,21 @@ class _Call(msgspec.Struct, eq=False, gc=False):
     def weight(self) -> int:
         return _CALL_SIZE + sum(size for _, size in self.artifacts)
 
+    def add(self, unit: Unit) -> None:
+        if self.first_unit is None:
+            self.first_unit = unit
+        elif self.second_unit is None:
+            self.second_unit = unit
+        elif self.units is None:
+            self.units = [unit]
+        else:
+            self.units.append(unit)
+
+    @property
+    def events(self) -> list[Event]:
+        kept = (self.first_unit, self.second_unit, *(self.units or ()))
+        return [event for unit in kept if unit is not None for event in events_in(unit, self.id)]
+
 
 class MemoryStore:
     """Keeps at most `max_ended` finished calls; the oldest go first. It has one owner, which never dies."""
@@ -70,6 +92,7 @@ class MemoryStore:
         self.url = "memory://"
         self.durability = "none"
         self.on_hint: OnHint = _ignore_hint
+        self.group_appends = False
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: dict[int, _Call] = {}
@@ -104,30 +127,34 @@ class MemoryStore:
             done(change, self._update(change))
 
     def _create(self, change: Append) -> ClicketError | None:
-        found, place = self._by_id.get(change.id), (change.thread, change.caller)
+        call = change.call
+        id, place = call.id, (call.thread, call.caller)
+        found = self._by_id.get(id)
         if found is None:
-            found = self._by_id[change.id] = {}
+            found = self._by_id[id] = {}
         elif place in found:
-            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+            return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
         change.key = key = next(self._keys)
-        row = (change.id, change.thread, change.caller, change.tool, key, change.fence)
-        call = self._calls[key] = _Call(*row, change.state, change.created_at, None, list(change.events))
-        call.waiting_for = change.waiting_for
+        made = self._calls[key] = _Call(
+            id, *place, call.tool, key, change.fence, change.state, call.created_at, change.last, change.unit
+        )
+        made.waiting_for = change.waiting_for
         if not change.owned:
-            call.owned, call.priority = False, change.priority
-        found[place] = call
+            made.owned, made.priority = False, call.priority
+        found[place] = made
         if change.artifacts:
-            self._name(call, change)
+            self._name(made, change)
         if change.ended_at is not None:
-            self._close_off(call, change)
+            self._close_off(made, change)
         return None
 
     def _update(self, change: Append) -> ClicketError | None:
         call = self._calls.get(change.key)
-        # Numbers start at 1 and have no gaps, so the count of events is the last number.
-        if call is None or len(call.events) != change.expect or change.fence not in (call.fence, -1):
+        if call is None or call.last != change.expect or change.fence not in (call.fence, -1):
             return Stale(f"call {change.id} was changed by another writer")
-        call.events += change.events
+        if change.unit is not None:
+            call.last = change.last
+            call.add(change.unit)
         if change.fence == -1:
             call.asked = call.asked or change.request
         else:
@@ -352,6 +379,9 @@ class MemoryStore:
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         return None if self._owner is None else self._records.tool_health(caller, thread)
 
+    def health_stamp(self) -> int | None:
+        return 0  # no other process writes here
+
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         self._check_open()
         return self._records.put_tool_health(caller, thread, health, expect)
@@ -393,7 +423,7 @@ class MemoryStore:
 
 def _stored(call: _Call) -> Stored:
     owner = 1 if call.owned else None
-    return Stored(key=call.key, fence=call.fence, claims=call.claims, owner=owner, events=list(call.events), id=call.id)
+    return Stored(key=call.key, fence=call.fence, claims=call.claims, owner=owner, events=call.events, id=call.id)
 
 
 def _claimed(call: _Call) -> Stored:

@@ -63,7 +63,7 @@ class MemoryRecords:
         stats = change.stats
         if stats is None:
             return
-        kind, seconds = (change.caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
+        kind, seconds = (change.call.caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
         known = self._sums.get(kind)
         if known is None:
             self._sums[kind] = (1, seconds, seconds, seconds)
@@ -77,7 +77,7 @@ class MemoryRecords:
             )
         if stats.effect == "none" or not stats.tool:
             return
-        place = (change.caller, change.thread)
+        place = (change.call.caller, change.call.thread)
         tools = self._standings.get(place)
         if tools is None:
             tools = self._standings[place] = {}

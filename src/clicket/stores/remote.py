@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Protocol, TypeVar
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.model import dump_events
+from clicket.model import dump_unit
 from clicket.ports import Append, Done, Unstorable
 
 __all__ = ["Backend", "GroupWriter", "Lost", "Unit", "insist"]
@@ -60,7 +60,7 @@ class GroupWriter:
 
     def append(self, change: Append, done: Done) -> None:
         try:
-            body = dump_events(change.events)
+            body = b"" if change.unit is None else dump_unit(change.unit)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from clicket.errors import ClicketError
 from clicket.kernel import State
-from clicket.model import Event, EventType
+from clicket.model import Event, EventType, rows_of
 from clicket.ports import Append, Owner, Store
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "ANY_TOOL",
     "DEAD",
     "Check",
+    "Identity",
     "an_event",
     "append",
     "created",
@@ -64,30 +67,33 @@ def an_event(id: str, seq: int, kind: EventType, state: State, data: dict[str, A
     return Event(call_id=id, seq=seq, at=100.0 + seq, type=kind, state=state, data=data or {})
 
 
-def creation(id: str, *, thread: str = "t", caller: str = "", tool: str = "tool", at: float = 100.0) -> Append:
+class Identity(msgspec.Struct):
+    """A call as a store sees it."""
+
+    id: str
+    thread: str = "t"
+    caller: str = ""
+    tool: str = "tool"
+    created_at: float = 100.0
+    priority: int = 0
+
+
+def creation(
+    id: str, *, thread: str = "t", caller: str = "", tool: str = "tool", at: float = 100.0, priority: int = 0
+) -> Append:
     first = an_event(id, 1, "created", State.PENDING, {"tool": tool, "thread": thread, "n": 2**70, "text": "ü\n\"'"})
-    return Append(id, thread, caller, tool, 0, 1, [first], State.PENDING, at)
+    return Append(Identity(id, thread, caller, tool, at, priority), 0, 1, rows_of([first]), State.PENDING)
 
 
 def news(
     change: Append, *, number: int = 1, state: State = State.PENDING, ended_at: float | None = None, **given: Any
 ) -> Append:
     """What comes after `change`: `number` more events."""
-    last = change.events[-1].seq if change.events else change.expect
+    last = change.last
     kind: EventType = "note" if state is change.state else "state_changed"
     events = [an_event(change.id, last + n, kind, state, {"n": n}) for n in range(1, number + 1)]
-    values = {"fence": change.fence, "key": change.key, "created_at": change.created_at, **given}
-    return Append(
-        change.id,
-        change.thread,
-        change.caller,
-        change.tool,
-        last,
-        events=events,
-        state=state,
-        ended_at=ended_at,
-        **values,
-    )
+    values = {"fence": change.fence, "key": change.key, **given}
+    return Append(change.call, last, unit=rows_of(events) or None, state=state, ended_at=ended_at, **values)
 
 
 async def append(store: Store, *changes: Append) -> list[ClicketError | None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
+from clicket.model import rows_of
 from clicket.ports import Append, Duplicate, Query, Stale, Store
 from clicket.testing.store_kit import ALIVE, Check, an_event, append, created, creation, ended, law, news, opened, seqs
 
@@ -57,7 +58,7 @@ async def an_append_needs_the_right_number_and_fence(make: Callable[[], Store]) 
         law.equal(await seqs(store, "a"), [1, 2], "a stale append changes nothing")
         (error,) = await append(store, news(creation("ghost")))
         law(isinstance(error, Stale), "news of a call that is not there are Stale")
-        empty = Append("a", "t", "", "tool", 2, 1, [], State.PENDING, 100.0, key=first.key)
+        empty = Append(first.call, 2, 1, None, State.PENDING, key=first.key)
         law.equal(await append(store, empty), [None], "an empty append asks: am I up to date?")
 
 
@@ -109,7 +110,6 @@ async def answers_come_once_on_the_loop(make: Callable[[], Store]) -> None:
                 calls.append((change.id, False))
 
         for change in (creation("a"), creation("a"), creation("b")):
-            change.token = change
             store.append(change, done)
         await created(store, "last")
         await store.renew()
@@ -119,9 +119,8 @@ async def answers_come_once_on_the_loop(make: Callable[[], Store]) -> None:
 async def what_cannot_be_stored_harms_no_other(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         poison = creation("poison")
-        poison.events = [
-            an_event("poison", 1, "created", State.PENDING, {"tool": "tool", "thread": "t", "text": "\ud800"})
-        ]
+        data = {"tool": "tool", "thread": "t", "text": "\ud800"}
+        poison.unit = rows_of([an_event("poison", 1, "created", State.PENDING, data)])
         before, bad, after = await asyncio.wait_for(append(store, creation("a"), poison, creation("b")), 10.0)
         law.equal((before, after), (None, None), "the others are stored")
         law(bad is None or bool(await store.load("poison")) is False, "refused whole, or kept whole")

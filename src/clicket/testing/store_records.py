@@ -7,6 +7,7 @@ from math import isclose
 from typing import Any
 
 from clicket.kernel import State
+from clicket.model import rows_of
 from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
@@ -147,7 +148,7 @@ async def an_ending_that_cannot_be_stored_counts_nothing(make: Callable[[], Stor
         changes = [creation(id) for id in ("before", "poison", "after")]
         for change in changes:
             change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause="x")
-        changes[1].events = [an_event("poison", 1, "created", State.PENDING, {"tool": "tool", "text": "\ud800"})]
+        changes[1].unit = rows_of([an_event("poison", 1, "created", State.PENDING, {"tool": "tool", "text": "\ud800"})])
         changes[1].stats = stats("failed", cause="\ud800")
         before, bad, after = await append(store, *changes)
         law.equal((before, after), (None, None), "the others are stored")

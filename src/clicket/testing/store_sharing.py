@@ -78,8 +78,8 @@ async def handed_back_calls_are_claimed(make: Callable[[], Store]) -> None:
 
 
 async def _waiting(store: Store, id: str, priority: int = 0, tool: str = "tool") -> Append:
-    change = creation(id, tool=tool)
-    change.owned, change.priority = False, priority
+    change = creation(id, tool=tool, priority=priority)
+    change.owned = False
     law.equal(await append(store, change), [None], "a call may be created for others to run")
     return change
 
@@ -140,7 +140,7 @@ async def requests_are_heard_until_claimed(make: Callable[[], Store]) -> None:
         first = await created(dead, "a")
         await append(one, news(first, fence=-1, request=True))
         law.equal(await dead.requests(), [first.key], "its owner hears of it")
-        known = Append("a", "t", "", "tool", 2, 1, [], State.PENDING, 100.0, key=first.key)
+        known = Append(first.call, 2, 1, None, State.PENDING, key=first.key)
         law.equal(await append(dead, known), [None], "it reads what was written")
         law.equal(await dead.requests(), [], "and has heard it")
         await append(one, news(known, fence=-1, request=True))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.model.test_arguments import JSON, OBJECTS, exactly
 
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, Record, ToolError, dump_events, fold, load_events, result_of
+from clicket.model import Event, EventType, Record, ToolError, dump_unit, fold, load_events, result_of, rows_of
 from clicket.model.ids import new_id
 
 ERROR = {"code": "tool_error", "message": "no", "type": "ValueError", "retryable": False, "details": {}}
@@ -111,7 +111,7 @@ def test_a_record_is_the_same_from_the_stores_text(script: Script, data: st.Data
     """However the events were cut into units."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(script.events)), max_size=4)))
     edges = [0, *cuts, len(script.events)]
-    texts = [dump_events(script.events[a:b]) for a, b in pairwise(edges)]
+    texts = [dump_unit(rows_of(script.events[a:b])) for a, b in pairwise(edges)]
     read = [event for text in texts for event in load_events("a", text)]
     assert read == script.events
     assert exactly(msgspec.to_builtins(fold(read)), msgspec.to_builtins(script.record))
@@ -146,7 +146,7 @@ def test_events_survive_their_text(rows: list[tuple[float, Any, State, dict[str,
         Event(call_id="é", seq=n, at=at, type=kind, state=state, data=data)
         for n, (at, kind, state, data) in enumerate(rows, start=1)
     ]
-    assert exactly(msgspec.to_builtins(load_events("é", dump_events(events))), msgspec.to_builtins(events))
+    assert exactly(msgspec.to_builtins(load_events("é", dump_unit(rows_of(events)))), msgspec.to_builtins(events))
 
 
 @pytest.mark.parametrize(

@@ -97,18 +97,18 @@ def runs_of(
         number += 1
         apart = turn if alone else 0
         error = clean(stats.error)
-        label = _label(change.caller, stats.tool, stats.outcome, error, stats.bucket)
+        label = _label(change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
         known = sums.get((label, apart))
         if known is None:
-            names = (label, change.caller, stats.tool, stats.outcome, error, stats.bucket)
+            names = (label, change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
             known = sums[label, apart] = _Sum(unit, *names)
         known.add(stats.seconds)
         if stats.effect == "none" or not stats.tool:
             continue
-        place = place_of(change.thread, change.caller)
+        place = place_of(change.call.thread, change.call.caller)
         run = runs.get((place, stats.tool, apart))
         if run is None:
-            run = runs[place, stats.tool, apart] = _Run(unit, place, stats.tool, change.caller, change.thread)
+            run = runs[place, stats.tool, apart] = _Run(unit, place, stats.tool, change.call.caller, change.call.thread)
         run.add(stats)
     return _rows(runs), _rows(sums), alone or number < 2
 

@@ -51,6 +51,7 @@ class PostgresStore:
         self.url = self._server.name
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
+        self.group_appends = True
         self.risks: list[str] = []
         """What the server's settings put at risk, in words; known once the store is open."""
         self._pool_size = pool
@@ -184,6 +185,9 @@ class PostgresStore:
 
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         return None  # the server must be asked
+
+    def health_stamp(self) -> int | None:
+        return None
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._open.records.put_tool_health(caller, thread, health, expect)

@@ -135,7 +135,7 @@ class Appender:
 
     def _outcome(self, change: Append, key: int) -> _Outcome:
         if key == -1:
-            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+            return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
         if key == 0:
             return Stale(f"call {change.id} was changed by another writer")
         if change.expect == 0:
@@ -172,7 +172,7 @@ class Appender:
 
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
-    texts = [change.id, change.thread, change.caller, change.tool, change.waiting_for or ""]
+    texts = [change.id, change.call.thread, change.call.caller, change.call.tool, change.waiting_for or ""]
     if change.stats is not None:
         texts.append(change.stats.tool)
     texts += [name for name, _ in change.artifacts]
@@ -210,22 +210,22 @@ def _portions(units: Sequence[Unit], numbers: Sequence[int]) -> Iterator[list[in
 def _row(change: Append, body: bytes) -> _Unit:
     return _Unit(
         id=change.id,
-        place=place_of(change.thread, change.caller) if change.expect == 0 else "",
-        thread=change.thread,
-        caller=change.caller,
-        tool=change.tool,
+        place=place_of(change.call.thread, change.call.caller) if change.expect == 0 else "",
+        thread=change.call.thread,
+        caller=change.call.caller,
+        tool=change.call.tool,
         expect=change.expect,
-        last=change.expect + len(change.events),
+        last=change.last,
         fence=change.fence,
         state=change.state.value,
-        created_at=change.created_at,
+        created_at=change.call.created_at,
         ended_at=change.ended_at,
         waiting_for=change.waiting_for,
         request=change.request,
         key=change.key,
         owned=change.owned,
-        priority=max(-_MAX_PRIORITY, min(change.priority, _MAX_PRIORITY)),
-        size=len(body) if change.events else 0,
+        priority=max(-_MAX_PRIORITY, min(change.call.priority, _MAX_PRIORITY)),
+        size=len(body),
         artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
     )
 
@@ -238,7 +238,7 @@ def _uses(units: Sequence[Unit], pieces: list[bytes]) -> list[_Use]:
         used = change.cache
         if used is None:
             continue
-        now = change.ended_at or change.created_at
+        now = change.ended_at or change.call.created_at
         item = used.item
         if item is None or used.hit:
             uses.append(_Use(number, used.key, used.hit, now))

@@ -98,6 +98,7 @@ class RedisStore:
         self.durability = durability
         self.risks: list[str] = []
         self.on_hint: OnHint = _ignore_hint
+        self.group_appends = True
         self._timeout = timeout
         self._keep = None if retention is None else int((retention + _GRACE) * 1000)
         self._parts: _Open | None = None
@@ -341,6 +342,9 @@ class RedisStore:
 
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
         return None  # the server must be asked
+
+    def health_stamp(self) -> int | None:
+        return None
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._ready().records.put_tool_health(caller, thread, health, expect)

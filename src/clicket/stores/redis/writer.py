@@ -82,12 +82,12 @@ class Units:
         if isinstance(answer, int):
             change.key = answer
             if change.expect == 0:
-                self._hour = change.created_at // 3600
+                self._hour = change.call.created_at // 3600
             return None
         if answer == b"stale":
             return Stale(f"call {change.id} was changed by another writer")
         if answer == b"duplicate":
-            return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+            return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
         if isinstance(answer, ResponseError):
             trouble = refusal(self._door.url, answer)
             if isinstance(trouble, Lost):
@@ -100,29 +100,26 @@ class Units:
     def _command(self, change: Append, body: bytes, signature: dict[str, Any], *, again: bool) -> Command:
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
-        events = change.events
         ask: dict[str, Any] = {
             **signature,
             "id": change.id,
-            "thread": change.thread,
-            "caller": change.caller,
-            "tool": change.tool,
+            "thread": change.call.thread,
+            "caller": change.call.caller,
+            "tool": change.call.tool,
             "state": change.state.value,
             "expect": change.expect,
             "fence": change.fence,
-            "last": events[-1].seq if events else change.expect,
-            "created": repr(float(change.created_at)),
+            "last": change.last,
+            "created": repr(float(change.call.created_at)),
             "owned": change.owned,
-            "priority": max(min(change.priority, _MAX_EXACT), -_MAX_EXACT),
+            "priority": max(min(change.call.priority, _MAX_EXACT), -_MAX_EXACT),
             "bytes": len(body),
             "key": change.key,
         }
-        if change.expect == 0 and change.created_at // 3600 != self._hour:
-            ask["hour"] = str(int(change.created_at // 3600))
-        if events:
-            ask["first"] = events[0].seq
-        else:
-            ask["bytes"] = 0
+        if change.expect == 0 and change.call.created_at // 3600 != self._hour:
+            ask["hour"] = str(int(change.call.created_at // 3600))
+        if change.unit is not None:
+            ask["first"] = change.expect + 1
         if again:
             ask["again"] = True
         if change.request:
@@ -140,14 +137,14 @@ class Units:
             ask["tally"] = _told(change.stats)
         if change.cache is None:
             return self._door.command("append", ask, body)
-        ask["cache"], item = _use(change.cache, change.ended_at or change.created_at)
+        ask["cache"], item = _use(change.cache, change.ended_at or change.call.created_at)
         return self._door.command("append", ask, body, item)
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:
-            if change.events:
-                ask: dict[str, Any] = {"id": change.id, "thread": change.thread, "caller": change.caller}
-                ask |= {"last": change.events[-1].seq, "created": repr(float(change.created_at))}
+            if change.unit is not None:
+                ask: dict[str, Any] = {"id": change.id, "thread": change.call.thread, "caller": change.call.caller}
+                ask |= {"last": change.last, "created": repr(float(change.call.created_at))}
                 if change.stats is not None and change.ended_at is not None:
                     ask["tally"] = _told(change.stats)
                 await self._door.once("erase", ask, body)

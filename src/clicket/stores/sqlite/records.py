@@ -69,7 +69,7 @@ class StatsBatch:
         if stats is None:
             return
         seconds, bucket = stats.seconds, _NO_BUCKET if stats.bucket is None else stats.bucket
-        kind = (change.caller, stats.tool, stats.outcome, stats.error, bucket)
+        kind = (change.call.caller, stats.tool, stats.outcome, stats.error, bucket)
         known = self._sums.get(kind)
         if known is None:
             self._sums[kind] = (1, seconds, seconds, seconds)
@@ -77,7 +77,7 @@ class StatsBatch:
             count, total, least, most = known
             self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
         if stats.effect != "none" and stats.tool:
-            place = (change.caller, change.thread, stats.tool)
+            place = (change.call.caller, change.call.thread, stats.tool)
             moves = self._moves.get(place)
             if moves is None:
                 self._moves[place] = [stats]

@@ -58,6 +58,7 @@ class SqliteStore:
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
+        self.group_appends = True
         self._busy = busy
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
@@ -320,6 +321,9 @@ class SqliteStore:
             return records.tool_health(self._peek, caller, thread, tool)
         except (apsw.Error, ValueError):
             return None  # whatever the trouble is, who asks patiently is told
+
+    def health_stamp(self) -> int | None:
+        return None
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._write(lambda c: records.put_tool_health(c, caller, thread, health, expect))

@@ -20,7 +20,7 @@ import apsw
 
 from clicket.bridge import Workers, fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.model import dump_events
+from clicket.model import dump_unit
 from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
@@ -87,7 +87,7 @@ class Writer:
 
     def append(self, change: Append, done: Done) -> None:
         try:
-            body = dump_events(change.events)
+            body = b"" if change.unit is None else dump_unit(change.unit)
             if change.stats is not None:
                 change.stats.cause.encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -295,8 +295,7 @@ class Writer:
         return known is not None and found != known
 
     def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
-        events = change.events
-        last = events[-1].seq if events else change.expect
+        last = change.last
         ended_at = change.ended_at
         size = len(body)
         ends = ended_at is not None and change.fence != -1
@@ -304,11 +303,20 @@ class Writer:
             size += weight
         if change.expect == 0:
             owner = self.owner if change.owned and ended_at is None else None
-            row = (change.id, change.thread, change.caller, change.tool, change.state.value, last, change.fence, owner)
-            rest = (change.priority, size, change.waiting_for, change.created_at, ended_at)
+            row = (
+                change.id,
+                change.call.thread,
+                change.call.caller,
+                change.call.tool,
+                change.state.value,
+                last,
+                change.fence,
+                owner,
+            )
+            rest = (change.call.priority, size, change.waiting_for, change.call.created_at, ended_at)
             connection.execute(_INSERT_CALL, row + rest)
             if connection.changes() == 0:
-                return Duplicate(f"the id {change.id!r} is taken in thread {change.thread!r}")
+                return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
             change.key = connection.last_insert_rowid()
         else:
             where = (change.key, change.expect)
@@ -324,13 +332,13 @@ class Writer:
                 return Stale(f"call {change.id} was changed by another writer")
             if not change.owned:
                 connection.execute(_GIVE_BACK, (change.key,))
-        if events:
-            connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | events[0].seq, body))
+        if body:
+            connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | change.expect + 1, body))
         for name, _ in change.artifacts:
             connection.execute(_INSERT_ARTIFACT, (change.key, name))
         if change.cache is not None:
             if change.cache.hit:
-                self._hits.append((change.cache.key, ended_at or change.created_at))
+                self._hits.append((change.cache.key, ended_at or change.call.created_at))
             else:
                 cache.missed(connection, change.cache.item)
         if ends:

@@ -1,0 +1,96 @@
+"""All calls' durable events as one stream, for a reader that may be slow: what it cannot take in time is left out, and it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Self
+
+import msgspec
+
+from clicket.bridge import fulfil
+from clicket.journal import Observers
+from clicket.model import Event
+
+__all__ = ["EventFilter", "Gap", "Subscription"]
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events a subscription wants; None: all."""
+
+    id: str | None = None
+    thread: str | None = None
+    tool: str | None = None
+    caller: str | None = None
+    types: frozenset[str] | None = None
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Stands in the stream where events were left out because the reader was too slow."""
+
+    missed: int
+
+
+class Subscription:
+    """An async iterator of `Event` and `Gap`. It begins with the first `async with` or `async for`, and ends with `close`."""
+
+    def __init__(self, observers: Observers, filter: EventFilter, caller: str | None, max_pending: int) -> None:
+        self._filter = filter
+        self._caller = caller
+        self._max_pending = max_pending
+        self._pending: deque[Event] = deque()
+        self._missed = 0
+        self._news: asyncio.Future[None] | None = None
+        self._closed = False
+        self._remove = observers.add(self._on_events)
+
+    def _on_events(self, entry: Any, events: Sequence[Event]) -> None:
+        wanted = self._filter
+        if (
+            (self._caller is not None and entry.caller != self._caller)
+            or (wanted.caller is not None and entry.caller != wanted.caller)
+            or (wanted.thread is not None and entry.thread != wanted.thread)
+            or (wanted.tool is not None and entry.tool_name != wanted.tool)
+            or (wanted.id is not None and entry.id != wanted.id)
+        ):
+            return
+        for event in events:
+            if wanted.types is not None and event.type not in wanted.types:
+                continue
+            if len(self._pending) >= self._max_pending:
+                self._pending.popleft()
+                self._missed += 1
+            self._pending.append(event)
+        if self._news is not None:
+            fulfil(self._news)
+
+    def close(self) -> None:
+        self._remove()
+        self._closed = True
+        if self._news is not None:
+            fulfil(self._news)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event | Gap:
+        while True:
+            if self._missed:
+                missed, self._missed = self._missed, 0
+                return Gap(missed)
+            if self._pending:
+                return self._pending.popleft()
+            if self._closed:
+                raise StopAsyncIteration
+            self._news = asyncio.get_running_loop().create_future()
+            try:
+                await self._news
+            finally:
+                self._news = None

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from clicket.engine.activity import Activity, HeldCall
+from clicket.engine.audit import AuditEntry
 from clicket.engine.caching import CacheOptions
-from clicket.engine.housekeeping import Housekeeping, keep_of, kept_until, sweep
-from clicket.engine.identity import same_or_conflict
-from clicket.engine.limits import Limits
-from clicket.engine.local import LocalEngine
-from clicket.engine.recovery import Progress, Recovered, recover
-from clicket.engine.shutdown import close
+from clicket.engine.engine import Engine
+from clicket.engine.handles import CallHandle
+from clicket.engine.plans import Limits
+from clicket.engine.recovery import Progress, Recovered
 
 __all__ = [
+    "Activity",
+    "AuditEntry",
     "CacheOptions",
-    "Housekeeping",
+    "CallHandle",
+    "Engine",
+    "HeldCall",
     "Limits",
-    "LocalEngine",
     "Progress",
     "Recovered",
-    "close",
-    "keep_of",
-    "kept_until",
-    "recover",
-    "same_or_conflict",
-    "sweep",
 ]

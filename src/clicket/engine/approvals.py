@@ -1,198 +1,124 @@
-"""Calls that wait for a person. The question and the word are in the journal, so both survive restarts and cross processes.
+"""Calls that wait for a person. The question and the decision are in the journal, so both survive restarts and cross processes.
 
-A word may come with other arguments. They are judged like the first ones, by whoever gives the word and again by whoever runs
-the call: the whole schema, and the policy's denials. Both versions stay on record; the id stands for the first one.
+A decision may come with other arguments. They are judged like the first ones, by the process that takes the decision and again by
+the process that runs the call: the whole schema, and the policy's denials. Both versions stay on record; the id stands for the
+first one.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-import msgspec
-
-from clicket.engine.outside import request
-from clicket.engine.unsealing import LOST, edited_in, identity_of, secrets_of, unmasked, word_with
+from clicket.call import Call
+from clicket.engine.arguments import LOST, ArgumentsOnRecord
+from clicket.engine.caching import Caching
+from clicket.engine.ending import Ending
+from clicket.engine.questions import ask_for_approval
+from clicket.engine.timers import WaitTimers
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
 from clicket.execution import describe
-from clicket.journal import Fenced, LiveCall
+from clicket.journal import Journal
 from clicket.kernel import State
-from clicket.model import Event, Record, ToolCall, ToolError, read
-from clicket.model.arguments import parse_arguments
-from clicket.model.codec import clean
-from clicket.pipeline import Authorize, Policy, Validate
-from clicket.ports import Stored, mark
-from clicket.tools import Registry, Tool
-from clicket.vault import Secrets, hide_said, hide_text, look
+from clicket.model import ToolError
+from clicket.pipeline import Pipeline, Policy
 
-if TYPE_CHECKING:
-    from clicket.engine.local import LocalEngine
-
-__all__ = ["ask", "ask_again", "decide", "decided", "edit_of", "examine", "judge_edit", "unfit"]
+__all__ = ["Approvals", "edit_of", "unfit"]
 
 
-def ask(engine: LocalEngine, call: LiveCall, purpose: str = "run") -> None:
-    """Stage the question, and wait for its answer."""
-    call.waiting_for = "approval"
-    timeout, at = call.approval_timeout, engine.journal.stamp(call)
-    data: dict[str, Any] = {
-        "timeout": timeout,
-        "purpose": purpose,
-        "reason": hide_text(clean(call.asked_because), call.secrets),
-    }
-    if timeout is not None:
-        data["deadline"] = at + timeout
-        call.queue_timer = engine.clock.call_later(timeout, engine.expire, call, "approval")
-    engine.journal.record(call, "approval_requested", {**data, **mark(engine.clock)}, at)
+class Approvals:
+    """`resume(call)`: nothing stands in the way of the call any more."""
 
+    def __init__(
+        self,
+        journal: Journal,
+        pipeline: Pipeline,
+        policy: Policy,
+        timers: WaitTimers,
+        ending: Ending,
+        caching: Caching,
+        arguments: ArgumentsOnRecord,
+        *,
+        resume: Callable[[Call], None],
+    ) -> None:
+        self._journal = journal
+        self._pipeline = pipeline
+        self._policy = policy
+        self._timers = timers
+        self._ending = ending
+        self._caching = caching
+        self._arguments = arguments
+        self._resume = resume
 
-def ask_again(engine: LocalEngine, call: LiveCall, why: str) -> None:
-    """The call was under way when its process went: may it run once more?"""
-    call.asked_because, call.approval_timeout = why, engine.policy.approval_timeout
-    ask(engine, call, "recovery")
+    def ask(self, call: Call) -> None:
+        """Stage the policy's question, and wait for its answer."""
+        self._ask(call, "run", call.reason, call.approval_timeout)
 
+    def ask_again(self, call: Call, why: str) -> None:
+        """The call was under way when its process died: may it run once more?"""
+        self._ask(call, "recovery", why, self._policy.approval_timeout)
 
-async def decide(
-    engine: LocalEngine, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None
-) -> bool:
-    """A person's word on a call that waits for it, wherever it waits. False: it does not wait (any more).
+    def _ask(self, call: Call, purpose: str, reason: str, timeout: float | None) -> None:
+        ask_for_approval(self._journal, call, purpose=purpose, reason=reason, timeout=timeout)
+        if timeout is not None:
+            self._timers.wait(call, timeout, "approval")
 
-    Also into a call of our own the word is written as an outsider's: of two that come at once, one is first.
-    """
-    first = stored.events[0].data
-    call = engine.find_live(stored.id, first["thread"], first.get("caller", ""))
-    known = secrets_of(engine, stored.id, stored.events, call)
-    word: dict[str, Any] = {
-        "approved": approved,
-        "by": hide_text(clean(by), known),
-        "reason": hide_text(clean(reason), known),
-    }
-    if arguments is not None:
-        record = read(stored.id, stored.events)
-        if record.waiting_for != "approval":
+    def wait_on(self, call: Call, left: float | None) -> None:
+        """Go on waiting for the answer to a question that is on record; `left`: seconds until it comes too late."""
+        self._journal.wait_for(call.entry, "approval")
+        if left is not None:
+            self._timers.wait(call, left, "approval")
+
+    def apply(self, call: Call, decision: dict[str, Any]) -> None:
+        """Apply a recorded decision: resume the call, or fail it if it was denied."""
+        self._journal.wait_for(call.entry, None)
+        self._timers.end_wait(call)
+        if decision.get("approved") is not True:
+            by, why = decision.get("by") or "somebody", f": {decision['reason']}" if decision.get("reason") else ""
+            denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
+            self._fail(call, describe(denied, retryable=False))
+        elif "arguments" not in decision or self._take_edit(call, decision):
+            self._resume(call)
+
+    def judge_edit(self, call: Call) -> None:
+        """Raise `PermissionDenied` unless this process's policy allows the edited arguments, too: the one that took the decision
+        may have another policy."""
+        if not self._policy.is_open:
+            self._pipeline.authorize.judge(
+                call.tool, call.entry.tool, call.given,
+                thread=call.thread, caller=call.caller, scopes=call.origin.scopes,
+            )  # fmt: skip
+
+    def _take_edit(self, call: Call, decision: dict[str, Any]) -> bool:
+        """From here on the call has other arguments, if they fit."""
+        arguments = self._arguments.edited_in(decision, call)
+        if arguments is None:
+            self._fail(call, LOST)
             return False
-        edited = unmasked(engine, record, call, arguments)
-        if edited is not None:
-            max_size = engine.limits.max_arguments_size
-            edited = examine(engine.registry, engine.policy, record, edited, max_size=max_size)
-            word.update(word_with(engine, record, call, edited))
-    if not await request(engine, stored, "approval_given", word):
-        return False
-    await engine.audit.kept(
-        word["by"], "call.approved" if approved else "call.denied",
-        call=stored.id, tool=first["tool"], thread=first["thread"], caller=first.get("caller", ""),
-        reason=word["reason"], edited="arguments" in word,
-    )  # fmt: skip
-    call = engine.find_live(stored.id, first["thread"], first.get("caller", ""))
-    if call is None:
-        engine.pump.nudge()  # it may be nobody's
+        try:
+            self._pipeline.validate.with_arguments(call, arguments)  # first: it finds the secrets that no error may show
+            self.judge_edit(call)
+        except (InvalidInput, PermissionDenied) as error:
+            self._fail(call, unfit(error, decision))
+            return False
+        self._caching.fit(call)
+        if call.entry.state is not State.PENDING:
+            self._caching.exclude(call)
         return True
-    with suppress(Fenced):
-        await engine.refresh(call)
-        await engine.journal.flush(call)
-    return True
+
+    def _fail(self, call: Call, error: ToolError) -> None:
+        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
 
 
-def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, *, max_size: int) -> dict[str, Any]:
-    """Other arguments for a call that waits, as they will be kept; `InvalidInput` or `PermissionDenied` if they will not do.
-
-    A tool that is not registered here cannot be asked: whoever runs the call does it.
-    """
-    plain = parse_arguments(arguments, max_size=max_size)
-    tool = registry.get(record.tool)
-    try:
-        _examine(registry, policy, record, tool, plain, max_size)
-    except (InvalidInput, PermissionDenied) as error:
-        # The approver saw masks; who complains about the arguments may quote what is behind them.
-        declared = record.events[0].data.get("sensitive") or () if tool is None else tool.options.sensitive
-        raise _hidden(error, look(plain, None, frozenset(declared))) from None
-    return plain
+def edit_of(call: Call) -> dict[str, Any] | None:
+    """The decision that came with the arguments in force, if they are not the first ones."""
+    decisions = (event.data for event in reversed(call.entry.events) if event.type == "approval_given")
+    return next((decision for decision in decisions if "arguments" in decision), None)
 
 
-def _examine(
-    registry: Registry, policy: Policy, record: Record, tool: Tool | None, plain: dict[str, Any], max_size: int
-) -> None:
-    if tool is not None:
-        check = registry.find(record.tool)[1]
-        trial = LiveCall(
-            request=ToolCall(record.tool, plain, thread=record.thread),
-            id=record.id, caller=record.caller, created_at=0.0, submitted_at=0.0, idempotency_key="", tool=tool, check=check,
-        )  # fmt: skip
-        Validate(max_size=max_size)(trial)
-    if not policy.is_open:
-        scopes = record.events[0].data.get("scopes") or ()
-        Authorize(policy, max_size=max_size).judge(
-            tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
-        )
-
-
-def _hidden(error: InvalidInput | PermissionDenied, secrets: Secrets | None) -> ClicketError:
-    """An error for somebody outside, without secrets."""
-    error.message = hide_text(error.message, secrets)
-    error.args, error.details = (error.message,), hide_said(error.details, secrets)
-    if isinstance(error, InvalidInput):
-        error.problems = error.details["problems"]
-    return error
-
-
-def decided(engine: LocalEngine, call: LiveCall, word: dict[str, Any]) -> None:
-    """The word is in the call's journal: go on, or end it."""
-    call.waiting_for = None
-    if call.queue_timer is not None:
-        call.queue_timer.cancel()
-        call.queue_timer = None
-    if word.get("approved") is not True:
-        who, why = word.get("by") or "somebody", f": {word['reason']}" if word.get("reason") else ""
-        denied = ApprovalDenied(f"{who} denied the call{why}. Ask again with other arguments, or do without.")
-        engine.pipeline.fail(call, describe(denied, retryable=False), engine.settled)
-    elif "arguments" not in word or _take_edit(engine, call, word):
-        engine.proceed(call)
-
-
-def edit_of(call: LiveCall) -> dict[str, Any] | None:
-    """The word that came with the arguments in force, if they are not the first ones."""
-    words = (event.data for event in reversed(call.events) if _is_edit(event))
-    return next(words, None)
-
-
-def _is_edit(event: Event) -> bool:
-    return event.type == "approval_given" and "arguments" in event.data
-
-
-def judge_edit(engine: LocalEngine, call: LiveCall) -> None:
-    """Whoever gave the word may have had no policy, or another one."""
-    if not engine.policy.is_open:
-        engine.authorize.judge(
-            call.tool,
-            call.tool_name,
-            call.request.arguments,
-            thread=call.thread,
-            caller=call.caller,
-            scopes=call.scopes,
-        )
-
-
-def _take_edit(engine: LocalEngine, call: LiveCall, word: dict[str, Any]) -> bool:
-    """From here on the call has other arguments, if they will do."""
-    arguments = edited_in(engine.vault, identity_of(call.id, call.events[0].data), word, call)
-    if arguments is None:
-        engine.pipeline.fail(call, LOST, engine.settled)
-        return False
-    call.request = msgspec.structs.replace(call.request, arguments=arguments)
-    try:
-        engine.pipeline.stages[2](call)  # first, as it finds the secrets that no complaint may tell
-        judge_edit(engine, call)
-    except (InvalidInput, PermissionDenied) as error:
-        engine.pipeline.fail(call, unfit(error, word), engine.settled)
-        return False
-    call.cache_key = None
-    if call.state is State.PENDING:
-        engine.caching.fit(call)
-    return True
-
-
-def unfit(error: ClicketError, word: dict[str, Any]) -> ToolError:
-    """Why a call does not run with the arguments that came with the word."""
+def unfit(error: ClicketError, decision: dict[str, Any]) -> ToolError:
+    """Why a call does not run with the arguments that came with a decision."""
     details = {"problems": error.details["problems"]} if "problems" in error.details else {}
-    text = f"the arguments as {word.get('by') or 'somebody'} changed them cannot be used: {error.message}"
+    text = f"the arguments as {decision.get('by') or 'somebody'} changed them cannot be used: {error.message}"
     return ToolError(code=error.code, message=text, type=type(error).__name__, details=details)

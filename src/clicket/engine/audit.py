@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
-from clicket.journal import LiveCall
+from clicket.call import Call
 from clicket.model.codec import clean, decode, encode
 from clicket.model.output import plain_output
 from clicket.ports import Audited, Clock, Store
@@ -93,11 +93,11 @@ class AuditLog:
             self._writing = True
             self._spawn(self._write())
 
-    def refused(self, call: LiveCall) -> None:
+    def refused(self, call: Call) -> None:
         """The policy denied a call."""
         self.jot(
             call.caller, "policy.denied",
-            call=call.id, tool=call.tool_name, thread=call.thread, reason=call.asked_because,
+            call=call.id, tool=call.entry.tool, thread=call.thread, reason=call.reason,
         )  # fmt: skip
 
     async def _write(self) -> None:

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.bridge import fulfil
-from clicket.engine.sharing import SharedSlots
+from clicket.call import Call
+from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import ClicketError
-from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model.codec import canonical, decode, encode
 from clicket.ports import CacheItem, CacheUse, Clock, Store
@@ -49,7 +49,7 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
         options = tool.options
         if not self.enabled or not options.cache or options.real_time or options.sensitive:
             return None
-        if getattr(tool, "exclusive", False):  # it has a session: its answers depend on more than its arguments
+        if tool.traits.one_call_per_thread:  # it has a session: its answers depend on more than its arguments
             return None
         if options.cache is not True:
             return float(options.cache)
@@ -57,18 +57,19 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Flight:
-    """Equal calls at one time: who runs for all, who waits for it, and what came of it."""
+    """Equal calls at one time: the one that runs for all, those that wait for it, and what came of it."""
 
     __slots__ = ("followers", "item", "leader")
 
-    def __init__(self, leader: LiveCall, followers: list[LiveCall] | None = None) -> None:
+    def __init__(self, leader: Call, followers: list[Call] | None = None) -> None:
         self.leader = leader
         self.followers = followers or []
         self.item: CacheItem | None = None
 
 
 class Caching:
-    """`serve(call, output)` ends a call with a cached output; `run(call)` sends it on to be run."""
+    """`serve(call, output)` ends a call with a cached output; `run(call)` sends it on to be run; `keep(call)` makes it durable while
+    it waits for its equal."""
 
     def __init__(
         self,
@@ -77,9 +78,9 @@ class Caching:
         slots: SharedSlots,
         options: CacheOptions,
         *,
-        serve: Callable[[LiveCall, Any], None],
-        run: Callable[[LiveCall], None],
-        keep: Callable[[LiveCall], None],
+        serve: Callable[[Call, Any], None],
+        run: Callable[[Call], None],
+        keep: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.options = options
@@ -97,29 +98,34 @@ class Caching:
         self._shared = store.durability != "none"
         self.closed = False
 
-    def fit(self, call: LiveCall) -> None:
+    def fit(self, call: Call) -> None:
         """Give a call its key, if its tool's results are cached. A key is a hash that anybody can make: never of a secret."""
         tool = call.required_tool()
+        call.cache_key = None
         if tool.options.cache and call.secrets is None and self._ttl(tool) is not None:
             call.cache_key = self._key(call, tool)
+
+    def exclude(self, call: Call) -> None:
+        """The call has started before: it is neither served from the cache nor shared with its equals."""
+        call.cache_key = None
 
     def _ttl(self, tool: Tool) -> float | None:
         if tool not in self._ttls:
             self._ttls[tool] = self.options.ttl_of(tool)
         return self._ttls[tool]
 
-    def _key(self, call: LiveCall, tool: Tool) -> str:
+    def _key(self, call: Call, tool: Tool) -> str:
         options = tool.options
         by_thread = (options.cache_scope or self.options.scope) == "thread"
         window = None if options.time_window is None else self._clock.now() // options.time_window
-        edition: Callable[[], str] | None = getattr(tool, "edition", None)  # of the data that its answers are made of
-        version = options.version if edition is None else f"{options.version} {edition()}"
+        data = tool.data_version()
+        version = f"{options.version} {data}" if data else options.version
         parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
         return sha256(canonical(parts)).hexdigest()
 
     # A call comes in.
 
-    def enter(self, call: LiveCall) -> None:
+    def enter(self, call: Call) -> None:
         """Serve a call, let it wait for its equal, or send it on."""
         key = call.cache_key
         assert key is not None
@@ -131,7 +137,7 @@ class Caching:
         self._flights[key] = _Flight(call)
         self._store.cache_get(key, self._clock.now(), lambda item, error: self._looked_up(call, key, item, error))
 
-    def _looked_up(self, call: LiveCall, key: str, item: CacheItem | None, error: ClicketError | None) -> None:
+    def _looked_up(self, call: Call, key: str, item: CacheItem | None, error: ClicketError | None) -> None:
         if not self._leads(call, key):
             return  # it ended meanwhile; `left` has seen to its followers
         if error is not None:
@@ -143,11 +149,11 @@ class Caching:
         else:
             self._run(call)
 
-    def _leads(self, call: LiveCall, key: str) -> bool:
+    def _leads(self, call: Call, key: str) -> bool:
         flight = self._flights.get(key)
-        return flight is not None and flight.leader is call and not call.settling
+        return flight is not None and flight.leader is call and not call.ending
 
-    def _offer(self, call: LiveCall, item: CacheItem) -> bool:
+    def _offer(self, call: Call, item: CacheItem) -> bool:
         try:
             output = decode(item.body)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -158,8 +164,8 @@ class Caching:
         self._serve(call, output)
         return True
 
-    async def _lead(self, call: LiveCall, key: str) -> None:
-        """Among processes only one runs it. Who is not first waits for the cache to be filled."""
+    async def _lead(self, call: Call, key: str) -> None:
+        """Among processes only one runs it. The others wait for the cache to be filled."""
         name, delay = f"flight:{key}", _WAIT_FIRST
         while self._leads(call, key):
             leads = False
@@ -178,7 +184,7 @@ class Caching:
             if leads:
                 self._slots.give(name)
             if self._leads(call, key):
-                if not call.events:
+                if not call.entry.durable:
                     self._keep(call)
                 await self._pause(delay)
                 delay = min(delay * 2, _WAIT_MOST)
@@ -189,7 +195,7 @@ class Caching:
         return await answer
 
     async def _pause(self, delay: float) -> None:
-        """Until somebody freed a slot, or for a while."""
+        """Until a slot is free, or for a while."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         timer = self._clock.call_later(delay, fulfil, waiter)
@@ -205,17 +211,16 @@ class Caching:
 
     # A call ends.
 
-    def use_of(self, call: LiveCall) -> CacheUse | None:
+    def use_of(self, call: Call) -> CacheUse | None:
         """What an ending call has to do with the cache; it is written with the outcome."""
         key = call.cache_key
         if key is None:
             return None
         if call.cached:
             return CacheUse(key, True)
-        if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.keeps or call.tool is None:
+        if call.outcome is not State.COMPLETED or call.truncated or call.is_masked or call.tool_artifacts or call.tool is None:
             return CacheUse(key, False)
-        serves: Callable[[Any], bool] | None = getattr(call.tool, "serves_again", None)
-        if serves is not None and not serves(call.output):  # a completed call can tell of something that failed
+        if not call.tool.is_cacheable(call.output):  # a completed call can tell of something that failed
             return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)
@@ -230,7 +235,7 @@ class Caching:
         self._weight += len(body)
         return CacheUse(key, False, item)
 
-    def left(self, call: LiveCall) -> None:
+    def left(self, call: Call) -> None:
         """A call is over here, however it ended. Its followers get its result; without one they go on by themselves."""
         key = call.cache_key
         flight = self._flights.get(key) if key is not None else None
@@ -244,13 +249,13 @@ class Caching:
             call.flight = None
         if self.closed:
             return
-        followers = [follower for follower in flight.followers if not follower.settling]
-        item = flight.item if call.settled and call.outcome is State.COMPLETED else None
+        followers = [follower for follower in flight.followers if not follower.ending]
+        item = flight.item if call.ended and call.outcome is State.COMPLETED else None
         if item is not None and item.is_fresh(self._clock.now()):
             for follower in followers:
                 if not self._offer(follower, item):
                     self._run(follower)
-        elif followers and (item is not None or not (ran and call.settled and call.outcome in _SAYS_SOMETHING)):
+        elif followers and (item is not None or not (ran and call.ended and call.outcome in _SAYS_SOMETHING)):
             self._promote(key, followers)  # it was stopped, or its result is too old by now
         else:
             for follower in followers:
@@ -259,7 +264,7 @@ class Caching:
             self._weight = 0
             self._spawn(self.sweep())
 
-    def _promote(self, key: str, followers: list[LiveCall]) -> None:
+    def _promote(self, key: str, followers: list[Call]) -> None:
         leader, *rest = followers
         self._flights[key] = _Flight(leader, rest)
         if self._shared:

@@ -1,116 +1,160 @@
-"""Calls that change hands: given away to whoever claims them, taken by name, handed back when the runtime closes."""
+"""Calls that change hands: given away to be claimed, taken by key, handed back when the runtime closes."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
 
 from msgspec import to_builtins
 
-from clicket.engine.approvals import ask_again
+from clicket.call import Call
+from clicket.engine.ending import Ending
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.questions import ask_for_approval
+from clicket.engine.stored_calls import Closed, StoredCalls
+from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.journal import Fenced
+from clicket.journal import Fenced, Journal
 from clicket.kernel import State
 from clicket.model import ToolError
-from clicket.ports import sleep
+from clicket.pipeline import Pipeline
+from clicket.ports import Store, Stored, sleep
 
-if TYPE_CHECKING:
-    from clicket.engine.local import LocalEngine
-    from clicket.journal import LiveCall
-
-__all__ = ["Closed", "close_started", "give_away", "take"]
+__all__ = ["HandOver"]
 
 logger = logging.getLogger("clicket.engine")
 _LOOK_AGAIN = 1.0
 
 
-class Closed(ClicketError):
-    """The runtime was closed while the call waited; a durable store keeps it, and the next runtime runs it."""
+class HandOver:
+    """`resume(claimed)` goes on with calls that were claimed. `approval_timeout`: seconds that a person has to decide. `shares`: other
+    processes may use the store."""
 
-    code = "closed"
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        pipeline: Pipeline,
+        live: LiveCalls,
+        timers: WaitTimers,
+        ending: Ending,
+        stored_calls: StoredCalls,
+        *,
+        shares: bool,
+        approval_timeout: float | None,
+        resume: Callable[[list[Stored]], Awaitable[object]],
+        release: Callable[[Call], None],
+        give_slot: Callable[[str], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._journal = journal
+        self._clock = journal.clock
+        self._store = store
+        self._pipeline = pipeline
+        self._live = live
+        self._timers = timers
+        self._ending = ending
+        self._stored_calls = stored_calls
+        self._shares = shares
+        self._approval_timeout = approval_timeout
+        self._resume = resume
+        self._release = release
+        self._give_slot = give_slot
+        self._spawn = spawn
+        self.closing = False
 
+    def give_away(self, call: Call) -> None:
+        """Commit the call without an owner: from then on it belongs to the process that claims it."""
+        self._journal.give_up_ownership(call.entry)
+        self._live.add(call)
+        self._timers.end_wait(call)
+        self._journal.commit(call.entry, partial(self._on_given, call))
 
-def give_away(engine: LocalEngine, call: LiveCall) -> None:
-    """Commit the call as nobody's: from then on it belongs to whoever claims it."""
-    call.owned = False
-    engine.remember(call)
-    if call.queue_timer is not None:
-        call.queue_timer.cancel()
+    def _on_given(self, call: Call, error: ClicketError | None) -> None:
+        self._ending.on_created(call, error)
+        if error is not None:
+            return
+        slot = call.take_trial()
+        if slot is not None:  # in whichever process it runs, it is the one trial until it has ended
+            self._spawn(self._hold_until_ended(call, slot))
+        self._ending.let_go(call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
+        asks = call.approval_timeout if call.entry.waiting_for == "approval" else None
+        for limit in (call.request.deadline, asks):
+            if limit is not None:  # a call that no process has claimed by then is ended from here
+                left = limit - (self._clock.monotonic() - call.submitted_at)
+                self._clock.call_later(max(left, 0.0), lambda: self._spawn(self.take(call.entry.key)))
 
-    def given(call: LiveCall, error: ClicketError | None) -> None:
-        engine.accepted(call, error)
-        if error is None:
-            if call.trial is not None:  # whoever runs it, it is the one trial until it has ended
-                slot, call.trial = call.trial, None
-                engine.spawn(_hold_until_ended(engine, call, slot))
-            _let_go(engine, call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
-            asks = call.approval_timeout if call.waiting_for == "approval" else None
-            for limit in (call.request.deadline, asks):
-                if limit is not None:  # if nobody has it then, nobody else will say that its time is up
-                    left = limit - (engine.clock.monotonic() - call.submitted_at)
-                    engine.clock.call_later(max(left, 0.0), lambda: engine.spawn(take(engine, call.key)))
-
-    engine.journal.commit(call, given)
-
-
-async def _hold_until_ended(engine: LocalEngine, call: LiveCall, slot: str) -> None:
-    from clicket.engine.watch import find_stored, follow
-
-    try:
-        stored = await find_stored(engine, call.id, call.thread, call.caller)
-        async for _ in follow(engine, stored, call.id, 0):
-            pass
-    except ClicketError as error:
-        logger.info("call %s is not followed any more: %s", call.id, error)
-    finally:
-        engine.slots.give(slot)
-
-
-async def take(engine: LocalEngine, key: int) -> None:
-    """Claim a call that is nobody's, or a dead owner's, and do with it what its journal asks for."""
-    while not engine.closing:
+    async def _hold_until_ended(self, call: Call, slot: str) -> None:
         try:
-            stored = await engine.store.claim(key)
-        except StoreUnavailable as error:
-            logger.warning("a call that nobody holds could not be looked at, and is again: %s", error)
-            await sleep(engine.clock, _LOOK_AGAIN)
-            continue
-        if stored is not None:
-            await engine.take_up([stored])
-        return
+            stored = await self._stored_calls.find(call.id, call.thread, call.caller)
+            async for _ in self._stored_calls.follow(stored.key, call.id, 0):
+                pass
+        except ClicketError as error:
+            logger.info("call %s is not followed any more: %s", call.id, error)
+        finally:
+            self._give_slot(slot)
 
+    async def take(self, key: int) -> None:
+        """Claim a call that has no owner, or a dead one, and do with it what its journal asks for."""
+        while not self.closing:
+            try:
+                stored = await self._store.claim(key)
+            except StoreUnavailable as error:
+                logger.warning("a call without an owner could not be looked at, and is again: %s", error)
+                await sleep(self._clock, _LOOK_AGAIN)
+                continue
+            if stored is not None:
+                await self._resume([stored])
+            return
 
-def close_started(engine: LocalEngine, call: LiveCall) -> None:
-    """The runtime closes, and the call did not finish in time: what may be repeated is handed back to be run again."""
-    if call.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it goes back as it is
-        _hand_back(engine, call)
-        return
-    options = call.required_tool().options
-    text = f"the runtime was closed while attempt {call.attempt} ran, and the attempt was stopped"
-    unknown = ToolError(code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown")
-    asks = options.recovery == "ask"
-    if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
-        engine.pipeline.fail(call, unknown, engine.settled)
-        return
-    data: dict[str, Any] = {"attempt": call.attempt, "error": to_builtins(unknown), "delay": 0.0}
-    engine.journal.advance(call, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
-    if asks:
-        ask_again(engine, call, text)
-    _hand_back(engine, call)
+    def finish(self, call: Call) -> None:
+        """The body is done: persist the outcome. A call that a closing runtime stopped is handed back, where that is allowed."""
+        if call.stopping == "shutdown" and call.outcome is State.CANCELLED and self._shares:
+            self.close_started(call)
+        else:
+            self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
 
+    def end_stopped(self, call: Call, *, execute: bool = False) -> None:
+        """End a call that was told to stop and that no body will end. `execute`: its body was abandoned."""
+        assert call.stopping is not None
+        if call.stopping == "shutdown" and self._shares:
+            self.close_started(call)
+        else:
+            on_durable = partial(self._ending.on_outcome_durable, call)
+            self._pipeline.stop(call, call.stopping, on_durable, execute=execute)
 
-def _hand_back(engine: LocalEngine, call: LiveCall) -> None:
-    call.settling, call.owned = True, False
+    def close_started(self, call: Call) -> None:
+        """The runtime closes, and the call did not finish in time: what may be repeated is handed back to be run again."""
+        entry = call.entry
+        if entry.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it goes back as it is
+            self._hand_back(call)
+            return
+        options = call.required_tool().options
+        text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"
+        unknown = ToolError(
+            code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown"
+        )
+        asks = options.recovery == "ask"
+        if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
+            self._pipeline.fail(call, unknown, partial(self._ending.on_outcome_durable, call))
+            return
+        data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
+        self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
+        if asks:
+            ask_for_approval(
+                self._journal, call, purpose="recovery", reason=text, timeout=self._approval_timeout
+            )
+        self._hand_back(call)
 
-    def handed_back(call: LiveCall, error: ClicketError | None) -> None:
-        _let_go(engine, call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
-        engine.release(call)
+    def _hand_back(self, call: Call) -> None:
+        call.seal()
+        self._journal.give_up_ownership(call.entry)
+        self._journal.commit(call.entry, partial(self._on_handed_back, call))
 
-    engine.journal.commit(call, handed_back)
-
-
-def _let_go(engine: LocalEngine, call: LiveCall, why: ClicketError) -> None:
-    engine.superseded.discard(call)
-    engine.forget(call)
-    engine.answer(call, why)
-    engine.dismiss(call, why)
+    def _on_handed_back(self, call: Call, error: ClicketError | None) -> None:
+        self._ending.let_go(
+            call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one.")
+        )
+        self._release(call)

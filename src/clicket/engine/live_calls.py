@@ -1,49 +1,82 @@
-"""The calls that live in this process, by name. One id may be in use in any number of threads: agents name their calls alike in all."""
+"""The calls that live in this process, by name.
+
+An id that clicket made is unique. One that a caller chose may be in use in any number of threads: agents name their calls alike in
+all of theirs.
+"""
 
 from __future__ import annotations
 
-from clicket.journal import LiveCall
+from collections.abc import Iterator
+
+from clicket.call import Call
 
 __all__ = ["LiveCalls"]
 
 
 class LiveCalls:
-    """`calls` are by id, those of one id in the order in which they came."""
-
     def __init__(self) -> None:
-        self.calls: dict[str, dict[LiveCall, None]] = {}
-        self._places: dict[tuple[str, str, str], LiveCall | None] = {}
-        """By id, thread and caller; None: several of that name, as while a second one is about to be refused."""
+        self._made: dict[str, Call] = {}
+        """By an id that clicket made."""
+        self._chosen: dict[str, dict[Call, None]] = {}
+        """By an id that a caller chose, in the order in which they came."""
+        self._places: dict[tuple[str, str, str], Call | None] = {}
+        """Of those by id, thread and caller; None: several of that name, as while a second one is about to be refused."""
 
-    def add(self, call: LiveCall) -> None:
-        known, place = self.calls.get(call.id), (call.id, call.request.thread, call.caller)
+    def add(self, call: Call) -> None:
+        entry = call.entry
+        id = entry.id
+        if call.request.id is None:
+            self._made[id] = call
+            return
+        known, place = self._chosen.get(id), (id, entry.thread, entry.caller)
         if known is None:
-            self.calls[call.id] = {call: None}
+            self._chosen[id] = {call: None}
             self._places[place] = call
         else:
             known[call] = None
             self._places[place] = call if self._places.get(place, call) is call else None
 
-    def remove(self, call: LiveCall) -> None:
-        known = self.calls.get(call.id)
+    def remove(self, call: Call) -> None:
+        entry = call.entry
+        id = entry.id
+        if self._made.get(id) is call:
+            del self._made[id]
+            return
+        known = self._chosen.get(id)
         if known is None or call not in known:
             return
         del known[call]
         if not known:
-            del self.calls[call.id]
-        place = (call.id, call.request.thread, call.caller)
+            del self._chosen[id]
+        place = (id, entry.thread, entry.caller)
         if self._places.pop(place) is None:
             left = [other for other in known if (other.id, other.thread, other.caller) == place]
             if left:
                 self._places[place] = left[0] if len(left) == 1 else None
 
-    def find(self, id: str, thread: str | None, caller: str | None) -> LiveCall | None:
+    def find(self, id: str, thread: str | None, caller: str | None) -> Call | None:
         """The live call of that name; None also when several threads have it and none was named."""
-        if thread is not None and caller is not None:
+        call = self._made.get(id)
+        if call is not None and id not in self._chosen:
+            entry = call.entry
+            return call if thread in (None, entry.thread) and caller in (None, entry.caller) else None
+        if thread is not None and caller is not None and call is None:
             return self._places.get((id, thread, caller))
         found = [
-            call
-            for call in self.calls.get(id, ())
-            if (thread is None or call.thread == thread) and (caller is None or call.caller == caller)
+            each
+            for each in self.named(id)
+            if (thread is None or each.thread == thread) and (caller is None or each.caller == caller)
         ]
         return found[0] if len(found) == 1 else None
+
+    def named(self, id: str) -> list[Call]:
+        """Every call of that id."""
+        made = self._made.get(id)
+        return [*(() if made is None else (made,)), *self._chosen.get(id, ())]
+
+    def __iter__(self) -> Iterator[Call]:
+        """Every call, as of now: calls that come and go meanwhile change nothing."""
+        return iter([*self._made.values(), *(call for calls in self._chosen.values() for call in calls)])
+
+    def __len__(self) -> int:
+        return len(self._made) + sum(map(len, self._chosen.values()))

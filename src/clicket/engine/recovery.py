@@ -1,4 +1,4 @@
-"""After a crash: what dead owners left is taken over and settled honestly.
+"""After a crash: what dead owners left is taken over and ended honestly.
 
 A call that never started runs. One that started and has no outcome runs again only if its tool says that this does no harm;
 else its outcome is unknown, and it says so. Exactly-once effects are never claimed.
@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from clicket.engine.approvals import ask_again, decided, edit_of, judge_edit, unfit
-from clicket.engine.local import LocalEngine
-from clicket.engine.unsealing import LOST, in_force
+from clicket.call import Call, Origin
+from clicket.engine.admission import Admission
+from clicket.engine.approvals import Approvals, edit_of, unfit
+from clicket.engine.arguments import LOST, ArgumentsOnRecord
+from clicket.engine.caching import Caching
+from clicket.engine.claimer import WorkClaimer
+from clicket.engine.ending import Ending
+from clicket.engine.gate import SharedSlotGate
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.plans import Limits, Plans
+from clicket.engine.timers import WaitTimers
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
-from clicket.journal import Fenced, LiveCall
+from clicket.execution import Limiter, explain
+from clicket.execution.stopping import resume_attempts
+from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
 from clicket.model.request import checked
-from clicket.ports import Stored, elapsed
+from clicket.pipeline import Pipeline
+from clicket.ports import Store, Stored, elapsed
+from clicket.tools import Registry
 
-__all__ = ["Progress", "Recovered", "recover", "take_up"]
+__all__ = ["Progress", "Recovered", "Recovery"]
 
 logger = logging.getLogger("clicket.engine")
 _BATCH = 200
@@ -46,283 +59,330 @@ class Recovered(msgspec.Struct, kw_only=True):
     def total(self) -> int:
         return sum(msgspec.structs.astuple(self))
 
+    def count(self, what: str) -> None:
+        """One more call became that."""
+        setattr(self, what, getattr(self, what) + 1)
+
 
 Progress = Callable[[Recovered], None]
 
 
-async def recover(engine: LocalEngine, progress: Progress | None = None) -> Recovered:
-    """Take over every orphan whose tool is registered here; returns when each is settled or queued."""
-    report = Recovered()
-    while not engine.closing:
-        orphans = await engine.store.claim_orphans(engine.registry.names, _BATCH)
-        await take_up(engine, orphans, report)
-        if progress is not None and orphans:
-            progress(report)
-        if len(orphans) < _BATCH:
-            break
-    await engine.pump.claim()
-    return report
+class Recovery:
+    """`gives_away`: calls are run by other processes, so one that was claimed only to end it must not be given away again."""
 
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        registry: Registry,
+        pipeline: Pipeline,
+        plans: Plans,
+        limiter: Limiter,
+        gate: SharedSlotGate,
+        live: LiveCalls,
+        timers: WaitTimers,
+        caching: Caching,
+        arguments: ArgumentsOnRecord,
+        ending: Ending,
+        approvals: Approvals,
+        admission: Admission,
+        claimer: WorkClaimer,
+        limits: Limits,
+        *,
+        gives_away: bool,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._journal = journal
+        self._clock = journal.clock
+        self._store = store
+        self._registry = registry
+        self._pipeline = pipeline
+        self._plans = plans
+        self._limiter = limiter
+        self._gate = gate
+        self._live = live
+        self._timers = timers
+        self._caching = caching
+        self._arguments = arguments
+        self._ending = ending
+        self._approvals = approvals
+        self._admission = admission
+        self._claimer = claimer
+        self._max_claims = limits.max_claims
+        self._gives_away = gives_away
+        self._spawn = spawn
+        self.broken: set[int] = set()
+        """Keys of calls that could not be resumed; no other process could, either."""
+        self.closing = False
 
-async def take_up(engine: LocalEngine, claimed: Sequence[Stored], report: Recovered) -> None:
-    """Go on with calls that were claimed just now, and wait until what was decided about them is durable."""
-    if engine.closing:
-        await engine.store.hand_back([stored.key for stored in claimed if stored.damaged is None])
-        return
-    writing: list[Awaitable[None]] = []
-    for stored in claimed:
-        call: LiveCall | None = None
-        try:
-            if stored.damaged is not None:
-                raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
-            known = _supersede(engine, stored)
-            call, record = _revive(engine, stored, known)
-            what = _take_up(engine, call, record, stored)
-            if call.inflight is not None or call.staged:
-                writing.append(engine.journal.flush(call))
-        except Exception:  # the others are ours by now, and must not be left behind for one that breaks
-            logger.exception("call %s cannot be taken over and is left as it is", stored.id)
-            engine.broken.add(stored.key)
-            if call is not None:
-                engine.limiter.leave(call)
-                engine.release(call)
-                engine.forget(call)
-            what = "damaged"
-        setattr(report, what, getattr(report, what) + 1)
-    for outcome in await asyncio.gather(*writing, return_exceptions=True):
-        if isinstance(outcome, Exception):
-            logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
+    async def recover(self, progress: Progress | None = None) -> Recovered:
+        """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
+        report = Recovered()
+        while not self.closing:
+            orphans = await self._store.claim_orphans(self._registry.names, _BATCH)
+            await self._resume_all(orphans, report)
+            if progress is not None and orphans:
+                progress(report)
+            if len(orphans) < _BATCH:
+                break
+        await self._claimer.claim()
+        return report
 
+    async def resume(self, claimed: Sequence[Stored]) -> None:
+        """Go on with calls that were claimed just now."""
+        await self._resume_all(claimed, Recovered())
 
-def _supersede(engine: LocalEngine, stored: Stored) -> LiveCall | None:
-    """We may still know the call from before we lost it: that one can write no more, and must not stand before the new one.
-    A body that runs is left to its end; what it brings is kept as a late result."""
-    old: LiveCall | None = None
-    for old in [call for call in engine.live.get(stored.id, ()) if call.key == stored.key]:
-        old.fenced = True
-        if old.slot and not old.settling:
-            engine.superseded.add(old)
-        engine.limiter.leave(old)
-        engine.forget(old)
-        lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
-        engine.answer(old, lost)
-        engine.dismiss(old, lost)
-    return old
+    async def _resume_all(self, claimed: Sequence[Stored], report: Recovered) -> None:
+        """Go on with claimed calls, and wait until what was decided about them is durable."""
+        if self.closing:
+            await self._store.hand_back([stored.key for stored in claimed if stored.damaged is None])
+            return
+        writing: list[Awaitable[None]] = []
+        for stored in claimed:
+            call: Call | None = None
+            try:
+                if stored.damaged is not None:
+                    raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
+                known = self._supersede(stored)
+                call, record = self._revive(stored, known)
+                what = self._resume(call, record, stored)
+                if not call.entry.is_idle:
+                    writing.append(self._journal.flush(call.entry))
+            except Exception:  # the others are ours by now, and must not be left behind for one that breaks
+                logger.exception("call %s cannot be taken over and is left as it is", stored.id)
+                self.broken.add(stored.key)
+                if call is not None:
+                    self._limiter.leave(call)
+                    self._gate.release(call)
+                    self._ending.forget(call)
+                what = "damaged"
+            report.count(what)
+        for outcome in await asyncio.gather(*writing, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
 
+    def _supersede(self, stored: Stored) -> Call | None:
+        """This process may still know the call from before it lost it: that one can write no more, and must not stand before the
+        new one. A body that runs is left to its end; what it brings is kept as a late result."""
+        old: Call | None = None
+        for old in [call for call in self._live.named(stored.id) if call.entry.key == stored.key]:
+            self._journal.fence_off(old.entry)
+            if old.slot and not old.ending:
+                self._ending.superseded.add(old)
+            self._limiter.leave(old)
+            self._ending.forget(old)
+            lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
+            self._ending.answer(old, lost)
+            self._ending.dismiss(old, lost)
+        return old
 
-def _revive(engine: LocalEngine, stored: Stored, known: LiveCall | None) -> tuple[LiveCall, Record]:
-    record = read(stored.id, stored.events)
-    if record.state.is_terminal:
-        raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
-    arguments, metadata, lost = in_force(engine.vault, stored.id, stored.events, known)
-    request = checked(
-        ToolCall(
-            record.tool,
-            arguments,
-            id=record.id,
-            thread=record.thread,
-            timeout=record.timeout,
-            deadline=record.deadline,
-            priority=record.priority,
-            request_id=record.request_id,
-            metadata=metadata,
+    def _revive(self, stored: Stored, known: Call | None) -> tuple[Call, Record]:
+        record = read(stored.id, stored.events)
+        if record.state.is_terminal:
+            raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
+        arguments, metadata, lost = self._arguments.in_force(stored.id, stored.events, known)
+        request = checked(
+            ToolCall(
+                record.tool,
+                arguments,
+                id=record.id,
+                thread=record.thread,
+                timeout=record.timeout,
+                deadline=record.deadline,
+                priority=record.priority,
+                request_id=record.request_id,
+                metadata=metadata,
+            )
         )
-    )
-    age = elapsed(engine.clock, record.created_at, stored.events[0].data)
-    call = LiveCall(
-        request=request,
-        id=record.id,
-        caller=record.caller,
-        created_at=record.created_at,
-        submitted_at=engine.clock.monotonic() - age,
-        idempotency_key=record.idempotency_key,
-    )
-    call.key, call.fence, call.lost = stored.key, stored.fence, lost
-    call.state, call.seq, call.events = record.state, stored.events[-1].seq, list(stored.events)
-    call.stages = list(record.stages.items())
-    call.attempt = len(record.attempts)
-    call.started_at = record.started_at
-    call.progress = record.progress
-    call.waiting_for = record.waiting_for
-    call.scopes = frozenset(stored.events[0].data.get("scopes") or ())
-    call.outputs = sum(1 for event in stored.events if event.type == "output")
-    return call, record
+        first = stored.events[0].data
+        tool = self._registry.get(request.tool)
+        entry = Entry(
+            record.id, record.thread, record.caller, request.tool, record.created_at, record.priority,
+            internal=tool is not None and tool.traits.internal,
+        )  # fmt: skip
+        self._journal.adopt(
+            stored, entry, attempts=len(record.attempts), started_at=record.started_at, state=record.state
+        )
+        self._journal.wait_for(entry, record.waiting_for)
+        age = elapsed(self._clock, record.created_at, first)
+        origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
+        call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key)
+        call.arguments_lost = lost
+        self._pipeline.restore(call, record.stages)
+        self._pipeline.find.identify(call, self._registry)
+        outputs = sum(1 for event in stored.events if event.type == "output")
+        resume_attempts(call, retries=_retries(call), outputs=outputs, progress=record.progress)
+        return call, record
 
+    def _resume(self, call: Call, record: Record, stored: Stored) -> str:
+        """Decide by what the journal says; the answer is the report's field."""
+        entry = call.entry
+        started = entry.state in (State.RUNNING, State.STREAMING)
+        deaths = _deaths(entry) if stored.taken_from is not None else 0
+        most = self._max_claims * (2 if entry.internal else 1)  # a turn outlives a call of its own that kills
+        if stored.taken_from is not None:
+            note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
+            self._journal.record(entry, "note", note)
+        if deaths >= most:
+            text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
+            self._fail(call, "outcome_unknown", text)
+            return "unknown"
+        tool = call.tool
+        if tool is None:
+            return self._without_tool(call, record, stored, started=started)
+        options = tool.options
+        # A call that makes calls itself, as a turn does, is resumed all the same: it ends what it had begun, and tells its thread.
+        cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)
+        if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
+            return self._resume_started(call, record)
+        if cancelled:
+            return self._cancelled(call)
+        denial = _denial(entry)
+        if denial is not None:
+            self._approvals.apply(call, denial)
+            return "cancelled"
+        return self._queue_again(call, record, "queued")
 
-def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored) -> str:
-    """Decide by what the journal says; the answer is the report's field."""
-    started = call.state in (State.RUNNING, State.STREAMING)
-    call.tool = engine.registry.get(call.tool_name)  # figures and the hub name it, however the call goes on
-    call.inner = getattr(call.tool, "inner", False)
-    deaths = _deaths(call) if stored.taken_from is not None else 0
-    most = engine.limits.max_claims * (2 if call.inner else 1)  # a turn outlives a call of its own that kills
-    if stored.taken_from is not None:
-        engine.journal.record(call, "note", {"text": "Taken over: the former owner is gone.", "claims": stored.claims})
-    if deaths >= most:
-        text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
-        _fail(engine, call, "outcome_unknown", text)
+    def _without_tool(self, call: Call, record: Record, stored: Stored, *, started: bool) -> str:
+        """Claimed by key, to end it: that needs no tool, unless it has started, when only its tool's author can say more. A turn of
+        an agent is ended by its agent, with all that it had begun."""
+        is_turn = any(event.type == "note" and "entry" in event.data for event in call.entry.events)
+        if not started and record.cancel_requested and not is_turn:
+            return self._cancelled(call)
+        deadline = record.deadline
+        if not started and deadline is not None and call.submitted_at + deadline <= self._clock.monotonic():
+            self._stop(call, "deadline")
+            return "cancelled"
+        self._journal.discard_staged(call.entry)
+        self._spawn(self._hand_back(stored))
+        return "queued"
+
+    async def _hand_back(self, stored: Stored) -> None:
+        try:
+            await self._store.hand_back([stored.key])
+        except StoreUnavailable as error:  # it is seen as a stray later
+            logger.warning("call %s could not be handed back yet: %s", stored.id, error)
+
+    def _cancelled(self, call: Call) -> str:
+        asked = next((e for e in reversed(call.entry.events) if e.type == "cancel_requested"), None)
+        explain(call, str(asked.data.get("reason") or "") if asked is not None else "")
+        self._stop(call, "cancel")
+        return "cancelled"
+
+    def _resume_started(self, call: Call, record: Record) -> str:
+        options, entry = call.required_tool().options, call.entry
+        number = entry.attempts
+        if options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable):
+            error = _unknown(f"the process that ran attempt {number} died; the tool may be run again.")
+            data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
+            self._journal.advance(entry, State.RETRYING, data)
+            return self._queue_again(call, record, "rerun")
+        if options.recovery == "ask" and not record.cancel_requested:  # nobody is asked about a cancelled call
+            error = _unknown(
+                f"the process that ran attempt {number} died; somebody must decide whether to run it again."
+            )
+            data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"}
+            self._journal.advance(entry, State.RETRYING, data)
+            if self._admit_again(call):
+                self._live.add(call)
+                self._approvals.ask_again(call, error.message)
+                return "asked"
+            return "unavailable"
+        text = (
+            f"the process that ran attempt {number} died before an outcome was recorded: the tool's effect may or may not "
+            "have happened. Check, then submit a new call; tools that may repeat declare read_only or idempotent."
+        )
+        self._fail(call, "outcome_unknown", text)
         return "unknown"
-    tool = call.tool
-    if tool is None:
-        return _without_tool(engine, call, record, stored, started=started)
-    options = tool.options
-    # What makes calls itself, as a turn does, is taken up all the same: it ends what it had begun, and says so to its thread.
-    cancelled = record.cancel_requested and not (getattr(tool, "nests", False) and call.attempt)
-    if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
-        return _take_up_started(engine, call, record)
-    if cancelled:
-        return _cancelled(engine, call)
-    denial = _denial(call)
-    if denial is not None:
-        decided(engine, call, denial)
-        return "cancelled"
-    return _queue_again(engine, call, record, "queued")
+
+    def _queue_again(self, call: Call, record: Record, what: str) -> str:
+        if not self._admit_again(call):
+            return "unavailable"
+        entry = call.entry
+        self._live.add(call)
+        due = _DUE if self._gives_away else 0.0
+        if record.deadline is not None:
+            left = record.deadline - elapsed(self._clock, record.created_at, entry.events[0].data)
+            if left <= due:
+                self._stop(call, "deadline")
+                return "cancelled"
+            self._timers.deadline(call, left)
+        if record.waiting_for != "approval":
+            self._journal.wait_for(entry, None)
+            self._admission.resume(call)
+            return what
+        asked = next((e for e in reversed(entry.events) if e.type == "approval_requested"), None)
+        timeout = asked.data.get("timeout") if asked is not None else None
+        wait: float | None = None
+        if asked is not None and timeout is not None:
+            wait = timeout - elapsed(self._clock, asked.at, asked.data)
+            if wait <= due:
+                self._stop(call, "approval")
+                return "cancelled"
+        self._approvals.wait_on(call, wait)
+        return "asked"
+
+    def _admit_again(self, call: Call) -> bool:
+        """The tool of today must still take the arguments of then, and they must be here."""
+        if call.arguments_lost:
+            self._end(call, LOST)
+            return False
+        edit = edit_of(call)
+        try:
+            self._pipeline.readmit(call)
+            if edit is not None:
+                self._approvals.judge_edit(call)
+        except Exception as error:
+            if edit is not None and isinstance(error, InvalidInput | PermissionDenied):
+                self._end(call, unfit(error, edit))
+                return False
+            text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"
+            self._fail(call, "tool_unavailable", text)
+            return False
+        self._plans.fit(call)
+        if call.entry.state is State.PENDING:
+            self._caching.fit(call)
+        return True
+
+    def _stop(self, call: Call, reason: str) -> None:
+        self._journal.wait_for(call.entry, None)
+        self._pipeline.stop(call, reason, partial(self._ending.on_outcome_durable, call))
+
+    def _fail(self, call: Call, code: str, message: str) -> None:
+        self._end(call, ToolError(code=code, message=message, type="".join(w.title() for w in code.split("_"))))
+
+    def _end(self, call: Call, error: ToolError) -> None:
+        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
 
 
-def _without_tool(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored, *, started: bool) -> str:
-    """Claimed by name, to end it: that needs no tool, unless it has started, when only its tool's author can say more. A turn of an
-    agent is ended by its agent, with all that it had begun."""
-    is_turn = any(event.type == "note" and "entry" in event.data for event in call.events)
-    if not started and record.cancel_requested and not is_turn:
-        return _cancelled(engine, call)
-    deadline = record.deadline
-    if not started and deadline is not None and call.submitted_at + deadline <= engine.clock.monotonic():
-        engine.pipeline.stop(call, "deadline", engine.settled)
-        return "cancelled"
-    call.staged.clear()
-    engine.spawn(_hand_back(engine, stored))
-    return "queued"
-
-
-async def _hand_back(engine: LocalEngine, stored: Stored) -> None:
-    try:
-        await engine.store.hand_back([stored.key])
-    except StoreUnavailable as error:  # it is seen as a stray later
-        logger.warning("call %s could not be handed back yet: %s", stored.id, error)
-
-
-def _cancelled(engine: LocalEngine, call: LiveCall) -> str:
-    asked = next((e for e in reversed(call.events) if e.type == "cancel_requested"), None)
-    call.cancel_reason = str(asked.data.get("reason") or "") if asked is not None else ""
-    engine.pipeline.stop(call, "cancel", engine.settled)
-    return "cancelled"
-
-
-def _denial(call: LiveCall) -> dict[str, Any] | None:
-    """The word of whoever denied the call while nobody held it."""
-    given = next((e for e in reversed(call.events) if e.type == "approval_given"), None)
+def _denial(entry: Entry) -> dict[str, Any] | None:
+    """The decision of a person who denied the call while no process had it."""
+    given = next((e for e in reversed(entry.events) if e.type == "approval_given"), None)
     return given.data if given is not None and given.data.get("approved") is not True else None
 
 
-def _deaths(call: LiveCall) -> int:
+def _deaths(entry: Entry) -> int:
     """How often a worker died over this call. Waiting, and being handed back, is no death. A turn of an agent is a long way: only
     deaths since its last step count, or since it was seen to wait for a person."""
     before = 0
-    for event in call.events:
+    for event in entry.events:
         if event.type == "note":
             if "claims" in event.data and event.state in _AT_WORK:
                 before += 1
-            elif call.inner and ("entry" in event.data or "waits" in event.data):
+            elif entry.internal and ("entry" in event.data or "waits" in event.data):
                 before = 0
-    return before + (call.state in _AT_WORK)
+    return before + (entry.state in _AT_WORK)
 
 
-def _take_up_started(engine: LocalEngine, call: LiveCall, record: Record) -> str:
-    tool = call.required_tool()
-    policy = tool.options.recovery
-    if policy == "rerun" or (policy == "auto" and tool.options.repeatable):
-        error = _unknown(f"the process that ran attempt {call.attempt} died; the tool may be run again.")
-        engine.journal.advance(
-            call, State.RETRYING, {"attempt": call.attempt, "error": msgspec.to_builtins(error), "delay": 0.0}
-        )
-        return _queue_again(engine, call, record, "rerun")
-    if policy == "ask" and not record.cancel_requested:  # who was cancelled need not be asked about
-        error = _unknown(
-            f"the process that ran attempt {call.attempt} died; somebody must decide whether to run it again."
-        )
-        engine.journal.advance(
-            call,
-            State.RETRYING,
-            {"attempt": call.attempt, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"},
-        )
-        if _admit_again(engine, call):
-            engine.remember(call)
-            ask_again(engine, call, error.message)
-            return "asked"
-        return "unavailable"
-    text = (
-        f"the process that ran attempt {call.attempt} died before an outcome was recorded: the tool's effect may or may not "
-        "have happened. Check, then submit a new call; tools that may repeat declare read_only or idempotent."
-    )
-    _fail(engine, call, "outcome_unknown", text)
-    return "unknown"
-
-
-def _queue_again(engine: LocalEngine, call: LiveCall, record: Record, what: str) -> str:
-    waiting = record.waiting_for == "approval"
-    if not _admit_again(engine, call):
-        return "unavailable"
-    engine.remember(call)
-    due = _DUE if engine.gives_away else 0.0  # who claimed it only to end it must not give it away again
-    if record.deadline is not None:
-        left = record.deadline - elapsed(engine.clock, record.created_at, call.events[0].data)
-        if left <= due:
-            engine.pipeline.stop(call, "deadline", engine.settled)
-            return "cancelled"
-        call.deadline_timer = engine.clock.call_later(left, engine.expire, call, "deadline")
-    if waiting:
-        call.waiting_for = "approval"
-        asked = next((e for e in reversed(call.events) if e.type == "approval_requested"), None)
-        timeout = asked.data.get("timeout") if asked is not None else None
-        if asked is not None and timeout is not None:
-            left = timeout - elapsed(engine.clock, asked.at, asked.data)
-            if left <= due:
-                engine.pipeline.stop(call, "approval", engine.settled)
-                return "cancelled"
-            call.queue_timer = engine.clock.call_later(left, engine.expire, call, "approval")
-        return "asked"
-    engine.proceed(call)
-    return what
-
-
-def _admit_again(engine: LocalEngine, call: LiveCall) -> bool:
-    """The tool of today must still take the arguments of then, and they must be here."""
-    if call.lost:
-        engine.pipeline.fail(call, LOST, engine.settled)
-        return False
-    find, _, validate = engine.pipeline.stages[:3]
-    edit = edit_of(call)
-    try:
-        find.registered(call)  # type: ignore[attr-defined]  # the first stage is `Find`
-        validate(call)  # first, as it finds the secrets that no complaint may tell
-        if edit is not None:
-            judge_edit(engine, call)
-    except Exception as error:
-        if edit is not None and isinstance(error, InvalidInput | PermissionDenied):
-            engine.pipeline.fail(call, unfit(error, edit), engine.settled)
-            return False
-        text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"
-        _fail(engine, call, "tool_unavailable", text)
-        return False
-    engine.plans.fit(call)
-    call.retries_left = max(call.required_tool().options.max_retries - _retries(call), 0)
-    if call.state is State.PENDING:
-        engine.caching.fit(call)
-    return True
-
-
-def _retries(call: LiveCall) -> int:
+def _retries(call: Call) -> int:
     """How many retries were spent. Running again after a death is none."""
     retrying = (
-        e.data.get("error") or {} for e in call.events if e.type == "state_changed" and e.state is State.RETRYING
+        e.data.get("error") or {}
+        for e in call.entry.events
+        if e.type == "state_changed" and e.state is State.RETRYING
     )
     return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
 
 
 def _unknown(message: str) -> ToolError:
     return ToolError(code="outcome_unknown", message=message, type="OutcomeUnknown")
-
-
-def _fail(engine: LocalEngine, call: LiveCall, code: str, message: str, **details: Any) -> None:
-    error = ToolError(code=code, message=message, type="".join(w.title() for w in code.split("_")), details=details)
-    engine.pipeline.fail(call, error, engine.settled)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, unknown
-from clicket.execution.hold import Wait
-from clicket.execution.limits import RUNTIME, Limiter
-from clicket.execution.outcome import Stopped, state_of, stop_error
+from clicket.execution.caller_task import Wait
+from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.processes import ProcessPool
 from clicket.execution.retry import backoff, describe, transient
-from clicket.execution.runner import STOPPABLE, Runner, lane_of
-from clicket.execution.sink import CallSink, progress_data
+from clicket.execution.runner import Runner, lane_of
+from clicket.execution.sink import CallSink, progress_data, turn_log
 from clicket.execution.spool import Spool
-from clicket.execution.turns import TurnLog, entries_in
+from clicket.execution.stopping import Stopped, attempt_of, can_stop, caller_left, explain, is_abandoned, state_of, stop, stop_error
+from clicket.execution.turn_log import TurnLog, entries_in
 
 __all__ = [
     "GRANT",
     "RUNTIME",
-    "STOPPABLE",
     "CallSink",
     "Limiter",
     "ProcessPool",
@@ -25,16 +24,23 @@ __all__ = [
     "Stopped",
     "TurnLog",
     "Wait",
+    "attempt_of",
     "backoff",
+    "can_stop",
+    "caller_left",
     "describe",
     "entries_in",
+    "explain",
     "grant",
     "granted",
+    "is_abandoned",
     "lane_of",
     "name_of",
     "progress_data",
     "state_of",
+    "stop",
     "stop_error",
     "transient",
+    "turn_log",
     "unknown",
 ]

@@ -1,5 +1,5 @@
-"""Files that a running call keeps and reads. An artifact is named by its content, so a name proves nothing: a caller may read
-what it uploaded, and what its calls kept. That is on record in the store, so every process over it knows."""
+"""Artifacts and their readers. An artifact is named by its content, so a name proves nothing: a caller may read what it uploaded,
+and what its calls kept. The store has it on record, so every process over it knows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from clicket.errors import NotFound, UsageError
-from clicket.journal import Journal, LiveCall
 from clicket.model.codec import encode
 from clicket.ports import Store
 
-__all__ = ["GRANT", "grant", "granted", "keep", "name_of", "read", "unknown"]
+__all__ = ["GRANT", "grant", "granted", "name_of", "read", "unknown"]
 
 GRANT = "artifact"
-"""The kind of the papers that say who may read what."""
+"""The kind of the stored documents that say which caller may read which artifact."""
 _PIECE = 1024 * 1024
 
 
@@ -44,29 +43,13 @@ async def granted(store: Store, caller: str, name: str) -> bool:
     return not caller or await store.document(GRANT, f"{caller}/{name}") is not None
 
 
-async def keep(journal: Journal, call: LiveCall, data: bytes | Sequence[bytes]) -> str:
-    """Keep bytes for as long as the call is kept, and let its caller read them."""
-    name, pieces, size = await name_of(data)
-    await journal.store.put_artifact(name, pieces)
-    await grant(journal.store, call.caller, name)
-    if not call.settling and name not in call.keeps:  # of a call that has ended nothing more is said: a sweep takes it
-        call.keeps |= {name}
-        call.kept = (*call.kept, (name, size))
-        journal.commit(call, _said)  # a call that is silent from now on names it, too
-    return name
-
-
-def _said(call: LiveCall, error: BaseException | None) -> None:
-    """Nobody waits for it: the journal itself goes on trying."""
-
-
-async def read(journal: Journal, call: LiveCall, name: str, start: int, end: int | None) -> bytes:
-    """A range of an artifact, if the call's caller may read it."""
+async def read(store: Store, caller: str, name: str, start: int, end: int | None) -> bytes:
+    """A range of an artifact, if the caller may read it."""
     if start < 0 or (end is not None and end < start):
         raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
-    if not await granted(journal.store, call.caller, name):
+    if not await granted(store, caller, name):
         raise unknown(name)
-    return await journal.store.read_artifact(name, start, end)
+    return await store.read_artifact(name, start, end)
 
 
 def unknown(name: str) -> NotFound:

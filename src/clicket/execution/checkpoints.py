@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from clicket.errors import NotFound, UsageError
+from clicket.call import Call
 from clicket.execution.artifacts import name_of
-from clicket.journal import Journal, LiveCall
+from clicket.journal import Journal
 from clicket.model import Event
-from clicket.vault import Identity, Secrets, holds_secret
+from clicket.ports import Store
+from clicket.vault import Identity, Secrets, Vault, holds_secret
 
 __all__ = ["Checkpoints"]
 
@@ -37,13 +39,15 @@ _OVERLAP = 16 * 1024
 class Checkpoints:
     """Of one call. Made when its tool first asks for them: what earlier attempts kept is among the call's events by then."""
 
-    __slots__ = ("_call", "_held", "_journal", "_named", "count", "inline", "total")
+    __slots__ = ("_call", "_held", "_journal", "_named", "_store", "_vault", "count", "inline", "total")
 
-    def __init__(self, journal: Journal, call: LiveCall) -> None:
+    def __init__(self, journal: Journal, store: Store, vault: Vault, call: Call) -> None:
         self._journal = journal
+        self._store = store
+        self._vault = vault
         self._call = call
         self._held: dict[str, bytes] = {}
-        earlier = [event.data for event in call.events if _is_one(event)]
+        earlier = [event.data for event in call.entry.events if _is_one(event)]
         self._named = {name for name in (data.get("artifact") for data in earlier) if type(name) is str}
         self.count = len(earlier)
         self.total = sum(_size(data) for data in earlier)
@@ -57,37 +61,36 @@ class Checkpoints:
         call = self._call
         said = {"text": f"Checkpoint {key}: {len(data):,} bytes.", "reason": _REASON, "key": key, "size": len(data)}
         held = await self._said(said, key, data)
-        if call.settling:
+        if call.ending:
             raise UsageError(f"checkpoint {key!r}: the call has ended, so nothing more of it is kept.")
         self._held.pop(key, None)
         if held:
             self._held[key] = data
-        self._journal.record(call, "note", said)
-        await self._journal.flush(call)
+        self._journal.record(call.entry, "note", said)
+        await self._journal.flush(call.entry)
 
     async def _said(self, said: dict[str, Any], key: str, data: bytes) -> bool:
         """Add to the event where its bytes are, and put them there. True: they are to be held in memory."""
         if await _secret(data, self._call.secrets):
-            vault = self._journal.vault
-            if vault is None or not vault.seals:
+            if not self._vault.seals:
                 said["held"] = True
                 return True
             said["sealed"] = True
-            data = vault.seal(_identity(self._call), _kind(key), data).encode()
+            data = self._vault.seal(_identity(self._call), _kind(key), data).encode()
         if len(data) <= INLINE and self.inline + len(data) <= INLINE_TOTAL:
             self.inline += len(data)
             said.update(_written(data))
             return False
         said["artifact"] = name = await self._put(data)
-        if not self._call.settling and name not in self._named and name not in self._call.keeps:
+        if not self._call.ending and name not in self._named and name not in self._call.tool_artifacts:
             self._named.add(name)
-            self._call.kept = (*self._call.kept, (name, len(data)))
+            self._journal.name_artifact(self._call.entry, name, len(data))
         return False
 
     async def load(self) -> dict[str, bytes]:
         """All that were kept, the last one of each key, in the order of keeping. What is damaged or gone is left out."""
         last: dict[str, dict[str, Any]] = {}
-        for event in self._call.events:
+        for event in self._call.entry.events:
             if _is_one(event):
                 key = event.data["key"]
                 last.pop(key, None)
@@ -120,9 +123,9 @@ class Checkpoints:
             )
 
     async def _put(self, data: bytes) -> str:
-        """No paper says that the caller may read it: it is the tool's own."""
+        """The caller gets no grant to read it: it is the tool's own."""
         name, pieces, _ = await name_of([data[at : at + _PIECE] for at in range(0, len(data), _PIECE)])
-        await self._journal.store.put_artifact(name, pieces)
+        await self._store.put_artifact(name, pieces)
         return name
 
     async def _read(self, key: str, data: Mapping[str, Any]) -> bytes | None:
@@ -130,7 +133,7 @@ class Checkpoints:
         artifact = data.get("artifact")
         if type(artifact) is str:
             try:
-                kept = await self._journal.store.read_artifact(artifact, 0, None)
+                kept = await self._store.read_artifact(artifact, 0, None)
             except NotFound:
                 return None
             if (await name_of(kept))[0] != artifact:
@@ -138,8 +141,7 @@ class Checkpoints:
         else:
             kept = _read_back(data)
         if kept is not None and data.get("sealed") is True:
-            vault = self._journal.vault
-            kept = None if vault is None else vault.unsealed(_identity(self._call), _kind(key), kept.decode("latin-1"))
+            kept = self._vault.unsealed(_identity(self._call), _kind(key), kept.decode("latin-1"))
         return kept if kept is not None and len(kept) == data.get("size") else None
 
 
@@ -178,7 +180,7 @@ def _read_back(data: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _identity(call: LiveCall) -> Identity:
+def _identity(call: Call) -> Identity:
     return call.caller, call.thread, call.id
 
 

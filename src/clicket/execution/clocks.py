@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from clicket.call import Call
 from clicket.execution.deadlines import Deadlines
-from clicket.journal import LiveCall
+from clicket.execution.stopping import attempt_of
 from clicket.ports import Clock, Timer
 from clicket.tools import Tool
 
@@ -15,43 +16,45 @@ __all__ = ["Clocks"]
 class Clocks:
     """`stop` is called with the reason when time is up."""
 
-    def __init__(self, clock: Clock, stop: Callable[[LiveCall, str], None], *, grace: float) -> None:
+    def __init__(self, clock: Clock, stop: Callable[[Call, str], None], *, grace: float) -> None:
         self.clock = clock
         self.grace = grace
         self._stop = stop
         self._deadlines = Deadlines(clock, lambda call: stop(call, "attempt"))
 
-    def start(self, call: LiveCall, tool: Tool) -> None:
+    def start(self, call: Call, tool: Tool) -> None:
         timeout = call.request.timeout or tool.options.timeout
         if timeout is not None:
             self.limit(call, timeout)
         if tool.options.idle_timeout is not None:
-            call.idle_timer = _IdleTimer(self.clock, self._stop, call, tool.options.idle_timeout)
+            attempt_of(call).idle_timer = _IdleTimer(self.clock, self._stop, call, tool.options.idle_timeout)
 
-    def limit(self, call: LiveCall, seconds: float) -> None:
+    def limit(self, call: Call, seconds: float) -> None:
         """Set the attempt's deadline, or a new one."""
-        if call.attempt_deadline is not None:
-            self._deadlines.drop(call, call.attempt_deadline)
-        call.attempt_deadline = self._deadlines.add(call, seconds)
+        attempt = attempt_of(call)
+        if attempt.deadline is not None:
+            self._deadlines.drop(call, attempt.deadline)
+        attempt.deadline = self._deadlines.add(call, seconds)
 
-    def grant(self, call: LiveCall, then: Callable[..., None], *args: LiveCall) -> None:
-        """The call was told to stop: after the grace, `then`."""
+    def grant(self, call: Call, after: Callable[..., None], *args: Call) -> None:
+        """The call was told to stop: call `after` when its grace is over."""
         # A call that waits for others stops when they have stopped, and they have their grace, too.
-        grace = 2 * self.grace + 1.0 if call.inner else self.grace
-        call.grace_timer = self.clock.call_later(grace, then, *args)
+        grace = 2 * self.grace + 1.0 if call.entry.internal else self.grace
+        attempt_of(call).grace_timer = self.clock.call_later(grace, after, *args)
 
-    def over(self, call: LiveCall) -> None:
-        """The attempt has ended: nothing ticks for it any more."""
-        call.stopper = None
-        if call.attempt_deadline is not None:
-            self._deadlines.drop(call, call.attempt_deadline)
-            call.attempt_deadline = None
-        if call.idle_timer is not None:
-            call.idle_timer.cancel()
-            call.idle_timer = None
-        if call.grace_timer is not None:
-            call.grace_timer.cancel()
-            call.grace_timer = None
+    def over(self, call: Call) -> None:
+        """The attempt has ended: its timers end with it."""
+        attempt = attempt_of(call)
+        attempt.stopper = None
+        if attempt.deadline is not None:
+            self._deadlines.drop(call, attempt.deadline)
+            attempt.deadline = None
+        if attempt.idle_timer is not None:
+            attempt.idle_timer.cancel()
+            attempt.idle_timer = None
+        if attempt.grace_timer is not None:
+            attempt.grace_timer.cancel()
+            attempt.grace_timer = None
 
     def close(self) -> None:
         self._deadlines.close()
@@ -62,13 +65,14 @@ class _IdleTimer:
 
     __slots__ = ("_call", "_clock", "_limit", "_since", "_stop", "_timer")
 
-    def __init__(self, clock: Clock, stop: Callable[[LiveCall, str], None], call: LiveCall, limit: float) -> None:
+    def __init__(self, clock: Clock, stop: Callable[[Call, str], None], call: Call, limit: float) -> None:
         self._clock, self._stop, self._call, self._limit = clock, stop, call, limit
         self._since = clock.monotonic()
         self._timer: Timer = clock.call_later(limit, self._look)
 
     def _look(self) -> None:
-        active_at = self._since if self._call.sink is None else self._call.sink.active_at
+        sink = attempt_of(self._call).sink
+        active_at = self._since if sink is None else sink.active_at
         left = active_at + self._limit - self._clock.monotonic()
         if left <= 0:
             self._stop(self._call, "idle")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from clicket.journal import LiveCall
+from clicket.call import Call
 from clicket.ports import Clock, Timer
 
 __all__ = ["Deadlines"]
@@ -22,16 +22,16 @@ _SHORT = 2.0
 class Deadlines:
     """`expire` is called for each call that was not dropped in time."""
 
-    def __init__(self, clock: Clock, expire: Callable[[LiveCall], None]) -> None:
+    def __init__(self, clock: Clock, expire: Callable[[Call], None]) -> None:
         self._clock = clock
         self._monotonic = clock.monotonic
         self._expire = expire
-        self._buckets: dict[int, dict[LiveCall, float]] = {}
+        self._buckets: dict[int, dict[Call, float]] = {}
         self._order: list[int] = []
-        self._near: dict[LiveCall, Timer] = {}
+        self._near: dict[Call, Timer] = {}
         self._timer: Timer | None = None
 
-    def add(self, call: LiveCall, seconds: float) -> Timer | int:
+    def add(self, call: Call, seconds: float) -> Timer | int:
         """Start a deadline; what it returns is for `drop`."""
         if seconds < _SHORT:
             return self._clock.call_later(seconds, self._expire, call)
@@ -47,7 +47,7 @@ class Deadlines:
             bucket[call] = when
         return number
 
-    def drop(self, call: LiveCall, deadline: Timer | int) -> None:
+    def drop(self, call: Call, deadline: Timer | int) -> None:
         """The call made it."""
         if not isinstance(deadline, int):
             deadline.cancel()
@@ -79,6 +79,6 @@ class Deadlines:
         if self._order:
             self._wait()
 
-    def _fire(self, call: LiveCall) -> None:
+    def _fire(self, call: Call) -> None:
         del self._near[call]
         self._expire(call)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+from clicket.call import Call
 from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import absorb_cancel, task_of
-from clicket.execution.outcome import Stopped
 from clicket.execution.processes import ProcessPool, Worker, target_of
 from clicket.execution.sink import CallSink
-from clicket.journal import Journal, LiveCall
+from clicket.execution.stopping import Stopped, attempt_of
 from clicket.model.codec import decode, encode
 from clicket.tools import STREAMED, Tool
 
@@ -21,35 +22,36 @@ _START_LIMIT = 120.0
 
 
 class ProcessLane:
-    def __init__(self, journal: Journal, pool: ProcessPool, clocks: Clocks) -> None:
-        self._journal = journal
+    def __init__(self, pool: ProcessPool, clocks: Clocks, *, make_sink: Callable[[Call], CallSink]) -> None:
         self._pool = pool
         self._clocks = clocks
+        self._make_sink = make_sink
 
-    async def attempt(self, call: LiveCall, tool: Tool) -> Any:
-        worker: Worker = call.worker or await self.prepare(call)
-        call.worker = None
-        task = task_of(call)
-        call.stopper = task.cancel
-        sink: CallSink = call.sink or CallSink(self._journal, call)
-        call.sink = sink
+    async def attempt(self, call: Call, tool: Tool) -> Any:
+        attempt = attempt_of(call)
+        worker: Worker = attempt.worker or await self._acquire(call)
+        attempt.worker = None
+        task = task_of(attempt)
+        attempt.stopper = task.cancel
+        sink = self._make_sink(call)
         self._clocks.limit(call, _START_LIMIT)
 
         def started() -> None:
             sink.begin(call.request.timeout or tool.options.timeout)
             self._clocks.over(call)
-            call.stopper = task.cancel
+            attempt.stopper = task.cancel
             self._clocks.start(call, tool)
 
         def message(kind: str, data: Any) -> None:
             _relay(sink, kind, data)
 
+        entry = call.entry
         context = {
-            "call_id": call.id,
-            "tool": call.tool_name,
-            "thread": call.thread,
-            "caller": call.caller,
-            "attempt": call.attempt,
+            "call_id": entry.id,
+            "tool": entry.tool,
+            "thread": entry.thread,
+            "caller": entry.caller,
+            "attempt": entry.attempts,
             "idempotency_key": call.idempotency_key,
             "metadata": dict(call.request.metadata or {}),
             "time_left": call.request.timeout or tool.options.timeout,
@@ -60,7 +62,7 @@ class ProcessLane:
             )
         except asyncio.CancelledError:
             task.uncancel()
-            call.stopper = None
+            attempt.stopper = None
             await worker.stop()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
@@ -68,29 +70,34 @@ class ProcessLane:
             self._pool.release(worker)
         if call.stopping is not None:
             await absorb_cancel(call, task, 0)
-            call.late = (None if reply is None else decode(reply), None)
+            attempt.late = (None if reply is None else decode(reply), None)
             raise Stopped(call.stopping)
         return STREAMED if reply is None else decode(reply)
 
-    async def prepare(self, call: LiveCall) -> Worker:
-        """A worker of its own for the call. A call that is told to stop meanwhile stops here."""
+    async def prepare(self, call: Call) -> None:
+        """Make a worker ready for the call. A call that is told to stop meanwhile stops here."""
+        attempt_of(call).worker = await self._acquire(call)
+
+    async def _acquire(self, call: Call) -> Worker:
         if call.stopping is not None:
             raise Stopped(call.stopping)
-        task = task_of(call)
-        call.stopper = task.cancel
+        attempt = attempt_of(call)
+        task = task_of(attempt)
+        attempt.stopper = task.cancel
         try:
             return await self._pool.acquire()
         except asyncio.CancelledError:
             task.uncancel()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
-            call.stopper = None
+            attempt.stopper = None
 
-    def release(self, call: LiveCall) -> None:
+    def release(self, call: Call) -> None:
         """Give back a worker that was made ready and never used."""
-        if call.worker is not None:
-            self._pool.release(call.worker)
-            call.worker = None
+        attempt = call.attempt
+        if attempt is not None and attempt.worker is not None:
+            self._pool.release(attempt.worker)
+            attempt.worker = None
 
 
 def _relay(sink: CallSink, kind: str, data: Any) -> None:

@@ -15,17 +15,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clicket.bridge import on_loop, on_loop_thread
-from clicket.execution.artifacts import keep, read
+from clicket.call import Attempt, Call
+from clicket.execution.artifacts import grant, name_of, read
 from clicket.execution.checkpoints import Checkpoints
 from clicket.execution.spool import Spool
-from clicket.journal import Journal, LiveCall
+from clicket.execution.stopping import attempt_of
+from clicket.execution.turn_log import TurnLog
+from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
+from clicket.ports import Store
 from clicket.tools import ToolContext
-from clicket.vault import Window, has_token, hide, hide_text
+from clicket.vault import Vault, Window, has_token, hide, hide_text
 
-__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data"]
+__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "turn_log"]
 
 MAX_OUTPUT_EVENTS = 1_000
 MAX_OUTPUT_BYTES = 1024 * 1024
@@ -38,24 +42,28 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and a new attempt starts its output anew."""
 
     __slots__ = (
-        "_call", "_checkpoints", "_journal", "_last_report", "_window",
+        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_vault", "_window",
         "active_at", "announced", "attempt_at", "deadline_at", "spool",
     )  # fmt: skip
 
-    def __init__(self, journal: Journal, call: LiveCall) -> None:
+    def __init__(self, journal: Journal, store: Store, vault: Vault, call: Call) -> None:
         self._journal = journal
+        self._store = store
+        self._vault = vault
         self._call = call
+        self._attempt: Attempt = attempt_of(call)
+        self._clock = journal.clock.monotonic
         self._last_report = 0.0
         self._window: Window | None = None
         self._checkpoints: Checkpoints | None = None
         self.spool: Spool | None = None
         self.announced = False
-        self.active_at = self.attempt_at = journal.clock.monotonic()
+        self.active_at = self.attempt_at = self._clock()
         self.deadline_at: float | None = None
 
     def begin(self, timeout: float | None) -> None:
         """A new attempt: its clock starts, its output is empty."""
-        self.active_at = self.attempt_at = self._journal.clock.monotonic()
+        self.active_at = self.attempt_at = self._clock()
         self.deadline_at = None if timeout is None else self.attempt_at + timeout
         self._window = None
         if self.spool is not None:
@@ -68,20 +76,20 @@ class CallSink:
 
     @property
     def time_left(self) -> float | None:
-        return None if self.deadline_at is None else self.deadline_at - self._journal.clock.monotonic()
+        return None if self.deadline_at is None else self.deadline_at - self._clock()
 
-    def _silent(self) -> bool:
-        """After the call was told to stop or has ended, the tool's words change nothing any more."""
-        return self._call.settling or self._call.stopping is not None
+    def _is_over(self) -> bool:
+        """After the call was told to stop or has ended, what the tool reports changes nothing any more."""
+        return self._call.ending or self._call.stopping is not None
 
     def emit(self, chunk: Any) -> None:
         if type(chunk) is not str:
             chunk = decode(encode_output(chunk))
         elif not chunk.isascii():
             encode_output(chunk)  # refuses text that is not UTF-8
-        if self._silent():
+        if self._is_over():
             return
-        self.active_at = self._journal.clock.monotonic()
+        self.active_at = self._clock()
         if type(chunk) is str:
             if self._window is None:
                 self._window = Window(self._call.secrets)
@@ -95,94 +103,112 @@ class CallSink:
         self._publish(chunk)
 
     def flush(self) -> None:
-        """Nothing more comes that could tell what was held back: it is shown, as far as it may be."""
-        if self._window is not None and not self._call.settling:
+        """The end of a text that was held back is published, as far as it may be seen: no more text comes."""
+        if self._window is not None and not self._call.ending:
             rest = self._window.flush()
             if rest:
                 self._publish(rest)
 
     def _publish(self, chunk: Any) -> None:
-        call = self._call
+        entry, attempt = self._call.entry, self._attempt
         if self.spool is None:
             self.spool = Spool(MAX_OUTPUT_BYTES)
         offset = self.spool.add(chunk)
-        if call.state is State.RUNNING:
-            self._journal.advance(call, State.STREAMING)
-        if call.outputs < MAX_OUTPUT_EVENTS and self.spool.size <= MAX_OUTPUT_BYTES and not self.announced:
-            call.outputs += 1
-            self._journal.record(call, "output", {"content": chunk, "offset": offset})
+        if entry.state is State.RUNNING:
+            self._journal.advance(entry, State.STREAMING)
+        if attempt.outputs < MAX_OUTPUT_EVENTS and self.spool.size <= MAX_OUTPUT_BYTES and not self.announced:
+            attempt.outputs += 1
+            self._journal.record(entry, "output", {"content": chunk, "offset": offset})
         elif not self.announced:
             self.announced = True
             text = "Further output is not in the journal; it goes to the artifact that the outcome names."
-            self._journal.record(call, "note", {"text": text, "offset": offset, "reason": "output_limit"})
+            self._journal.record(entry, "note", {"text": text, "offset": offset, "reason": "output_limit"})
         else:
             return
-        self._journal.commit(call)
+        self._journal.commit(entry)
 
     def progress(self, step: float, total: float | None, text: str) -> None:
         call = self._call
-        if self._silent():
+        if self._is_over():
             return
-        now = self.active_at = self._journal.clock.monotonic()
-        call.progress = progress_data(step, total, hide_text(clean(text), call.secrets), now - self.attempt_at)
-        self._report("progress", call.progress, now)
+        now = self.active_at = self._clock()
+        progress = progress_data(step, total, hide_text(clean(text), call.secrets), now - self.attempt_at)
+        self._attempt.progress = progress
+        self._report("progress", progress, now)
 
     def heartbeat(self) -> None:
-        if not self._silent():
-            now = self.active_at = self._journal.clock.monotonic()
+        if not self._is_over():
+            now = self.active_at = self._clock()
             self._report("heartbeat", {}, now)
 
     def _report(self, kind: Any, data: dict[str, Any], now: float) -> None:
-        call = self._call
-        staged = call.staged
-        if staged and staged[-1].type == kind:  # not written yet: the newer one takes its place
-            staged.pop()
-            call.seq -= 1
-        elif call.reported >= MAX_REPORTS and now - self._last_report < _REPORT_EVERY:
+        entry, attempt = self._call.entry, self._attempt
+        if self._journal.replace_last(entry, kind, data):  # not written yet: the newer one takes its place
+            pass
+        elif attempt.reports >= MAX_REPORTS and now - self._last_report < _REPORT_EVERY:
             return
         else:
-            call.reported += 1
+            attempt.reports += 1
+            self._journal.record(entry, kind, data)
         self._last_report = now
         if kind == "progress":
-            call.progress_kept = data
-        self._journal.record(call, kind, data)
-        self._journal.commit(call)
+            attempt.recorded_progress = data
+        self._journal.commit(entry)
 
     def note(self, text: str, data: Mapping[str, Any]) -> None:
         call = self._call
-        if not self._silent() and call.reported < MAX_REPORTS:
-            call.reported += 1
-            told = hide(decode(encode_output(dict(data))), call.secrets)
-            self._journal.record(call, "note", {**told, "text": hide_text(clean(text), call.secrets)})
-            self._journal.commit(call)
+        if not self._is_over() and self._attempt.reports < MAX_REPORTS:
+            self._attempt.reports += 1
+            shown = hide(decode(encode_output(dict(data))), call.secrets)
+            self._journal.record(call.entry, "note", {**shown, "text": hide_text(clean(text), call.secrets)})
+            self._journal.commit(call.entry)
 
     async def drain(self) -> None:
-        call = self._call
-        if call.inflight is not None or call.staged:
-            await self._journal.flush(call)
-        else:
+        entry = self._call.entry
+        if entry.is_idle:
             await asyncio.sleep(0)  # a generator that never waits must still let others run
+        else:
+            await self._journal.flush(entry)
 
     async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
-        self.active_at = self._journal.clock.monotonic()
-        return await keep(self._journal, self._call, data)
+        """Keep bytes for as long as the call is kept, and let its caller read them."""
+        self.active_at = self._clock()
+        call = self._call
+        name, pieces, size = await name_of(data)
+        await self._store.put_artifact(name, pieces)
+        await grant(self._store, call.caller, name)
+        if not call.ending and name not in call.tool_artifacts:  # after the end a sweep removes it
+            call.tool_artifacts |= {name}
+            self._journal.name_artifact(call.entry, name, size)
+            self._journal.commit(call.entry)
+        return name
 
     async def artifact(self, name: str, start: int, end: int | None) -> bytes:
-        return await read(self._journal, self._call, name, start, end)
+        return await read(self._store, self._call.caller, name, start, end)
 
     async def checkpoint(self, key: str, data: bytes) -> None:
-        self.active_at = self._journal.clock.monotonic()
-        await self._kept().keep(key, data)
-        self.active_at = self._journal.clock.monotonic()  # a store that was slow is not a tool that was
+        self.active_at = self._clock()
+        await self._own_checkpoints().keep(key, data)
+        self.active_at = self._clock()  # a store that was slow is not a tool that was
 
     async def checkpoints(self) -> dict[str, bytes]:
-        self.active_at = self._journal.clock.monotonic()
-        return await self._kept().load()
+        self.active_at = self._clock()
+        return await self._own_checkpoints().load()
 
-    def _kept(self) -> Checkpoints:
+    def _own_checkpoints(self) -> Checkpoints:
         if self._checkpoints is None:
-            self._checkpoints = Checkpoints(self._journal, self._call)
+            self._checkpoints = Checkpoints(self._journal, self._store, self._vault, self._call)
         return self._checkpoints
+
+    def turn_log(self) -> TurnLog:
+        return TurnLog(self._journal, self._vault, self._call)
+
+
+def turn_log(ctx: ToolContext) -> TurnLog:
+    """The log of the turn that an internal tool runs: such a tool is async, and runs on the loop."""
+    sink = ctx.sink
+    assert isinstance(sink, CallSink), "an internal tool runs on the loop"
+    return sink.turn_log()
 
 
 class ThreadSink:
@@ -264,15 +290,16 @@ def progress_data(step: float, total: float | None, text: str, elapsed: float) -
     }
 
 
-def context_for(call: LiveCall, sink: Any) -> ToolContext:
+def context_for(call: Call, sink: Any) -> ToolContext:
     """The context of one attempt."""
+    entry = call.entry
     return ToolContext(
         sink,
-        call_id=call.id,
-        tool=call.tool_name,
-        thread=call.thread,
-        attempt=call.attempt,
+        call_id=entry.id,
+        tool=entry.tool,
+        thread=entry.thread,
+        attempt=entry.attempts,
         idempotency_key=call.idempotency_key,
         metadata=call.request.metadata or {},
-        caller=call.caller,
+        caller=entry.caller,
     )

@@ -8,45 +8,48 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.bridge import Workers, fulfil
+from clicket.call import Call, Late
 from clicket.execution.clocks import Clocks
-from clicket.execution.loop_lane import Late
-from clicket.execution.outcome import Stopped
 from clicket.execution.sink import ThreadSink, context_for
-from clicket.journal import LiveCall
+from clicket.execution.stopping import Stopped, attempt_of
 from clicket.tools import Tool
 
 __all__ = ["ThreadLane"]
 
 
 class ThreadLane:
-    """`returned` hears when a body that was abandoned has come back."""
+    """`on_returned` is called when a body that was abandoned has come back."""
 
-    def __init__(self, workers: Workers, clocks: Clocks, *, returned: Callable[[LiveCall, Late], None]) -> None:
+    def __init__(
+        self, workers: Workers, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]
+    ) -> None:
         self._workers = workers
         self._clocks = clocks
-        self._returned = returned
+        self._on_returned = on_returned
 
-    async def attempt(self, call: LiveCall, tool: Tool) -> Any:
-        if call.sink is not None:
-            call.sink.begin(call.request.timeout or tool.options.timeout)
+    async def attempt(self, call: Call, tool: Tool) -> Any:
+        attempt = attempt_of(call)
+        sink = attempt.sink
+        if sink is not None:
+            sink.begin(call.request.timeout or tool.options.timeout)
         self._clocks.start(call, tool)
-        body = getattr(tool, "run_sync", None) or tool.run
+        body = tool.run_sync or tool.run
         if tool.is_async and body is tool.run:
             body = _run_async_body(body)
-        ctx = context_for(call, ThreadSink(call.sink)) if call.sink is not None else None
+        ctx = context_for(call, ThreadSink(sink)) if sink is not None else None
         bound = call.bound
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
 
         def done(value: Any, error: BaseException | None) -> None:
             if outcome.done():
-                self._returned(call, (value, error))
+                self._on_returned(call, (value, error))
             else:
                 fulfil(outcome, value, error)
 
         def give_up() -> None:
             if not outcome.done():
-                call.abandoned = True
+                attempt.abandoned = True
                 outcome.set_exception(Stopped(call.stopping or "cancel"))
 
         def stop() -> None:
@@ -56,7 +59,7 @@ class ThreadLane:
             else:
                 give_up()
 
-        call.stopper = stop
+        attempt.stopper = stop
         self._workers.submit(lambda: context.run(body, bound, ctx), done)
         try:
             output = await outcome
@@ -65,12 +68,12 @@ class ThreadLane:
         except BaseException as error:
             if call.stopping is None:
                 raise
-            call.late = (None, error)
+            attempt.late = (None, error)
             raise Stopped(call.stopping) from error
         finally:
             self._clocks.over(call)
         if call.stopping is not None:
-            call.late = (output, None)
+            attempt.late = (output, None)
             raise Stopped(call.stopping)
         return output
 

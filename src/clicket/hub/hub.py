@@ -1,7 +1,8 @@
 """Which tools a thread may use now. Judged from what the store has on record, so a restart or a second process changes nothing.
 
-Most calls are judged from memory. The store is asked first when a thread is new here, when what is known of it is old, and
-always when the answer could be no: for tools that depend on others, and for tools that failed lately.
+Most calls are judged from memory: what was read is trusted while the store's stamp says that no other process has written. The
+store is asked first when a thread is new here, and always when the answer could be no: for tools that depend on others, and for
+tools that failed lately.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clicket.call import Call
 from clicket.errors import ClicketError, ToolUnavailable
 from clicket.hub.judge import ToolView, judge, status_of
-from clicket.journal import LiveCall
 from clicket.kernel import ToolStatus
 from clicket.model.codec import canonical
 from clicket.ports import Clock, Store, ToolHealth, health_after
@@ -64,9 +65,12 @@ class Watcher:
 
 
 class _Known(msgspec.Struct, eq=False):
+    """What the store said about a thread's tools, and when: `stamp` is the store's own mark of that moment."""
+
     health: dict[str, ToolHealth]
     at: float
     epoch: int
+    stamp: int | None
 
 
 class Hub:
@@ -93,7 +97,7 @@ class Hub:
         """Threads in which a tool is, or was, not in good health."""
 
     def of(self, registry: Registry) -> Hub:
-        """The same hub with other tools, for who looks or sets: it watches nothing, and what it learns this one knows."""
+        """The same hub with other tools, to look and to set. It watches nothing, and shares what it learns with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
         other.listeners, other._uneasy = self.listeners, self._uneasy
         return other
@@ -104,12 +108,14 @@ class Hub:
         """Must the store be asked before a call of the tool can be judged?"""
         if name in self.registry.dependent:
             return True
-        if self._is_easy(thread, caller):
+        place = (caller, thread)
+        if self._alone and place not in self._uneasy:  # no other process writes there, and nothing bad was written
             return False
-        known = self._known.get((caller, thread))
+        known = self._known.get(place)
         if known is None or known.epoch != self._epoch:
             return True
-        if not self._alone and not self._glance(known, name, thread, caller):
+        stamp = self.store.health_stamp()
+        if stamp != known.stamp or (stamp is None and not self._refresh(known, name, place)):
             return True
         health = known.health.get(name)
         return health is not None and (health.consecutive_failures > 0 or health.status is not None)
@@ -123,27 +129,22 @@ class Hub:
             return True
         return self._alone
 
-    def _is_easy(self, thread: str, caller: str) -> bool:
-        """Nobody else writes there, and nothing bad was written."""
-        return self._alone and (caller, thread) not in self._uneasy
-
-    def _glance(self, known: _Known, name: str, thread: str, caller: str) -> bool:
-        """Is what we know of the tool as new as can be? A store that answers at once is asked; elsewhere it is as new as the
-        last look, and hints make that look happen again."""
-        found = self.store.tool_health_now(caller, thread, name)
+    def _refresh(self, known: _Known, name: str, place: tuple[str, str]) -> bool:
+        """Bring one tool's health up to date, where the store answers at once; elsewhere a look must not be too old."""
+        found = self.store.tool_health_now(*place, name)
         if found is None:
             return self.clock.monotonic() - known.at <= _FRESH
         health = next((each for each in found if each.tool == name), None)
-        if health is not None:
+        if health is None:
+            known.health.pop(name, None)
+        else:
             known.health[name] = health
             if _is_uneasy(health):
-                self._uneasy.add((caller, thread))
-        else:
-            known.health.pop(name, None)
+                self._uneasy.add(place)
         return True
 
     async def look(self, name: str, thread: str, caller: str) -> str | None:
-        """Learn how the thread stands. Returns the slot of a trial, if the call may be one: whoever gets it gives it back."""
+        """Read the health of the thread's tools. Returns the slot of a trial, if the call may be one; the caller gives it back."""
         known = await self._read(caller, thread)
         tool = self.registry.get(name)
         if tool is None or status_of(tool, known.get(name)) is not ToolStatus.FAILED:
@@ -162,7 +163,7 @@ class Hub:
                 self._slots.give(slot)
         return slot if taken else None
 
-    def check(self, call: LiveCall, tool: Tool) -> None:
+    def check(self, call: Call, tool: Tool) -> None:
         """Refuse a call whose tool its thread may not use now. Does not wait: `look` has, where it was needed."""
         known = self._known.get((call.caller, call.thread))
         all_health = known.health if known is not None else {}
@@ -187,9 +188,9 @@ class Hub:
 
     # After a call ended.
 
-    def ended(self, call: LiveCall) -> None:
-        """The outcome is durable, and the store has counted it; what we know follows."""
-        stats = call.ending
+    def ended(self, call: Call) -> None:
+        """The outcome is durable, and the store has counted it: what is known here follows."""
+        stats = call.stats
         if stats is None or stats.effect == "none" or not stats.tool:
             return
         if stats.effect == "failed":
@@ -252,11 +253,11 @@ class Hub:
         return dict(await self._read(caller, thread))
 
     async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
-        epoch = self._epoch
+        epoch, stamp = self._epoch, self.store.health_stamp()  # before the look: what is written meanwhile is looked at again
         found = self.store.tool_health_now(caller, thread)
         if found is None:
             found = await self.store.tool_health(caller, thread)
-        known = _Known({health.tool: health for health in found}, self.clock.monotonic(), epoch)
+        known = _Known({health.tool: health for health in found}, self.clock.monotonic(), epoch, stamp)
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
         if any(_is_uneasy(health) for health in found):
@@ -269,7 +270,7 @@ class Hub:
                 self._uneasy.discard(forgotten)
         return known.health
 
-    def heard(self) -> None:
+    def invalidate(self) -> None:
         """Another process may have changed a standing: what we know is looked up again when it is needed."""
         self._epoch += 1
         self._wake()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clicket.journal.journal import Fenced, Journal
-from clicket.journal.live import LiveCall, Then
+from clicket.journal.entry import Entry, OnDurable
+from clicket.journal.journal import Fenced, Journal, StageEnd
 from clicket.journal.observers import Around, Listener, Observers
 
-__all__ = ["Around", "Fenced", "Journal", "Listener", "LiveCall", "Observers", "Then"]
+__all__ = ["Around", "Entry", "Fenced", "Journal", "Listener", "Observers", "OnDurable", "StageEnd"]

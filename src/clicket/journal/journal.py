@@ -1,7 +1,7 @@
 """The only writer of call state: check the table, append, then publish. Nothing is published before it is appended.
 
-Events are staged on the call and handed to the store as one unit by `commit`. A call has at most one unit under way; what
-is staged meanwhile goes with the next one, so a fast producer makes bigger units, not more of them.
+Events are staged on the entry and handed to the store as one unit by `commit`. A call has at most one unit under way; what is
+staged meanwhile goes with the next one, so a fast producer makes bigger units, not more of them.
 """
 
 from __future__ import annotations
@@ -9,263 +9,442 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.journal.live import LiveCall, Then
+from clicket.journal.entry import Entry, OnDurable
 from clicket.journal.observers import Observers
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, Stage, rows_of
-from clicket.ports import Append, CallRow, Clock, Duplicate, Stale, Store, Unstorable, sleep
-from clicket.vault import Vault
+from clicket.model import Event, EventType, rows_of
+from clicket.model.unit import End, Row, Rows, Start, Unit
+from clicket.ports import Append, CacheUse, Clock, Duplicate, OutcomeStats, Stale, Store, Stored, Unstorable, sleep
 
-__all__ = ["Fenced", "Journal"]
+__all__ = ["Fenced", "Journal", "StageEnd"]
 
 logger = logging.getLogger("clicket.journal")
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
+StageEnd = tuple[str, str, float]
+"""A stage's name, its outcome, and the seconds it took."""
 
-_STRAIGHT = tuple(
-    (CALL.advance(current, to), {"from": current._value_, "to": to._value_})
-    for current, to in ((State.PENDING, State.INITIALIZING), (State.INITIALIZING, State.RUNNING))
-)
 _RETRY_FIRST = 0.05
 _RETRY_MOST = 1.0
+_FIRST_STAGES = 3
+_LAST_STAGES = 3
 
 
 class Fenced(ClicketError):
-    """The call belongs to another owner now; what this one says can only be kept as a late result."""
+    """Another process owns the call now; what this one knows can only be kept as a late result."""
 
     code = "fenced"
 
 
 class Journal:
-    """`patience`: seconds an outcome that cannot be written is retried before those who wait for it are told."""
+    """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error.
+
+    `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
+    when news could not be stored for `patience` seconds.
+    """
 
     def __init__(
-        self, store: Store, clock: Clock, spawn: Spawn, *, patience: float = 10.0, observers: Observers | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        spawn: Spawn,
+        *,
+        observers: Observers | None = None,
+        on_request: Callable[[Entry, list[Event]], None] | None = None,
+        on_unsaved: Callable[[Entry, ClicketError], None] | None = None,
+        patience: float = 10.0,
     ) -> None:
-        self.store = store
         self.clock = clock
         self.patience = patience
         self.observers = observers or Observers()
-        self.unsaved: set[LiveCall] = set()
+        self.unsaved: set[Entry] = set()
         self.closed = False
-        self.vault: Vault | None = None
-        """What seals the bytes that a call's tool keeps, where they hold a secret."""
-        self.on_request: Callable[[LiveCall, list[Event]], None] | None = None
-        self.on_unsaved: Callable[[LiveCall, ClicketError], None] | None = None
+        self._store = store
         self._spawn = spawn
+        self._on_request = on_request
+        self._on_unsaved = on_unsaved
         self._now = clock.now
         self._append = store.append
         self._edges = CALL.edges
+        self._listeners = self.observers.listeners
 
     # Staging: nothing here is visible to anybody yet.
 
-    def record(self, call: LiveCall, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
+    def open(self, entry: Entry, created: dict[str, Any], arguments: Any, stages: list[StageEnd]) -> None:
+        """Stage the beginning of a call: `created`, and the ends of its first stages. `arguments` None: they were refused."""
+        entry.opening = (created, arguments, stages)
+        entry.last_at = entry.created_at
+
+    def record(self, entry: Entry, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
         """Stage an event that leaves the state as it is."""
-        call.seq = seq = call.seq + 1
-        call.staged.append(Event(call.id, seq, self.stamp(call) if at is None else at, kind, call.state, data))
+        rows = self._rows(entry)
+        if at is None:
+            at = self.stamp(entry)
+        entry.seq = seq = entry.seq + 1
+        entry.last_at = at
+        rows.append((seq, at, kind, entry.state, data))
 
-    def record_stages(self, call: LiveCall, at: float, ended: Sequence[tuple[str, Stage]]) -> None:
+    def replace_last(self, entry: Entry, kind: EventType, data: dict[str, Any]) -> bool:
+        """Put an event in the place of the last staged one, if that is of the same kind and not under way."""
+        rows = entry.rows
+        if not rows or rows[-1][2] != kind:
+            return False
+        seq, _, _, state, _ = rows[-1]
+        entry.last_at = at = self.stamp(entry)
+        rows[-1] = (seq, at, kind, state, data)
+        return True
+
+    def record_stages(self, entry: Entry, at: float, ended: Sequence[StageEnd]) -> None:
         """Stage the ends of stages."""
-        seq, state, id, stage = call.seq, call.state, call.id, call.staged.append
-        for name, end in ended:
-            seq += 1
-            data = {"stage": name, "outcome": end.outcome, "duration": end.duration}
-            stage(Event(id, seq, at, "stage_ended", state, data))
-        call.seq = seq
-        call.stages += ended
+        for name, outcome, duration in ended:
+            self.record(entry, "stage_ended", {"stage": name, "outcome": outcome, "duration": duration}, at)
 
-    def advance(self, call: LiveCall, to: State, data: dict[str, Any] | None = None, at: float | None = None) -> None:
+    def advance(self, entry: Entry, to: State, data: dict[str, Any] | None = None, at: float | None = None) -> None:
         """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
-        current = call.state
+        current = entry.state
         if to not in self._edges[current]:
             raise CALL.refusal(current, to)
-        call.state = to
-        call.seq = seq = call.seq + 1
-        now = self.stamp(call) if at is None else at
+        rows = self._rows(entry)
+        if at is None:
+            at = self.stamp(entry)
+        entry.state = to
+        entry.seq = seq = entry.seq + 1
+        entry.last_at = at
         body: dict[str, Any] = {"from": current._value_, "to": to._value_}
         if data is not None:
             body.update(data)
-            if not self._edges[to]:
-                call.ended_at = now
-        call.staged.append(Event(call.id, seq, now, "state_changed", to, body))
+        if not self._edges[to]:
+            entry.ended_at = at
+        rows.append((seq, at, "state_changed", to, body))
 
-    def start(self, call: LiveCall, attempt: int) -> None:
-        """Stage an attempt's start, with the states on the way to it."""
-        if call.state is not State.PENDING:
-            self.advance(call, State.RUNNING)
-            self.record(call, "attempt_started", {"attempt": attempt})
-        else:  # the way of almost every call, without the calls: `_STRAIGHT` holds edges that the table has
-            at, id, seq = self.stamp(call), call.id, call.seq
-            (ready, first), (running, second) = _STRAIGHT
-            call.staged += (
-                Event(id, seq + 1, at, "state_changed", ready, first.copy()),
-                Event(id, seq + 2, at, "state_changed", running, second.copy()),
-                Event(id, seq + 3, at, "attempt_started", running, {"attempt": attempt}),
-            )
-            call.seq, call.state = seq + 3, running
-        call.attempt = attempt
-        if call.started_at is None:
-            call.started_at = call.staged[-1].at
+    def start(self, entry: Entry) -> None:
+        """Stage the start of the next attempt, with the states on the way to it."""
+        opening = entry.opening
+        if opening is not None and len(opening[2]) == _FIRST_STAGES:
+            # The way of almost every call: a table that lost one of these edges would fail its own tests.
+            created, arguments, ((_, _, find), (_, _, authorize), (_, _, validate)) = opening
+            now = self._now()
+            created_at = entry.created_at
+            at = now if now > created_at else created_at
+            entry.packed = Start(created, arguments, created_at, find, authorize, validate, at, 1)
+            entry.opening = None
+            entry.seq, entry.state, entry.attempts, entry.started_at, entry.last_at = 7, State.RUNNING, 1, at, at
+            return
+        if entry.state is State.PENDING:
+            self.advance(entry, State.INITIALIZING)
+        self.advance(entry, State.RUNNING)
+        entry.attempts += 1
+        self.record(entry, "attempt_started", {"attempt": entry.attempts})
+        if entry.started_at is None:
+            entry.started_at = entry.last_at
 
-    def stamp(self, call: LiveCall) -> float:
+    def wait_for(self, entry: Entry, what: str | None) -> None:
+        """Say what the call waits for from its next commit on; None: nothing."""
+        entry.waiting_for = what
+
+    def name_artifact(self, entry: Entry, name: str, size: int) -> None:
+        """The call names an artifact from its next commit on, which keeps it for as long as the call is kept."""
+        entry.artifacts = (*entry.artifacts, (name, size))
+
+    def give_up_ownership(self, entry: Entry) -> None:
+        """From its next commit on the call belongs to no process."""
+        entry.owned = False
+
+    def discard_staged(self, entry: Entry) -> None:
+        """Drop what is staged and not under way, for a call that is handed back as it was."""
+        entry.seq = entry.durable
+        entry.rows = entry.packed = entry.opening = None
+
+    def end(
+        self,
+        entry: Entry,
+        outcome: State,
+        data: dict[str, Any],
+        at: float,
+        stages: Sequence[StageEnd],
+        stats: OutcomeStats,
+        cache_use: CacheUse | None,
+    ) -> None:
+        """Stage the outcome, with the ends of the stages that led to it."""
+        edges = self._edges[entry.state]
+        if (
+            outcome is State.COMPLETED
+            and State.COMPLETED in edges
+            and entry.opening is None
+            and entry.packed is None
+            and not entry.rows
+            and len(stages) == _LAST_STAGES
+            and "output" in data
+            and "cached" not in data
+        ):
+            (_, first, execute), (_, second, process), (_, _, persist) = stages
+            if first == second == "ok":
+                entry.packed = End(
+                    entry.seq + 1, at, entry.state, execute, process, persist, data["duration"], data["output"],
+                    data.get("metadata"),
+                )  # fmt: skip
+                entry.seq += 4
+                entry.state, entry.ended_at, entry.last_at = State.COMPLETED, at, at
+                entry.stats, entry.cache_use = stats, cache_use
+                return
+        if outcome not in edges:
+            raise CALL.refusal(entry.state, outcome)
+        self.record_stages(entry, at, stages)
+        self.advance(entry, outcome, data, at)
+        entry.stats, entry.cache_use = stats, cache_use
+
+    def stamp(self, entry: Entry) -> float:
         """Now, but never before the call's last event: the date may be set back while a call runs."""
-        now, before = self._now(), call.staged or call.events
-        return max(now, before[-1].at) if before else now
+        now = self._now()
+        return now if now > entry.last_at else entry.last_at
+
+    def _rows(self, entry: Entry) -> Rows:
+        """The staged events one by one: what was packed is unpacked, because more comes in the same unit."""
+        rows = entry.rows
+        if rows is None:
+            rows = entry.rows = Rows()
+        if entry.opening is not None:
+            created, arguments, stages = entry.opening
+            entry.opening = None
+            at = entry.created_at
+            data = created if arguments is None else {**created, "arguments": arguments}
+            rows.append((1, at, "created", State.PENDING, data))
+            for name, outcome, duration in stages:
+                ended = {"stage": name, "outcome": outcome, "duration": duration}
+                rows.append((len(rows) + 1, at, "stage_ended", State.PENDING, ended))
+            entry.seq = len(rows)
+        if entry.packed is not None:
+            rows[:0] = entry.packed.rows()
+            entry.packed = None
+        return rows
 
     # Appending: one unit of a call at a time.
 
-    def commit(self, call: LiveCall, then: Then | None = None) -> None:
-        """Append what is staged; `then` is called once it is durable, or could not be made so."""
-        if then is not None:
-            call.thens.append(then)
-        if call.inflight is None and (call.staged or call.thens):
-            self._send(call)
+    def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
+        """Append what is staged; `on_durable` is called once it is durable, or cannot be made so."""
+        if entry.inflight is not None:
+            if on_durable is not None:
+                entry.later = (*entry.later, on_durable)
+        elif entry.packed is not None:
+            self._send(entry, () if on_durable is None else (on_durable,))
+        elif on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
+            self._send(entry, () if on_durable is None else (on_durable,))
 
-    def commit_soon(self, call: LiveCall, then: Then | None = None) -> None:
+    def commit_soon(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
         """As `commit`, at the end of this turn of the loop: what is committed until then goes in the same unit."""
-        if then is not None:
-            call.thens.append(then)
-        if call.inflight is None:
-            asyncio.get_running_loop().call_soon(self.commit, call)
+        if on_durable is not None:
+            entry.later = (*entry.later, on_durable)
+        if entry.inflight is None:
+            asyncio.get_running_loop().call_soon(self._commit_later, entry)
 
-    async def flush(self, call: LiveCall) -> None:
+    def commit_with_next(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
+        """As `commit`; a store that commits in groups writes it in one commit with what is appended next in this turn of the
+        loop, of this call or another."""
+        self._store.group_appends = True
+        self.commit(entry, on_durable)
+
+    def _commit_later(self, entry: Entry) -> None:
+        if entry.inflight is None and (entry.later or not entry.is_idle):
+            callbacks, entry.later = entry.later, ()
+            self._send(entry, callbacks)
+
+    async def flush(self, entry: Entry) -> None:
         """Commit, and wait until it is durable."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.commit(call, lambda _, error: fulfil(future, None, error))
+        self.commit(entry, lambda error: fulfil(future, None, error))
         await future
 
-    async def sent(self, call: LiveCall) -> None:
-        """Wait until nothing of a call is kept back by its unit under way: what others append from now on comes after it."""
-        while call.staged and call.inflight is not None:
+    async def sent(self, entry: Entry) -> None:
+        """Wait until nothing of a call is held back by its unit under way: what others append from now on comes after it."""
+        while entry.inflight is not None and (entry.rows or entry.packed is not None):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            call.inflight[1].append(lambda _, error, future=future: fulfil(future, None, error))  # type: ignore[misc]
+            entry.callbacks = (*entry.callbacks, lambda error, future=future: fulfil(future, None, error))  # type: ignore[misc]
             await future
 
-    def _send(self, call: LiveCall) -> None:
-        events, call.staged = call.staged, []
-        thens, call.thens = call.thens, []
-        request = call.request
-        row = CallRow(call.id, request.thread, call.caller, request.tool, call.created_at, request.priority)
+    def _send(self, entry: Entry, callbacks: tuple[OnDurable, ...]) -> None:
+        if entry.opening is not None:
+            self._rows(entry)
+        unit: Unit | None = entry.packed
+        if unit is not None:
+            entry.packed = None
+        elif entry.rows:
+            unit, entry.rows = entry.rows, None
+        if entry.later:
+            callbacks, entry.later = (*entry.later, *callbacks), ()
         change = Append(
-            row, call.seq - len(events), call.fence, rows_of(events) if events else None, call.state, call.ended_at, call.stats,
-            call.key, call.waiting_for, call.owned, False, call.kept, call.cache_use,
+            entry, entry.seq - (0 if unit is None else unit.length), entry.fence, unit, entry.state, entry.ended_at,
+            entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use,
         )  # fmt: skip
-        call.kept = ()  # said once, so that no size counts twice
-        if call.ended_at is not None:  # a late result must not count it again
-            call.cache_use = call.stats = None
-        call.inflight = (change, thens)
-        self._append(change, partial(self._appended, call))
+        if entry.artifacts:
+            entry.artifacts = ()  # said once, so that no size counts twice
+        if entry.stats is not None:  # a late result must not count the outcome again
+            entry.stats = entry.cache_use = None
+        entry.inflight = change
+        entry.callbacks = callbacks
+        self._append(change, self._on_appended)
 
-    def _appended(self, call: LiveCall, change: Append, error: ClicketError | None) -> None:
-        thens = call.inflight[1] if call.inflight is not None else []
-        if error is None:
-            call.key = change.key
-            call.inflight = None
-            if self.unsaved:
-                self.unsaved.discard(call)
-            if call.watchers or self.observers.listeners:
-                self.publish(call, change.events)
-            else:
-                call.events += change.events
-            for then in thens:
-                then(call, None)
-            if call.inflight is None and (call.staged or call.thens):
-                self._send(call)
-        elif isinstance(error, Stale):
-            self._spawn(self._rebase(call, change, thens))
+    def _on_appended(self, change: Append, error: ClicketError | None) -> None:
+        """The store has written a unit, or has refused it."""
+        entry: Any = change.call
+        if error is not None:
+            self._on_refused(entry, change, error)
+            return
+        unit = change.unit
+        entry.key = change.key
+        entry.inflight = None
+        callbacks, entry.callbacks = entry.callbacks, ()
+        if self.unsaved:
+            self.unsaved.discard(entry)
+        entry.visible_state = change.state
+        if unit is not None:
+            entry.durable = change.expect + unit.length
+            entry._units.append(unit)
+            if self._listeners or entry.watchers:
+                self._publish(entry, unit.length)
+        for callback in callbacks:
+            callback(None)
+        if entry.inflight is None and (entry.later or entry.packed is not None or entry.rows):
+            self._send(entry, ())
+
+    def _on_refused(self, entry: Entry, change: Append, error: ClicketError) -> None:
+        if isinstance(error, Stale):
+            self._spawn(self._rebase(entry, change))
         elif self.closed or isinstance(error, Duplicate | Unstorable) or change.expect == 0:
-            self._give_up(call, thens, error)
+            self._give_up(entry, error)
         else:
-            self._spawn(self._persevere(call, change, thens, error))
+            self._spawn(self._persevere(entry, change, error))
 
-    def _give_up(self, call: LiveCall, thens: list[Then], error: ClicketError) -> None:
-        """Nothing of this unit, nor of what was staged behind it, will ever be written."""
-        self.unsaved.discard(call)
-        call.inflight = None
-        thens, call.thens, call.staged = thens + call.thens, [], []
-        for then in thens:
-            then(call, error)
+    def _give_up(self, entry: Entry, error: ClicketError) -> None:
+        """Nothing of the unit under way, nor of what was staged behind it, will ever be written."""
+        self.unsaved.discard(entry)
+        callbacks = (*entry.callbacks, *entry.later)
+        entry.inflight = entry.rows = entry.packed = entry.opening = None
+        entry.callbacks = entry.later = ()
+        for callback in callbacks:
+            callback(error)
 
     async def append(self, change: Append) -> ClicketError | None:
-        """Append past the staging, and wait: for retries, and for requests into calls that others own."""
+        """Append past the staging, and wait: for retries, and for requests into calls that other processes own."""
         answer: asyncio.Future[ClicketError | None] = asyncio.get_running_loop().create_future()
         self._append(change, lambda _, error: fulfil(answer, error))
         return await answer
 
-    def publish(self, call: LiveCall, events: Sequence[Event]) -> None:
-        """Show durable events to those who watch the call. A listener that raises is counted and harms nobody."""
-        if not events:  # only an artifact, or a claim, was written
-            return
-        call.events.extend(events)
-        if call.watchers:
-            watchers, call.watchers = call.watchers, []
-            for watcher in watchers:
-                fulfil(watcher)
-        self.observers.publish(call, events)
+    # Publishing: what is durable is shown.
+
+    def watch(self, entry: Entry) -> asyncio.Future[None]:
+        """A future that is done when the next events of a call are durable, or nothing more will come of it here."""
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry.watchers = (*entry.watchers, watcher)
+        return watcher
+
+    def wake_watchers(self, entry: Entry) -> None:
+        watchers, entry.watchers = entry.watchers, ()
+        for watcher in watchers:
+            fulfil(watcher)
+
+    def _publish(self, entry: Entry, count: int) -> None:
+        """Show the last `count` durable events to those who watch the call, and to the listeners."""
+        events = entry.events[-count:]
+        if entry.watchers:
+            self.wake_watchers(entry)
+        if self._listeners:
+            self.observers.publish(entry, events)
+
+    # A call that this process takes over, or lost.
+
+    def adopt(self, stored: Stored, entry: Entry, *, attempts: int, started_at: float | None, state: State) -> None:
+        """Bring an entry to where the store has the call that was just claimed."""
+        last = stored.events[-1]
+        entry.key, entry.fence = stored.key, stored.fence
+        entry.state = entry.visible_state = state
+        entry.seq = entry.durable = last.seq
+        entry.last_at = last.at
+        entry.attempts, entry.started_at = attempts, started_at
+        entry._events = list(stored.events)
+
+    def fence_off(self, entry: Entry) -> None:
+        """This process owns the call no more, or owns it anew through another entry: nothing is written through this one."""
+        entry.fenced = True
 
     # What can go wrong after a call exists.
 
-    async def _rebase(self, call: LiveCall, change: Append, thens: list[Then]) -> None:
-        """Another process wrote to the call: take its events in, then try again on top of them, or find us fenced."""
+    async def _rebase(self, entry: Entry, change: Append) -> None:
+        """Another process wrote to the call: take its events in, then try again on top of them, or find that we are fenced."""
         try:
-            stored = next((s for s in await self.store.load(call.id, call.thread, call.caller)), None)
+            stored = next((s for s in await self._store.load(entry.id, entry.thread, entry.caller)), None)
         except StoreUnavailable as unavailable:
-            await self._persevere(call, change, thens, unavailable)
+            await self._persevere(entry, change, unavailable)
             return
-        if stored is None or stored.fence != call.fence:
-            call.fenced = True
-            said = [*change.events, *call.staged]
-            self._give_up(call, thens, Fenced(f"call {call.id} was taken over by another owner", events=said))
+        if stored is None or stored.fence != entry.fence:
+            entry.fenced = True
+            unwritten = [*change.events, *self._staged_events(entry)]
+            self._give_up(entry, Fenced(f"call {entry.id} was taken over by another owner", events=unwritten))
             return
         foreign = [event for event in stored.events if event.seq > change.expect]
-        written = _where(foreign, change.events)
+        ours = change.events
+        written = _where(foreign, ours)
         if written is not None:
             # Our own unit is there: it was written, and only the answer was lost. Written again it would be a second outcome.
-            foreign = foreign[:written] + foreign[written + len(change.events) :]
+            foreign = foreign[:written] + foreign[written + len(ours) :]
         # Usually the number of foreign events; less when a unit of ours was given up and our own numbers ran ahead.
         by = len(foreign) if written is not None else stored.events[-1].seq - change.expect
         if by == 0 and written is None:
             self._give_up(
-                call, thens, Unstorable(f"call {call.id}: the store refuses it as stale, and has nothing newer")
+                entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer")
             )
             return
-        call.staged = [_renumbered(event, by) for event in call.staged]
-        call.seq += by
+        if entry.packed is not None:
+            entry.packed = entry.packed.renumbered(by)
+        if entry.rows:
+            entry.rows = entry.rows.renumbered(by)
+        entry.seq += by
         if written is None:
-            change.unit = change.unit and change.unit.renumbered(by)
+            if change.unit is not None:
+                change.unit = change.unit.renumbered(by)
             change.expect += by
-            self.publish(call, foreign)
-            self._append(change, partial(self._appended, call))
+            self._take_in(entry, foreign)
+            self._append(change, self._on_appended)
         else:
             change.unit = rows_of([event for event in stored.events if event.seq > change.expect])
-            self._appended(call, change, None)
-        if foreign and self.on_request is not None:
-            self.on_request(call, foreign)
+            self._on_appended(change, None)
+        if foreign and self._on_request is not None:
+            self._on_request(entry, foreign)
 
-    async def _persevere(self, call: LiveCall, change: Append, thens: list[Then], error: ClicketError) -> None:
-        """The store refused news of a call that exists. Keep trying: the outcome must not be lost while we live."""
-        self.unsaved.add(call)
-        delay, since, told = _RETRY_FIRST, self.clock.monotonic(), False
+    def _take_in(self, entry: Entry, foreign: list[Event]) -> None:
+        """Events of another process are durable events of the call."""
+        if foreign:
+            entry.durable = foreign[-1].seq
+            entry.last_at = max(entry.last_at, foreign[-1].at)
+            entry._units.append(rows_of(foreign))
+            self._publish(entry, len(foreign))
+
+    def _staged_events(self, entry: Entry) -> list[Event]:
+        rows: list[Row] = [*(entry.packed.rows() if entry.packed is not None else ()), *(entry.rows or ())]
+        return [Event(entry.id, *row) for row in rows]
+
+    async def _persevere(self, entry: Entry, change: Append, error: ClicketError) -> None:
+        """The store refused news of a call that exists. Keep trying: the outcome must not be lost while this process lives."""
+        self.unsaved.add(entry)
+        delay, since, reported = _RETRY_FIRST, self.clock.monotonic(), False
         while not self.closed:
-            if not told and self.clock.monotonic() - since >= self.patience:
-                logger.error("call %s: its news could not be stored for %.0f s: %s", call.id, self.patience, error)
-                told = True
-                if self.on_unsaved is not None:
-                    self.on_unsaved(call, error)
+            if not reported and self.clock.monotonic() - since >= self.patience:
+                logger.error("call %s: its news could not be stored for %.0f s: %s", entry.id, self.patience, error)
+                reported = True
+                if self._on_unsaved is not None:
+                    self._on_unsaved(entry, error)
             await sleep(self.clock, delay)
             delay = min(delay * 2, _RETRY_MOST)
             failure = await self.append(change)
             if failure is None or isinstance(failure, Stale | Unstorable):
-                call.inflight = (change, thens)
-                self._appended(call, change, failure)
+                entry.inflight = change
+                self._on_appended(change, failure)
                 return
             error = failure
-        self._give_up(call, thens, error)
+        self._give_up(entry, error)
 
 
 def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
@@ -276,7 +455,3 @@ def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
     found = [(event.at, event.type, event.data) for event in events]
     places = range(len(found) - len(wanted) + 1)
     return next((at for at in places if found[at : at + len(wanted)] == wanted), None)
-
-
-def _renumbered(event: Event, by: int) -> Event:
-    return Event(event.call_id, event.seq + by, event.at, event.type, event.state, event.data)

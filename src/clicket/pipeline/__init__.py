@@ -7,7 +7,7 @@ from clicket.pipeline.declared import declared_policy
 from clicket.pipeline.execute import Execute
 from clicket.pipeline.find import Find
 from clicket.pipeline.persist import Persist
-from clicket.pipeline.pipeline import Pipeline
+from clicket.pipeline.pipeline import Pipeline, refusal
 from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
 from clicket.pipeline.process import Process
 from clicket.pipeline.rules import Condition
@@ -30,4 +30,5 @@ __all__ = [
     "Validate",
     "Verdict",
     "declared_policy",
+    "refusal",
 ]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
+from clicket.call import Call
 from clicket.errors import PermissionDenied
-from clicket.journal import LiveCall
 from clicket.pipeline.policy import Decision, Policy, Request
 from clicket.tools import Tool
 
@@ -25,26 +23,27 @@ class Authorize:
         self._open = policy.is_open
         self._max_size = max_size
 
-    def __call__(self, call: LiveCall) -> None:
+    def __call__(self, call: Call) -> None:
+        entry, tool = call.entry, call.tool
         if call.denied:
-            call.verdict, call.asked_because = "deny", call.denied
-            raise PermissionDenied(f"{call.tool_name!r} may not be called here: {call.denied}.", reason=call.denied)
-        if call.inner or (self._open and (not call.caller or not call.required_tool().options.permissions)):
+            call.verdict, call.reason = "deny", call.denied
+            raise PermissionDenied(f"{entry.tool!r} may not be called here: {call.denied}.", reason=call.denied)
+        if entry.internal or (self._open and (not entry.caller or tool is None or not tool.options.permissions)):
             return
-        given = call.request.arguments
+        given = call.given
         try:
             decision = self.judge(
-                call.required_tool(), call.tool_name, given, thread=call.thread, caller=call.caller, scopes=call.scopes
+                tool, entry.tool, given, thread=entry.thread, caller=entry.caller, scopes=call.origin.scopes
             )
         except PermissionDenied as denied:
-            call.verdict, call.asked_because = "deny", denied.details["reason"]
+            call.verdict, call.reason = "deny", denied.details["reason"]
             raise
         if decision.plain is not None and not isinstance(given, _TEXT):
             # A mapping may be foreign code, and answer otherwise when it is read again.
-            call.request = msgspec.structs.replace(call.request, arguments=decision.plain)
+            call.given = decision.plain
         call.verdict = decision.verdict
         if decision.verdict == "ask":
-            call.asked_because, call.approval_timeout = decision.reason, decision.timeout
+            call.reason, call.approval_timeout = decision.reason, decision.timeout
 
     def judge(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]

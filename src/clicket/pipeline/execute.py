@@ -1,11 +1,11 @@
-"""Stage 4: run the tool, as often as its options allow."""
+"""Stage 4: run the tool, as often as its retries allow."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from clicket.call import Call
 from clicket.execution import Runner
-from clicket.journal import LiveCall
 
 __all__ = ["Execute"]
 
@@ -16,5 +16,5 @@ class Execute:
     def __init__(self, runner: Runner) -> None:
         self._start = runner.start
 
-    def __call__(self, call: LiveCall) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[None] | None:
         return self._start(call)

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clicket.journal import LiveCall
+from clicket.call import Call
 from clicket.tools import Registry, Tool
 
 __all__ = ["Find"]
 
 
 class Find:
+    """`check` refuses a call whose tool its thread may not use now."""
+
     name = "find"
 
-    def __init__(self, registry: Registry, check: Callable[[LiveCall, Tool], None]) -> None:
+    def __init__(self, registry: Registry, check: Callable[[Call, Tool], None]) -> None:
         self._find = registry.find
-        self._inner = registry.inner
+        self._find_any = registry.inner
         self._check = check
 
-    def __call__(self, call: LiveCall) -> None:
-        if call.inner:
+    def __call__(self, call: Call) -> None:
+        entry = call.entry
+        if entry.internal:
             self.registered(call)
             return
-        call.tool, call.check = tool, _ = self._find(call.request.tool)
-        if not call.vouched:
+        call.tool, call.check = tool, _ = self._find(entry.tool)
+        if not call.hub_checked:
             self._check(call, tool)
 
-    def registered(self, call: LiveCall) -> None:
-        """For a call that was let in before: what has changed since does not shut it out."""
-        call.tool, call.check = self._inner(call.request.tool)
+    def registered(self, call: Call) -> None:
+        """For a call that was admitted before: a tool's health has no say any more, only whether it is registered."""
+        call.tool, call.check = self._find_any(call.entry.tool)
+
+    def identify(self, call: Call, registry: Registry) -> None:
+        """Name the tool of a call that is taken over, if it is registered: stats and health need it however the call goes on."""
+        call.tool = registry.get(call.entry.tool)

@@ -7,157 +7,260 @@ never past it. Stages raise; this is the one place that turns errors into outcom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from msgspec import to_builtins
 
+from clicket.call import Call, Late
 from clicket.errors import ClicketError
-from clicket.execution import Stopped, describe, state_of, stop_error, transient
-from clicket.journal import Journal, LiveCall, Then
+from clicket.execution import Stopped, caller_left, describe, is_abandoned, state_of, stop_error, transient
+from clicket.journal import Journal, OnDurable, StageEnd
 from clicket.kernel import State
-from clicket.model import Stage as StageRecord
-from clicket.model import ToolError
-from clicket.model.arguments import parse_arguments
+from clicket.model import Stage, ToolError
 from clicket.model.output import plain_output
-from clicket.pipeline.stage import Stage
+from clicket.pipeline.authorize import Authorize
+from clicket.pipeline.execute import Execute
+from clicket.pipeline.find import Find
+from clicket.pipeline.persist import Persist
+from clicket.pipeline.process import Process
+from clicket.pipeline.validate import Validate
 from clicket.ports import Clock, mark
-from clicket.vault import Secrets, Vault, hide, hide_error, hide_said, look, watch_for
+from clicket.vault import Vault, hide, hide_error, hide_said
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "refusal"]
 
-_ADMISSION = 3
-_MAX_LOOKED_AT = 1024 * 1024
-_TOLD = ("problems", "status", "reason", "missing", "suggested")
-"""What a refusal tells beside its message."""
+_DETAILS = ("problems", "status", "reason", "missing", "suggested")
+"""What a refusal says beside its message."""
 
 
 class Pipeline:
-    def __init__(self, stages: Sequence[Stage], journal: Journal, vault: Vault | None = None) -> None:
-        self.stages = tuple(stages)
-        self._journal = journal
-        self._vault = vault or Vault()
-        self._admission = self.stages[:_ADMISSION]
-        self._work = self.stages[_ADMISSION:-1]
-        self._persist = self.stages[-1]
-        self._clock = journal.clock.monotonic
-        self._around = journal.observers.around
+    """The stages by name."""
 
-    def admit(self, call: LiveCall) -> bool:
-        """Run the stages that need no waiting, and stage the call's first events. False: it was refused."""
+    def __init__(
+        self,
+        find: Find,
+        authorize: Authorize,
+        validate: Validate,
+        execute: Execute,
+        process: Process,
+        persist: Persist,
+        *,
+        journal: Journal,
+        vault: Vault,
+    ) -> None:
+        self.find = find
+        self.authorize = authorize
+        self.validate = validate
+        self._execute = execute
+        self._process = process
+        self._persist = persist
+        self._journal = journal
+        self._vault = vault
+        self._clock = journal.clock.monotonic
+        self._observers = journal.observers
+
+    # Admission.
+
+    def admit(self, call: Call) -> bool:
+        """Run the stages that need no waiting, and stage the call's beginning. False: it was refused."""
         clock = self._clock
-        ended: list[tuple[str, StageRecord]] = []
-        mark = clock()
-        for stage in self._admission:
-            try:
-                stage(call)
-            except Exception as error:
-                if call.secrets is None:
-                    call.secrets = _secrets(call)
-                call.error = refusal(error)
-                call.outcome = State.FAILED
-                ended.append((stage.name, StageRecord(call.error.code, clock() - mark)))
-                break
+        ended: list[StageEnd] = []
+        name, mark = "find", clock()
+        try:
+            self.find(call)
             now = clock()
-            ended.append((stage.name, StageRecord("ok", now - mark)))
-            mark = now
-        created = _created(call, self._journal.clock, self._vault)
-        if self._journal.observers.trace is not None:
-            created.update(self._journal.observers.trace())
-        self._journal.record(call, "created", created, call.created_at)
-        self._journal.record_stages(call, call.created_at, ended)
+            ended.append((name, "ok", now - mark))
+            name, mark = "authorize", now
+            self.authorize(call)
+            now = clock()
+            ended.append((name, "ok", now - mark))
+            name, mark = "validate", now
+            self.validate(call)
+            ended.append((name, "ok", clock() - mark))
+        except Exception as error:
+            self.validate.look_for_secrets(call)
+            call.error = refused = refusal(error)
+            call.outcome = State.FAILED
+            ended.append((name, refused.code, clock() - mark))
+        call.admitted = ended
+        created, arguments = self._created(call)
+        if self._observers.trace is not None:
+            created.update(self._observers.trace())
+        self._journal.open(call.entry, created, arguments, ended)
         return call.error is None
 
-    def perform(self, call: LiveCall) -> Coroutine[Any, Any, None]:
-        """Execute and process. Afterwards `call.outcome` says how it ended, unless somebody ended it meanwhile."""
-        return self._surrounded(call) if self._around else self._perform(call)
+    def readmit(self, call: Call) -> None:
+        """Admit a call of an earlier process once more: the tool of today must still take the arguments of then."""
+        self.find.registered(call)
+        self.validate(call)
 
-    async def _surrounded(self, call: LiveCall) -> None:
-        leaves = [enter(call) for enter in self._around]
+    def restore(self, call: Call, stages: Mapping[str, Stage]) -> None:
+        """Say how the stages of a call ended that is taken over."""
+        call.admitted = [(name, stage.outcome, stage.duration) for name, stage in stages.items()]
+
+    def _created(self, call: Call) -> tuple[dict[str, Any], Any]:
+        """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
+        entry, request, secrets, tool = call.entry, call.request, call.secrets, call.tool
+        arguments: Any = None
+        data: dict[str, Any] = {
+            "tool": entry.tool,
+            "thread": entry.thread,
+            "idempotency_key": call.idempotency_key,
+        }
+        if call.error is not None:
+            sensitive = tool.options.sensitive if tool is not None else frozenset[str]()
+            data["refused"] = {**self._vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
+        elif secrets is None:
+            arguments = call.arguments
+        else:
+            arguments = secrets.arguments
+            if secrets.masked:
+                identity = (entry.caller, entry.thread, entry.id)
+                sealed = self._vault.keep(identity, "created", call.arguments, request.metadata)
+                data.update(sealed)
+        if tool is not None:
+            data["tool_version"] = tool.options.version
+            if tool.options.sensitive:  # for processes that do not have the tool, and are to hide the same
+                data["sensitive"] = sorted(tool.options.sensitive)
+        if entry.caller:
+            data["caller"] = entry.caller
+        if call.origin.scopes:
+            data["scopes"] = sorted(call.origin.scopes)
+        if (
+            request.timeout is not None
+            or request.deadline is not None
+            or request.priority
+            or request.request_id is not None
+            or request.metadata is not None
+        ):
+            data.update(_more(call, self._journal.clock))
+        return data, arguments
+
+    # Running.
+
+    def perform(self, call: Call) -> Awaitable[None] | None:
+        """Execute and process. None: that is done, and `call.outcome` says how it ended; else it is done when awaited."""
+        if self._observers.around:
+            return self._surrounded(call)
+        clock = self._clock
+        call.stage_at = mark = clock()
         try:
-            await self._perform(call)
+            waiting = self._execute(call)
+            if waiting is not None:
+                return self._perform(call, waiting, "execute")
+            now = clock()
+            call.stages = (("execute", "ok", now - mark),)
+            waiting = self._process(call)
+            if waiting is not None:
+                call.stage_at = now
+                return self._perform(call, waiting, "process")
+            call.stages = (*call.stages, ("process", "ok", clock() - now))
+        except BaseException as error:
+            self._stage_failed(call, "process" if call.stages else "execute", error)
+        else:
+            call.outcome = State.COMPLETED
+        return None
+
+    async def _surrounded(self, call: Call) -> None:
+        leaves = [enter(call.entry) for enter in self._observers.around]
+        try:
+            call.stage_at = self._clock()
+            await self._perform(call, self._execute(call), "execute")
         finally:
             for leave in reversed(leaves):
                 leave()
 
-    async def _perform(self, call: LiveCall) -> None:
-        clock = self._clock
-        mark = call.stage_at = clock()
-        for stage in self._work:
-            outcome = "ok"
-            try:
-                waiting = stage(call)
+    async def _perform(self, call: Call, waiting: Awaitable[None] | None, name: str) -> None:
+        """Await a stage that is under way, then the one after it."""
+        try:
+            if waiting is not None:
+                await waiting
+            if call.ending:
+                return
+            self._stage_ended(call, name)
+            if name == "execute":
+                name = "process"
+                waiting = self._process(call)
                 if waiting is not None:
                     await waiting
-            except BaseException as error:
-                outcome = self._failed(call, error)
-            if call.settling:
-                return
-            now = clock()
-            call.work.append((stage.name, StageRecord(outcome, now - mark)))
-            mark = now
-            if outcome != "ok":
-                return
-        call.outcome = State.COMPLETED
+                if call.ending:
+                    return
+                self._stage_ended(call, name)
+        except BaseException as error:
+            self._stage_failed(call, name, error)
+        else:
+            call.outcome = State.COMPLETED
 
-    def _failed(self, call: LiveCall, error: BaseException) -> str:
-        """Turn what a stage raised into the call's outcome; returns the stage's."""
+    def _stage_ended(self, call: Call, name: str) -> None:
+        now = self._clock()
+        call.stages = (*call.stages, (name, "ok", now - call.stage_at))
+        call.stage_at = now
+
+    def _stage_failed(self, call: Call, name: str, error: BaseException) -> None:
+        """Turn what a stage raised into the call's outcome, unless the call was ended meanwhile."""
         if isinstance(error, asyncio.CancelledError):
-            call.caller_left = True
-            if call.stopping is None:
-                call.stopping, call.cancel_reason = "cancel", "its caller was cancelled"
-            error = Stopped(call.stopping)
+            caller_left(call)
+            error = Stopped(call.stopping or "cancel")
+        if call.ending:
+            return
         if isinstance(error, Stopped):
             self._stopped(call, error.reason)
-            return str(call.outcome)
-        call.error = describe(error, retryable=transient(error, call.required_tool().options))
-        call.outcome = State.FAILED
-        call.blameless = not getattr(error, "blames_tool", True)
-        return call.error.code
+            outcome = str(call.outcome)
+        else:
+            call.error = describe(error, retryable=transient(error, call.required_tool().options))
+            call.outcome = State.FAILED
+            call.is_blameless = isinstance(error, ClicketError) and not error.blames_tool
+            outcome = call.error.code
+        call.stages = (*call.stages, (name, outcome, self._clock() - call.stage_at))
 
-    def _stopped(self, call: LiveCall, reason: str) -> None:
+    def _stopped(self, call: Call, reason: str) -> None:
         call.outcome = state_of(reason)
         call.error = stop_error(call, reason)
         if call.outcome is State.TIMEOUT:
-            call.metadata["phase"] = reason
-        if call.abandoned:
-            call.metadata["abandoned"] = True
+            call.add_metadata("phase", reason)
+        if is_abandoned(call):
+            call.add_metadata("abandoned", True)
 
-    def stop(self, call: LiveCall, reason: str, then: Then, *, execute: bool = False) -> None:
+    # Ending.
+
+    def stop(self, call: Call, reason: str, on_durable: OnDurable, *, execute: bool = False) -> None:
         """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            call.work.append(("execute", StageRecord(str(call.outcome), self._clock() - call.stage_at)))
-        self.finish(call, then)
+            call.stages = (*call.stages, ("execute", str(call.outcome), self._clock() - call.stage_at))
+        self.finish(call, on_durable)
 
-    def serve(self, call: LiveCall, then: Then) -> None:
-        """End a call with an output that did not have to be made."""
-        waited = 0.0 if call.events else self._clock() - call.submitted_at
-        call.work.append(("execute", StageRecord("cached", waited)))
+    def serve(self, call: Call, output: Any, text: str, on_durable: OnDurable) -> None:
+        """End a call with an output from the cache."""
+        waited = 0.0 if call.entry.durable else self._clock() - call.submitted_at
+        call.output, call.content, call.cached = output, text, True
+        call.stages = (*call.stages, ("execute", "cached", waited))
         call.outcome = State.COMPLETED
-        self.finish(call, then)
+        self.finish(call, on_durable)
 
-    def fail(self, call: LiveCall, error: ToolError, then: Then) -> None:
+    def fail(self, call: Call, error: ToolError, on_durable: OnDurable) -> None:
         """End a call that cannot go on."""
         call.outcome, call.error = State.FAILED, error
-        self.finish(call, then)
+        self.finish(call, on_durable)
 
-    def finish(self, call: LiveCall, then: Then) -> None:
-        """Persist: one outcome. Who comes second finds `settling` set and changes nothing."""
-        assert not call.settling, "a call ends once"
-        if call.sink is not None:
-            call.sink.flush()
+    def finish(self, call: Call, on_durable: OnDurable) -> None:
+        """Persist: one outcome. Whatever would end the call a second time finds `ending` set, and changes nothing."""
+        assert not call.ending, "a call ends once"
+        attempt = call.attempt
+        if attempt is not None and attempt.sink is not None:
+            attempt.sink.flush()
         if call.error is not None:
             call.error = hide_error(call.error, call.secrets)
         if call.metadata:
             call.metadata = hide_said(call.metadata, call.secrets)
-        call.settling = True
+        call.seal()
         self._persist(call)
-        if call.late is not None and not call.abandoned:
-            self.keep_late(call, call.late)
-        self._journal.commit(call, then)
+        if attempt is not None and attempt.late is not None and not attempt.abandoned:
+            self.keep_late(call, attempt.late)
+        self._journal.commit(call.entry, on_durable)
 
-    def keep_late(self, call: LiveCall, late: tuple[Any, BaseException | None]) -> None:
+    def keep_late(self, call: Call, late: Late) -> None:
         """What a body brought after it was told to stop: on record, but never the outcome."""
         value, error = late
         try:
@@ -166,36 +269,12 @@ class Pipeline:
             data: dict[str, Any] = {"output": hide(plain_output(value)[0], call.secrets)}
         except BaseException as raised:
             data = {"error": to_builtins(hide_error(describe(raised, retryable=False), call.secrets))}
-        self._journal.record(call, "late_result", data)
+        self._journal.record(call.entry, "late_result", data)
 
 
-def _created(call: LiveCall, clock: Clock, vault: Vault) -> dict[str, Any]:
-    """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
-    request, secrets = call.request, call.secrets
-    metadata = request.metadata if secrets is None else secrets.metadata
-    data: dict[str, Any] = {
-        "tool": request.tool,
-        "thread": request.thread,
-        "idempotency_key": call.idempotency_key,
-    }
-    if call.error is not None:
-        sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
-        data["refused"] = {**vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
-    elif secrets is None:
-        data["arguments"] = call.arguments
-    else:
-        data["arguments"] = secrets.arguments
-        if secrets.masked:
-            identity = (call.caller, request.thread, call.id)
-            data.update(vault.keep(identity, "created", call.arguments, request.metadata))
-    if call.tool is not None:
-        data["tool_version"] = call.tool.options.version
-        if call.tool.options.sensitive:  # for those who have not the tool, and are to hide the same
-            data["sensitive"] = sorted(call.tool.options.sensitive)
-    if call.caller:
-        data["caller"] = call.caller
-    if call.scopes:
-        data["scopes"] = sorted(call.scopes)
+def _more(call: Call, clock: Clock) -> dict[str, Any]:
+    """What most requests leave out."""
+    request, data = call.request, dict[str, Any]()
     if request.timeout is not None:
         data["timeout"] = request.timeout
     if request.deadline is not None:
@@ -205,27 +284,15 @@ def _created(call: LiveCall, clock: Clock, vault: Vault) -> dict[str, Any]:
         data["priority"] = request.priority
     if request.request_id is not None:
         data["request_id"] = request.request_id
+    metadata = request.metadata if call.secrets is None else call.secrets.metadata
     if metadata:
         data["metadata"] = metadata
     return data
-
-
-def _secrets(call: LiveCall) -> Secrets | None:
-    """Of a call that was refused before anybody looked for them: a policy or a parser may have quoted one."""
-    try:
-        arguments = parse_arguments(call.request.arguments, max_size=_MAX_LOOKED_AT)
-    except ClicketError:
-        arguments = {}
-    sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
-    found = look(arguments, call.request.metadata, sensitive)
-    if found is not None:
-        watch_for(found)
-    return found
 
 
 def refusal(error: Exception) -> ToolError:
     """Why a call was not admitted. A stage that breaks refuses, too: what it could not judge must not run."""
     if not isinstance(error, ClicketError):
         return describe(error, retryable=False)
-    details = {name: error.details[name] for name in _TOLD if name in error.details}
+    details = {name: error.details[name] for name in _DETAILS if name in error.details}
     return ToolError(code=error.code, message=error.message, type=type(error).__name__, details=details)

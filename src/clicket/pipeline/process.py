@@ -12,8 +12,9 @@ from hashlib import sha256
 from typing import Any
 
 from clicket.bridge import Workers
-from clicket.execution import Spool
-from clicket.journal import LiveCall
+from clicket.call import Call
+from clicket.execution import CallSink, Spool
+from clicket.journal import Journal
 from clicket.model.codec import is_small
 from clicket.model.output import plain_output, plain_pieces
 from clicket.ports import Store
@@ -26,45 +27,46 @@ __all__ = ["Process", "cut"]
 class Process:
     name = "process"
 
-    def __init__(self, store: Store, workers: Workers) -> None:
+    def __init__(self, store: Store, journal: Journal, workers: Workers) -> None:
         self._put = store.put_artifact
+        self._journal = journal
         self._workers = workers
 
-    def __call__(self, call: LiveCall) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[None] | None:
         output = call.output
-        if call.sink is not None:
-            call.sink.flush()
-        if type(output) is Streamed:
-            spool: Spool | None = call.sink.spool
-            if spool is None:
-                call.output = ""
-                return None
-            if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
-                return self._keep_spool(call, spool)
-            output = spool.value()
-        if (call.sink is not None and call.sink.announced) or not is_small(output):
-            return self._in_thread(call, output)
+        sink: CallSink | None = None if call.attempt is None else call.attempt.sink
+        if sink is not None:
+            sink.flush()
+            if type(output) is Streamed:
+                spool = sink.spool
+                if spool is None:
+                    call.output = ""
+                    return None
+                if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
+                    return self._keep_spool(call, spool)
+                output = spool.value()
+        if (sink is not None and sink.announced) or not is_small(output):
+            return self._in_thread(call, output, sink)
         plain, encoded = plain_output(output)
         text = plain if type(plain) is str else encoded.decode()
         if call.secrets is not None or (len(text) >= MIN_TOKEN and has_marker(text)):
             shown = hide(plain, call.secrets)
             if shown != plain:
-                call.hidden = True
+                call.is_masked = True
                 plain, encoded = plain_output(shown)
                 text = plain if type(plain) is str else encoded.decode()
         tool = call.tool
-        if (
-            tool is None or len(encoded) > tool.options.max_result_size
-        ):  # the bound of the text, too: quotes only add to it
-            return self._in_thread(call, plain)
+        # The size of the JSON bounds the size of the text, too: quotes only add to it.
+        if tool is None or len(encoded) > tool.options.max_result_size:
+            return self._in_thread(call, plain, sink)
         call.output, call.content = plain, text
         return None
 
-    async def _in_thread(self, call: LiveCall, output: Any) -> None:
+    async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
         """Big or streamed: encode, hash and keep it without holding up the loop."""
         limit = call.required_tool().options.max_result_size
-        call.output, pieces, hidden = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
-        call.hidden = call.hidden or hidden
+        call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+        call.is_masked = call.is_masked or masked
         size = sum(map(len, pieces))
         if size <= limit:
             call.content = b"".join(pieces).decode()
@@ -72,22 +74,22 @@ class Process:
             call.artifact = await self._keep(call, pieces, size)
             call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
             if type(call.output) is not str:
-                call.metadata["artifact_type"] = "json"
-        if call.sink is not None and call.sink.announced:
+                call.add_metadata("artifact_type", "json")
+        if sink is not None and sink.announced and sink.spool is not None:
             # The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too.
-            call.metadata["stream_artifact"] = await self._keep(call, _Pieces(call.sink.spool), call.sink.spool.size)
+            call.add_metadata("stream_artifact", await self._keep(call, _Pieces(sink.spool), sink.spool.size))
 
-    async def _keep_spool(self, call: LiveCall, spool: Spool) -> None:
+    async def _keep_spool(self, call: Call, spool: Spool) -> None:
         """What was streamed is the output."""
         limit = call.required_tool().options.max_result_size
         call.artifact, call.truncated = await self._keep(call, _Pieces(spool), spool.size), True
         call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
         call.output = spool.value() if spool.in_memory else None
 
-    async def _keep(self, call: LiveCall, pieces: Sequence[bytes], size: int) -> str:
+    async def _keep(self, call: Call, pieces: Sequence[bytes], size: int) -> str:
         name = await self._workers.run(lambda: _name(pieces))
         await self._put(name, pieces)
-        call.kept = (*call.kept, (name, size))
+        self._journal.name_artifact(call.entry, name, size)
         return name
 
 

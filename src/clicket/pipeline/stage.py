@@ -1,11 +1,11 @@
-"""A stage: a name and a function of a call. It changes the call's working values, or raises; the pipeline records how it went."""
+"""A stage: a name and a function of a call. It sets the values that are its own, or raises; the pipeline records how it went."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import Protocol
 
-from clicket.journal import LiveCall
+from clicket.call import Call
 
 __all__ = ["Stage"]
 
@@ -14,4 +14,4 @@ class Stage(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, call: LiveCall) -> Awaitable[None] | None: ...
+    def __call__(self, call: Call) -> Awaitable[None] | None: ...

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clicket.errors import InvalidInput
-from clicket.journal import LiveCall
+from clicket.call import Call
+from clicket.errors import ClicketError, InvalidInput
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import decode, encode
 from clicket.tools import Check, Tool, compile_schema
@@ -14,6 +14,7 @@ from clicket.vault import MASK, look, watch_for
 __all__ = ["Validate"]
 
 _CONTAINERS = frozenset({dict, list})
+_MAX_LOOKED_AT = 1024 * 1024
 
 
 class Validate:
@@ -23,17 +24,19 @@ class Validate:
         self._max_size = max_size
         self._discreet: dict[Tool, Check] = {}
 
-    def __call__(self, call: LiveCall) -> None:
-        arguments = parse_arguments(call.request.arguments, max_size=self._max_size)
-        tool = call.required_tool()
-        secrets = call.secrets = look(arguments, call.request.metadata, tool.options.sensitive)
-        problems = call.check(arguments)
+    def __call__(self, call: Call) -> None:
+        arguments = parse_arguments(call.given, max_size=self._max_size)
+        tool, check = call.tool, call.check
+        assert tool is not None and check is not None, "the find stage has run"  # noqa: PT018  # one line of a hot path
+        secrets = look(arguments, call.request.metadata, tool.options.sensitive)
+        problems = check(arguments)
         if secrets is not None:
+            call.secrets = secrets
             watch_for(secrets)
             problems = problems and self._without_values(tool, arguments)
         if problems:
             raise InvalidInput(
-                problems + _further(tool, arguments, problems), f"See the input schema of {call.tool_name!r}."
+                problems + _further(tool, arguments, problems), f"See the input schema of {call.entry.tool!r}."
             )
         # What is on record must not change when a tool changes its arguments: containers are not shared with it.
         shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
@@ -45,6 +48,24 @@ class Validate:
         except Exception as error:
             raise InvalidInput(f"the tool's own check failed: {type(error).__name__}: {error}") from error
         call.arguments = arguments
+
+    def with_arguments(self, call: Call, arguments: Any) -> None:
+        """Judge other arguments, such as an approver's; from here on the call has them."""
+        call.given, call.secrets = arguments, None
+        self(call)
+
+    def look_for_secrets(self, call: Call) -> None:
+        """Of a call that was refused before its arguments were looked at: a policy or a parser may have quoted a secret."""
+        if call.secrets is not None:
+            return
+        try:
+            arguments = parse_arguments(call.given, max_size=_MAX_LOOKED_AT)
+        except ClicketError:
+            arguments = {}
+        sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
+        call.secrets = found = look(arguments, call.request.metadata, sensitive)
+        if found is not None:
+            watch_for(found)
 
     def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
         """The same complaints; but a complaint quotes the value, perhaps cut, and so must not be made of a secret."""

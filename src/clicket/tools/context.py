@@ -15,6 +15,11 @@ class Sink(Protocol):
     """Where a tool's signs of life go. The execution layer implements it for the loop, for threads and for child processes."""
 
     def emit(self, chunk: Any) -> None: ...
+    @property
+    def sink(self) -> Sink:
+        """Where the context's methods lead to; for clicket's own tools."""
+        return self._sink
+
     def progress(self, step: float, total: float | None, text: str) -> None: ...
     def heartbeat(self) -> None: ...
     def note(self, text: str, data: Mapping[str, Any]) -> None: ...
@@ -56,6 +61,11 @@ class ToolContext:
         self.metadata: Mapping[str, Any] = metadata
         self.caller: str = caller
         """In whose name the call was made: the id of an API key, or empty for the program itself."""
+
+    @property
+    def sink(self) -> Sink:
+        """Where the context's methods lead to; for clicket's own tools."""
+        return self._sink
 
     def progress(self, step: float, total: float | None = None, text: str = "") -> None:
         """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""

@@ -7,14 +7,20 @@ from typing import Any
 
 import msgspec
 
+from clicket.call import Call
 from clicket.execution import RUNTIME, lane_of
-from clicket.journal import LiveCall
 from clicket.tools import Tool
 
 __all__ = ["Limits", "Plans"]
 
-_Plan = tuple[str, tuple[tuple[Any, ...], ...], bool, int]
-"""Of a tool's calls: the lane, the needs, whether one call at a time per caller and thread, and the retries."""
+
+class _Plan(msgspec.Struct, frozen=True, gc=False):
+    """How a tool's calls run."""
+
+    lane: str
+    needs: tuple[tuple[Any, ...], ...]
+    one_per_thread: bool
+    max_retries: int
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,38 +52,41 @@ class Plans:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._max_per_thread = limits.max_thread_concurrency
         self._plans: dict[Tool, _Plan] = {}
 
-    def fit(self, call: LiveCall) -> None:
-        """Tell the call where it runs and what it needs for that."""
+    def fit(self, call: Call) -> None:
+        """Set the call's lane, and what it needs to start."""
         tool = call.required_tool()
         plan = self._plans.get(tool)
         if plan is None:
             plan = self._plans[tool] = self._plan(tool, lane_of(tool))
-        if call.prefer_sync:
+        if call.origin.prefer_sync:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))
-        call.lane, needs, exclusive, retries = plan
-        if exclusive:
-            needs = (*needs, ("session", tool.name, call.caller, call.thread, 1))
-        if self._limits.max_thread_concurrency is not None and needs:
-            needs = (*needs, ("thread", call.caller, call.thread, self._limits.max_thread_concurrency))
+        call.lane, needs = plan.lane, plan.needs
+        entry = call.entry
+        if plan.one_per_thread:
+            needs = (*needs, ("session", tool.name, entry.caller, entry.thread, 1))
+        if self._max_per_thread is not None and needs:
+            needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
         call.needs = needs
-        call.retries_left = retries
+        call.max_retries = plan.max_retries
 
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
         """How many more calls of a tool could start, by what is used of what they need."""
         plan = self._plans.get(tool) or self._plan(tool, lane_of(tool))
-        free: int = min((need[-1] - used.get(need, 0) for need in plan[1]), default=self._limits.max_concurrency)
+        free: int = min((need[-1] - used.get(need, 0) for need in plan.needs), default=self._limits.max_concurrency)
         return free
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
-        # What only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
-        nests = getattr(tool, "nests", False)
-        needs: tuple[tuple[Any, ...], ...] = () if nests else ((RUNTIME, self._limits.max_concurrency),)
+        # A call that only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
+        needs: tuple[tuple[Any, ...], ...] = ()
+        if tool.traits.holds_slot:
+            needs = ((RUNTIME, self._limits.max_concurrency),)
         if lane == "thread":
             needs = (*needs, ("lane", lane, self._limits.worker_threads))
         elif lane == "process":
             needs = (*needs, ("lane", lane, self._limits.worker_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-        return lane, needs, getattr(tool, "exclusive", False), tool.options.max_retries
+        return _Plan(lane, needs, tool.traits.one_call_per_thread, tool.options.max_retries)

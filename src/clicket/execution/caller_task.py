@@ -15,12 +15,12 @@ from types import coroutine
 from typing import Any
 
 from clicket.bridge import fulfil
-from clicket.execution.outcome import Stopped
-from clicket.journal import LiveCall
+from clicket.call import Attempt, Call
+from clicket.execution.stopping import Stopped, attempt_of, caller_left
 
-__all__ = ["Wait", "hold", "settled"]
+__all__ = ["Wait", "first_step_ended", "step_through"]
 
-Adopt = Callable[[LiveCall, Coroutine[Any, Any, Any]], None]
+Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
 
 class Wait(asyncio.Future[Any]):
@@ -35,24 +35,25 @@ class Wait(asyncio.Future[Any]):
 
 
 @coroutine
-def hold(steps: Any, waiting: Any, call: LiveCall, adopt: Adopt) -> Generator[Any, Any, Any]:
+def step_through(steps: Any, waiting: Any, call: Call, adopt: Adopt) -> Generator[Any, Any, Any]:
     """Await the rest of a body that has taken its first step and waits.
 
     If the call is abandoned meanwhile, `adopt` gets the rest, and `Stopped` is raised.
     """
+    attempt = attempt_of(call)
     while True:
         error: BaseException | None = None
-        if call.must_stop:
-            call.must_stop, error = False, asyncio.CancelledError()
+        if attempt.must_stop:
+            attempt.must_stop, error = False, asyncio.CancelledError()
         else:
             try:
                 if isinstance(waiting, asyncio.Future):
-                    yield from _gate(waiting, call)
+                    yield from _gate(waiting, call, attempt)
                 else:
                     yield waiting
             except BaseException as raised:
                 error = raised
-            if call.abandoned:
+            if attempt.abandoned:
                 adopt(call, _rest(steps, waiting, error))
                 raise Stopped(call.stopping or "cancel")
         try:
@@ -61,8 +62,8 @@ def hold(steps: Any, waiting: Any, call: LiveCall, adopt: Adopt) -> Generator[An
             return end.value
 
 
-def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, None]:
-    """Wait until what the body waits for is done, or somebody opens `call.gate`."""
+def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generator[Any, Any, None]:
+    """Wait until what the body waits for is done, or the engine opens `attempt.gate`."""
     waiting._asyncio_future_blocking = False  # it is not passed on to a task: asyncio's own mark must say so
     while True:
         gate = Wait(loop=waiting.get_loop())
@@ -70,7 +71,7 @@ def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, N
         waiting.add_done_callback(opens)
         if type(waiting) is Wait:
             waiting.gate = gate
-        call.gate, call.held = gate, waiting
+        attempt.gate, attempt.held = gate, waiting
         try:
             yield from gate
             return
@@ -79,12 +80,12 @@ def _gate(waiting: asyncio.Future[Any], call: LiveCall) -> Generator[Any, Any, N
             # task would do it, and the body hears of it from there. Where the task was not cancelled, the caller is the
             # body of another call, which was stopped.
             task = asyncio.current_task()
-            if call.stopping is None and task is not None and task.cancelling() <= call.cancels:
-                call.caller_left, call.stopping, call.cancel_reason = True, "cancel", "its caller was cancelled"
+            if call.stopping is None and task is not None and task.cancelling() <= attempt.cancels:
+                caller_left(call)
             if not waiting.cancel():
                 raise
         finally:
-            call.gate = call.held = None
+            attempt.gate = attempt.held = None
             waiting.remove_done_callback(opens)
             if type(waiting) is Wait:
                 waiting.gate = None
@@ -113,7 +114,7 @@ def _rest(steps: Any, waiting: Any, error: BaseException | None) -> Generator[An
         return end.value
 
 
-async def settled(value: Any, error: BaseException | None) -> Any:
+async def first_step_ended(value: Any, error: BaseException | None) -> Any:
     """A body that ended in its first step."""
     if error is not None:
         raise error

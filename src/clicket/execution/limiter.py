@@ -11,21 +11,21 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from clicket.call import Call
 from clicket.errors import QueueFull
-from clicket.journal import LiveCall
 
 __all__ = ["RUNTIME", "Limiter"]
 
 Key = tuple[Any, ...]
 RUNTIME = "runtime"
 _Group = tuple[Key, ...]
-_Place = tuple[int, int, LiveCall]
+_Place = tuple[int, int, Call]
 
 
 class Limiter:
     """`start` is called for a queued call when its slot is taken for it."""
 
-    def __init__(self, *, max_queue: int, start: Callable[[LiveCall], None]) -> None:
+    def __init__(self, *, max_queue: int, start: Callable[[Call], None]) -> None:
         self.max_queue = max_queue
         self.queued = 0
         self.used: dict[Key, int] = {}
@@ -37,7 +37,7 @@ class Limiter:
         self._parked: dict[Key, set[_Group]] = {}
         self._shut: set[Key] = set()
 
-    def take(self, call: LiveCall, *, force: bool = False) -> bool:
+    def take(self, call: Call, *, force: bool = False) -> bool:
         """Take a slot now, or stand in line (False), or raise `QueueFull`. Nobody overtakes an equal."""
         needs = call.needs
         if len(needs) == 1 and not self._groups:  # nobody waits, and only the runtime itself is limited
@@ -56,7 +56,7 @@ class Limiter:
                 "Try again when some have ended, or raise the limit."
             )
         call.place = call.place or next(self._order)  # who comes back keeps its place
-        place = (-call.request.priority, call.place, call)
+        place = (-call.entry.priority, call.place, call)
         group = self._groups.setdefault(needs, [])
         heapq.heappush(group, place)
         if group[0] is place:  # the group has a new head: offer it under its rank
@@ -65,7 +65,7 @@ class Limiter:
         self.queued += 1
         return False
 
-    def release(self, call: LiveCall) -> None:
+    def release(self, call: Call) -> None:
         """Give back what the call holds, and start whoever can start now."""
         if not call.slot:
             return
@@ -82,7 +82,7 @@ class Limiter:
         if self._ready:
             self._advance()
 
-    def leave(self, call: LiveCall) -> None:
+    def leave(self, call: Call) -> None:
         """A call left the line without starting (cancelled, timed out); its place is passed over when it comes up."""
         if not call.queued:
             return
@@ -118,7 +118,7 @@ class Limiter:
 
     def waiting_tools(self) -> set[str]:
         """Tools whose calls stand in line here; a look at the heads of the lines is enough."""
-        return {place[2].tool_name for places in self._groups.values() for place in places[:10] if place[2].queued}
+        return {place[2].entry.tool for places in self._groups.values() for place in places[:10] if place[2].queued}
 
     def _offer(self, group: _Group) -> None:
         places = self._groups.get(group)
@@ -157,7 +157,7 @@ class Limiter:
                 return key
         return None
 
-    def _occupy(self, call: LiveCall) -> None:
+    def _occupy(self, call: Call) -> None:
         used = self.used
         for key in call.needs:
             used[key] = used.get(key, 0) + 1

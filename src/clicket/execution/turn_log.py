@@ -1,5 +1,6 @@
-"""What an agent's turn has done so far, as events of the call that drives it: written before what follows from it, read again by
-whoever takes the turn up after a crash. An entry that holds a secret is sealed; without a key only its masked form is written."""
+"""What an agent's turn has done so far, as events of the call that drives it. An entry is written before anything follows from it;
+the process that resumes the turn after a crash reads it again. An entry that holds a secret is sealed; without a key only its
+masked form is written."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from clicket.journal import Journal, LiveCall, Then
+from clicket.call import Call
+from clicket.execution.stopping import stop_inside
+from clicket.journal import Journal, OnDurable
 from clicket.model import Event
 from clicket.model.codec import decode, encode
-from clicket.tools import ToolContext
 from clicket.vault import Vault, has_token, hide, hide_text
 
 __all__ = ["TurnLog", "entries_in"]
@@ -23,26 +25,27 @@ _KIND = "entry"
 class TurnLog:
     """Of one call, in the process that runs it. `entries` are those that were on record when it was taken up."""
 
-    __slots__ = ("_call", "_journal", "count", "entries", "must_stop")
+    __slots__ = ("_call", "_entry", "_journal", "_vault", "count", "entries", "must_stop")
 
-    def __init__(self, ctx: ToolContext) -> None:
-        sink: Any = ctx._sink  # the loop's own: an inner tool is async, and runs there
-        self._journal: Journal = sink._journal
-        self._call: LiveCall = sink._call
-        self.entries: list[dict[str, Any]] = entries_in(self._call.events, self._journal.vault, self._identity)
+    def __init__(self, journal: Journal, vault: Vault, call: Call) -> None:
+        self._journal = journal
+        self._vault = vault
+        self._call = call
+        self._entry = entry = call.entry
+        self.entries: list[dict[str, Any]] = entries_in(entry.events, vault, self._identity)
         self.count: int = len(self.entries)
         """How many are on record by now."""
-        self.must_stop: bool = any(event.type == "cancel_requested" for event in self._call.events)
-        """The turn was to be stopped when it was taken up: somebody had asked for that while nobody had it."""
+        self.must_stop: bool = any(event.type == "cancel_requested" for event in entry.events)
+        """A stop was requested while no process had the turn."""
 
     @property
     def _identity(self) -> tuple[str, str, str]:
-        return self._call.caller, self._call.thread, self._call.id
+        return self._entry.caller, self._entry.thread, self._entry.id
 
     @property
     def scopes(self) -> frozenset[str]:
         """What the turn's caller may do."""
-        return self._call.scopes
+        return self._call.origin.scopes
 
     @property
     def stopping(self) -> str | None:
@@ -52,7 +55,7 @@ class TurnLog:
     @property
     def lost(self) -> bool:
         """Another process has the turn: what is written here counts no more."""
-        return self._call.fenced
+        return self._entry.fenced
 
     def write(
         self,
@@ -75,43 +78,42 @@ class TurnLog:
             shown = hide(entry, None)
             if shown != entry:
                 data["text"], data["entry"] = hide_text(text, None), shown
-                vault = self._journal.vault
-                if vault is not None and vault.seals:
-                    data["sealed"] = vault.seal(self._identity, _KIND, encode(entry))
-        self._journal.record(self._call, "note", data)
-        commit = self._journal.commit_soon if soon else self._journal.commit
-        commit(self._call, None if then is None else _told(then))
+                if self._vault.seals:
+                    data["sealed"] = self._vault.seal(self._identity, _KIND, encode(entry))
+        self._journal.record(self._entry, "note", data)
+        commit = self._journal.commit_soon if soon else self._journal.commit_with_next
+        commit(self._entry, None if then is None else _on_durable(then))
 
     async def flush(self) -> None:
         """Wait until everything written so far is durable."""
-        if self._call.inflight is not None or self._call.staged:
-            await self._journal.flush(self._call)
+        if not self._entry.is_idle:
+            await self._journal.flush(self._entry)
 
     async def sent(self) -> None:
         """Wait until everything written so far is with the store: calls that are made from now on are durable after it."""
-        if self._call.staged:
-            self._journal.commit(self._call)
-            await self._journal.sent(self._call)
+        if self._entry.rows:
+            self._journal.commit_with_next(self._entry)
+            await self._journal.sent(self._entry)
 
     def waits(self, text: str) -> None:
-        """Say that the turn waits for somebody: a process that dies meanwhile does not die of it."""
-        self._journal.record(self._call, "note", {"text": text, "waits": True})
-        self._journal.commit(self._call)
+        """Record that the turn waits for a person: a process that dies meanwhile does not die of it."""
+        self._journal.record(self._entry, "note", {"text": text, "waits": True})
+        self._journal.commit(self._entry)
 
     def give_in(self) -> NoReturn:
-        """Stop, as was asked for while nobody had the turn."""
-        asked = next(event for event in self._call.events if event.type == "cancel_requested")
-        self._call.stopping, self._call.cancel_reason = "cancel", str(asked.data.get("reason") or "")
+        """Stop, as was requested while no process had the turn."""
+        asked = next(event for event in self._entry.events if event.type == "cancel_requested")
+        stop_inside(self._call, "cancel", str(asked.data.get("reason") or ""))
         raise asyncio.CancelledError
 
     def hand_back(self) -> NoReturn:
-        """Leave the turn to whoever opens the store next: the runtime closes, and takes no more calls."""
-        self._call.stopping = "shutdown"
+        """Leave the turn to the next process that opens the store: the runtime closes, and takes no more calls."""
+        stop_inside(self._call, "shutdown")
         raise asyncio.CancelledError
 
 
-def _told(then: Callable[[bool], None]) -> Then:
-    return lambda _, error: then(error is None)
+def _on_durable(then: Callable[[bool], None]) -> OnDurable:
+    return lambda error: then(error is None)
 
 
 def entries_in(

@@ -1,0 +1,228 @@
+"""A call while this process works on it: who made it, what it needs, how it is going, how it ended.
+
+The journal's `Entry` says what is on record; only the journal writes it. Of everything else each field has one writer, named in
+`WRITERS`; a test reads the syntax tree and holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.journal import Entry, StageEnd
+from clicket.kernel import State
+
+if TYPE_CHECKING:
+    from clicket.model import ToolCall, ToolError, ToolResult
+    from clicket.ports import OutcomeStats, Timer
+    from clicket.tools import Check, Tool
+    from clicket.vault import Secrets
+
+__all__ = ["WRITERS", "Attempt", "Call", "Late", "Origin"]
+
+Late = tuple[Any, BaseException | None]
+"""What a body brought after it was told to stop: a value or an error."""
+Need = tuple[Any, ...]
+"""Something of which only so many calls may have a share at once; its last part is how many."""
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where calls come from: one for each view of a runtime."""
+
+    caller: str = ""
+    scopes: frozenset[str] = frozenset()
+    """What the caller may do; a policy may ask."""
+    prefer_sync: bool = False
+    """A blocking caller waits: a tool that has a blocking body of its own runs that."""
+
+
+class Attempt:
+    """The body that runs now, where it can be stopped. Made when a body first waits: most bodies of plain calls never do."""
+
+    sink: Any = None
+    """Where the body's signs of life go; kept from attempt to attempt."""
+    stopper: Callable[[], object] | None = None
+    """Tells the body to stop."""
+    deadline: Timer | int | None = None
+    idle_timer: Timer | None = None
+    grace_timer: Timer | None = None
+    task: asyncio.Task[Any] | None = None
+    """The task in which the body runs."""
+    cancels: int = 0
+    """How often that task had been cancelled when the attempt began."""
+    gate: asyncio.Future[None] | None = None
+    """What the caller waits at while the body waits, when the body runs in the caller's task."""
+    held: asyncio.Future[Any] | None = None
+    """What the body waits for."""
+    must_stop: bool = False
+    """The body is cancelled at its next step: it waits for nothing that can be cancelled."""
+    detached: bool = False
+    """The body would not stop, and goes on in a task of its own."""
+    abandoned: bool = False
+    """The call ended without its body, which still has its slot."""
+    caller_left: bool = False
+    """The caller's task was cancelled."""
+    late: Late | None = None
+    worker: Any = None
+    """A child process that is ready for the body."""
+    retries: int = 0
+    """How many retries were spent."""
+    reports: int = 0
+    """How many progress reports, heartbeats and notes are on record."""
+    outputs: int = 0
+    """How many outputs are on record."""
+    progress: dict[str, Any] | None = None
+    """The last report of progress."""
+    recorded_progress: dict[str, Any] | None = None
+    """The last report that is on record: reports that come fast are merged."""
+
+
+class Call:
+    """Most values are never touched in the life of a plain call: their defaults are the class's, and cost nothing."""
+
+    # Fixed when it is made.
+    entry: Entry
+    request: ToolCall
+    origin: Origin
+    submitted_at: float
+    """On the monotonic clock."""
+    idempotency_key: str
+    denied: str = ""
+    """Why its maker may not use the tool: an agent may have some of the runtime's tools alone."""
+    hub_checked: bool = False
+    """The hub was asked about it just now."""
+    arguments_lost: bool = False
+    """Its arguments are masked on record, and no key opens them."""
+    trial: str | None = None
+    """The slot that says, to all processes, that this call tries a tool that had failed."""
+
+    # Find, authorize, validate.
+    tool: Tool | None = None
+    check: Check | None = None
+    given: Any = None
+    """The arguments as they are judged: those of the request, or an approver's."""
+    verdict: str = "allow"
+    reason: str = ""
+    """Why the policy asks, or denies."""
+    approval_timeout: float | None = None
+    """Seconds that a person has to decide."""
+    arguments: dict[str, Any] | None = None
+    """As the tool gets them; what others may see is in the journal."""
+    bound: Any = None
+    secrets: Secrets | None = None
+    """What is to be hidden of this call; None when there is nothing."""
+
+    # Waiting and running.
+    lane: str = "loop"
+    needs: tuple[Need, ...] = ()
+    max_retries: int = 0
+    slot: bool = False
+    queued: bool = False
+    place: int = 0
+    """In the queue; a call that comes back to it keeps its place."""
+    shared_slot: bool = False
+    """It holds a slot that all processes share."""
+    cache_key: str | None = None
+    flight: str | None = None
+    """The slot that says, to all processes, that this call runs for all its equals."""
+    wait_timer: Timer | None = None
+    """Of the queue, or of a person's decision."""
+    deadline_timer: Timer | None = None
+    in_callers_task: bool = False
+    """The caller runs the body in its own task."""
+    ready: bool = False
+    """The attempt's start is durable: the caller's task may run the body."""
+    turn: asyncio.Future[Any] | None = None
+    """What the caller waits for until then."""
+    attempt: Attempt | None = None
+    stopping: str | None = None
+    """Why the body was told to stop: cancel, shutdown, attempt, idle, deadline."""
+    cancel_reason: str = ""
+
+    # Execute, process: the outcome as it comes about.
+    outcome: State = State.FAILED
+    output: Any = None
+    content: str = ""
+    truncated: bool = False
+    artifact: str | None = None
+    is_masked: bool = False
+    """Something of its output was hidden."""
+    tool_artifacts: frozenset[str] = frozenset()
+    """Artifacts that its tool kept: they go with this call, so its output cannot serve equal ones."""
+    cached: bool = False
+    error: ToolError | None = None
+    is_blameless: bool = False
+    """It failed, and its tool is not to blame."""
+    metadata: dict[str, Any] | None = None
+    stage_at: float = 0.0
+    admitted: Sequence[StageEnd] = ()
+    """How the first three stages ended."""
+    stages: tuple[StageEnd, ...] = ()
+    """The stages that ended since then."""
+    duration: float = 0.0
+    stats: OutcomeStats | None = None
+    """What the outcome added to figures and to the tool's health."""
+    edited: tuple[str, dict[str, Any]] | None = None
+    """The hash and the arguments of an approver of this process, which the journal has masked."""
+
+    # Ending.
+    ending: bool = False
+    """Its outcome, or its hand-over, is on its way to the store: nothing else can end it any more."""
+    ended: bool = False
+    """Its outcome is durable."""
+    result: ToolResult | None = None
+    failure: ClicketError | None = None
+    """Why nothing more will come of the call here."""
+    waiters: tuple[asyncio.Future[Any], ...] = ()
+    accepted: asyncio.Future[None] | None = None
+
+    def __init__(
+        self, entry: Entry, request: ToolCall, origin: Origin, submitted_at: float, idempotency_key: str
+    ) -> None:
+        self.entry = entry
+        self.request = request
+        self.origin = origin
+        self.submitted_at = submitted_at
+        self.idempotency_key = idempotency_key
+        self.given = request.arguments
+
+    def __repr__(self) -> str:
+        return f"<call {self.entry.id} {self.entry.state}>"
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def thread(self) -> str:
+        return self.entry.thread
+
+    @property
+    def caller(self) -> str:
+        return self.entry.caller
+
+    def seal(self) -> None:
+        """From here on nothing else can end the call."""
+        self.ending = True
+
+    def take_trial(self) -> str | None:
+        """The trial's slot, which is the taker's to give back."""
+        slot, self.trial = self.trial, None
+        return slot
+
+    def add_metadata(self, name: str, value: Any) -> None:
+        """Say something about the outcome beside the output."""
+        if self.metadata is None:
+            self.metadata = {}
+        self.metadata[name] = value
+
+    def required_tool(self) -> Tool:
+        assert self.tool is not None, "the find stage has run"
+        return self.tool
+
+
+WRITERS: dict[str, str] = {}

@@ -1,0 +1,185 @@
+"""Accepting calls: the first three stages, then the cache, a person, another process, or a slot.
+
+Accepting does not wait: what is decided here is staged at once and becomes durable in one commit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from clicket.call import Call, Origin
+from clicket.engine.approvals import Approvals
+from clicket.engine.audit import AuditLog
+from clicket.engine.caching import Caching
+from clicket.engine.ending import Ending
+from clicket.engine.handover import HandOver
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.loop_share import LoopShare
+from clicket.engine.plans import Plans
+from clicket.engine.running import Running
+from clicket.engine.shared_slots import SharedSlots
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError, UsageError
+from clicket.execution import Limiter
+from clicket.hub import Hub
+from clicket.journal import Entry, Journal
+from clicket.kernel import State
+from clicket.model import ToolCall
+from clicket.model.codec import as_text
+from clicket.model.ids import new_id
+from clicket.pipeline import Pipeline
+from clicket.ports import Store
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """`gives_away`: calls are accepted here, and run by other processes."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        pipeline: Pipeline,
+        hub: Hub,
+        plans: Plans,
+        limiter: Limiter,
+        live: LiveCalls,
+        timers: WaitTimers,
+        caching: Caching,
+        slots: SharedSlots,
+        audit: AuditLog,
+        ending: Ending,
+        handover: HandOver,
+        running: Running,
+        approvals: Approvals,
+        share: LoopShare,
+        *,
+        gives_away: bool,
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._pipeline = pipeline
+        self._hub = hub
+        self._plans = plans
+        self._limiter = limiter
+        self._live = live
+        self._timers = timers
+        self._caching = caching
+        self._slots = slots
+        self._audit = audit
+        self._ending = ending
+        self._handover = handover
+        self._running = running
+        self._approvals = approvals
+        self._share = share
+        self._gives_away = gives_away
+        self._now = journal.clock.now
+        self._monotonic = journal.clock.monotonic
+        self.closing = False
+
+    def accept_now(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call | None:
+        """Accept a call without waiting; None: the hub must ask the store about its tool first, as `accept` does."""
+        if self._hub.needs_look(request.tool, request.thread, origin.caller):
+            return None
+        return self.take(request, origin, in_callers_task=in_callers_task, hub_checked=True)
+
+    async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
+        """Accept a call once the hub knows enough to judge it. Nothing waits in between."""
+        trial = None
+        if self._hub.needs_look(request.tool, request.thread, origin.caller):
+            trial = await self._hub.look(request.tool, request.thread, origin.caller)
+        try:
+            return self.take(request, origin, in_callers_task=in_callers_task, trial=trial)
+        except BaseException:
+            if trial is not None:
+                self._slots.give(trial)
+            raise
+
+    def take(
+        self,
+        request: ToolCall,
+        origin: Origin,
+        *,
+        in_callers_task: bool = False,
+        hub_checked: bool = False,
+        trial: str | None = None,
+        internal: bool = False,
+        denied: str = "",
+    ) -> Call:
+        """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
+
+        `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket's own makes it, for a tool that no
+        one else can call. `denied`: it goes on record as refused, for this reason.
+        """
+        if self.closing:
+            raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
+        made, now = new_id(), self._monotonic()
+        entry = Entry(
+            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority,
+            internal=internal,
+        )  # fmt: skip
+        call = Call(entry, request, origin, now, made)
+        call.in_callers_task = in_callers_task
+        if hub_checked:
+            call.hub_checked = True
+        if trial is not None:
+            call.trial = trial
+        if denied:
+            call.denied = denied
+        self._store.group_appends = self._share.has_several(now, busy=bool(self._limiter.used))
+        if self._pipeline.admit(call):
+            self._dispatch(call)
+        else:
+            if call.verdict == "deny":
+                self._audit.refused(call)
+            self._live.add(call)
+            self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
+        return call
+
+    def _dispatch(self, call: Call) -> None:
+        """An admitted call goes to a person, to the cache, or into a slot."""
+        self._plans.fit(call)
+        tool = call.tool
+        if tool is not None and tool.options.cache:
+            self._caching.fit(call)
+        if call.verdict == "ask":
+            self._live.add(call)
+            self._approvals.ask(call)
+            if self._gives_away:
+                self._handover.give_away(call)
+            else:
+                self._journal.commit(call.entry, partial(self._ending.on_created, call))
+        elif call.cache_key is None:
+            self._run(call)
+        else:
+            self.resume(call)
+        if call.request.deadline is not None and not call.ending:
+            self._timers.deadline(call, call.request.deadline)
+
+    def resume(self, call: Call) -> None:
+        """Nothing stands in the way of the call any more: serve it from the cache, or run it."""
+        if call.cache_key is not None and call.entry.state is State.PENDING:
+            self._live.add(call)
+            self._caching.enter(call)
+        else:
+            self._run(call)
+
+    def _run(self, call: Call) -> None:
+        if self._gives_away and not call.entry.internal:
+            self._handover.give_away(call)
+        else:
+            self._running.take_slot(call)
+
+    def on_cache_miss(self, call: Call) -> None:
+        """The cache has nothing for the call, perhaps after a while. No caller is waiting here, so an error is recorded on the
+        call."""
+        try:
+            self._run(call)
+        except ClicketError as error:
+            self._ending.on_created(call, error)
+
+    def serve(self, call: Call, output: Any) -> None:
+        """The cache has the output."""
+        self._pipeline.serve(call, output, as_text(output), partial(self._ending.on_outcome_durable, call))

@@ -1,0 +1,71 @@
+"""Chores: what an engine does now and then in the background, each on its own timer, never twice at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from clicket.errors import ClicketError
+from clicket.ports import Clock, Timer
+
+__all__ = ["Background"]
+
+logger = logging.getLogger("clicket.engine")
+
+
+class Background:
+    """A chore that fails is logged and tried again. Features of clicket register theirs with `every`, as the engine does."""
+
+    def __init__(self, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._clock = clock
+        self._spawn = spawn
+        self._chores: dict[str, tuple[float, Callable[[], Awaitable[object]]]] = {}
+        self._to_the_end: set[str] = set()
+        self._timers: dict[str, Timer] = {}
+        self._started = False
+        self._ended: set[str] = set()
+        self.stopped = False
+
+    def every(
+        self, seconds: float, name: str, chore: Callable[[], Awaitable[object]], *, while_closing: bool = False
+    ) -> None:
+        """Do something every so many seconds, from the start on. `while_closing`: until the last call has ended."""
+        self._chores[name] = (seconds, chore)
+        if while_closing:
+            self._to_the_end.add(name)
+        if self._started:
+            self._schedule(name)
+
+    def start(self) -> None:
+        self._started = True
+        for name in self._chores:
+            self._schedule(name)
+
+    def wind_down(self) -> None:
+        """The runtime closes: begin nothing new, but what running calls need goes on."""
+        self._ended |= set(self._chores) - self._to_the_end
+        self._cancel(self._ended)
+
+    def stop(self) -> None:
+        self.stopped = True
+        self._cancel(set(self._timers))
+
+    def _cancel(self, names: set[str]) -> None:
+        for name in names & set(self._timers):
+            self._timers[name].cancel()
+
+    def _schedule(self, name: str) -> None:
+        seconds, _ = self._chores[name]
+        self._timers[name] = self._clock.call_later(seconds, lambda: self._spawn(self._do(name)))
+
+    async def _do(self, name: str) -> None:
+        try:
+            await self._chores[name][1]()
+        except ClicketError as error:
+            if not self.stopped:
+                logger.warning("%s: %s", name, error)
+        except Exception:
+            logger.exception("%s failed; it is tried again", name)
+        if not self.stopped and name not in self._ended:
+            self._schedule(name)

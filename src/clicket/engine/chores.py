@@ -1,0 +1,139 @@
+"""The engine's own chores: read requests of other processes, hand back strays, sweep what is old."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clicket.engine.caching import Caching
+from clicket.engine.claimer import WorkClaimer
+from clicket.engine.decisions import Decisions
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.plans import Limits
+from clicket.engine.recovery import Recovery
+from clicket.errors import ClicketError
+from clicket.ports import Clock, Keep, Store, Sweep
+from clicket.tools import Registry, session_key
+
+__all__ = ["Chores"]
+
+logger = logging.getLogger("clicket.engine")
+LISTEN_EVERY = 0.25
+SWEEP_EVERY = 300.0
+_SWEEP_STEP = 200
+
+
+class Chores:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        registry: Registry,
+        live: LiveCalls,
+        claimer: WorkClaimer,
+        decisions: Decisions,
+        recovery: Recovery,
+        caching: Caching,
+        limits: Limits,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._registry = registry
+        self._live = live
+        self._claimer = claimer
+        self._decisions = decisions
+        self._recovery = recovery
+        self._caching = caching
+        self._limits = limits
+        self._spawn = spawn
+        self._strays: frozenset[int] = frozenset()
+        self._listening = False
+        self.closed = False
+
+    # Requests of other processes.
+
+    async def read_requests(self) -> None:
+        """A call of ours that another process wrote to is brought up to date; the journal then tells the engine."""
+        self._claimer.nudge()
+        if not len(self._live):
+            return
+        keys = set(await self._store.requests())
+        if not keys:
+            return
+        for call in self._live:
+            if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
+                try:
+                    await self._decisions.refresh(call)
+                except ClicketError as error:  # the requests into other calls must be read all the same
+                    logger.info("call %s could not be brought up to date: %s", call.id, error)
+
+    def read_requests_soon(self) -> None:
+        """The store hints at a request."""
+        if not self._listening and not self.closed:
+            self._listening = True
+            self._spawn(self._read_requests_now())
+
+    async def _read_requests_now(self) -> None:
+        self._listening = False
+        try:
+            await self.read_requests()
+        except ClicketError as error:
+            logger.warning("listen: %s", error)
+
+    # Recovery.
+
+    async def recover(self) -> None:
+        report = await self._recovery.recover()
+        if report.total:
+            logger.info("took over %d calls of owners that are gone", report.total)
+        await self._hand_back_strays()
+
+    async def _hand_back_strays(self) -> None:
+        """Release calls that the store says are ours but that no part of this process tracks, on second sight: the answer to a
+        claim was lost."""
+        known = {call.entry.key for call in self._live if not call.entry.fenced}
+        strays = frozenset(await self._store.owned()) - known - self._recovery.broken
+        lost = strays & self._strays
+        if lost:
+            logger.warning("%d calls were ours without our knowing; they are handed back", len(lost))
+            await self._store.hand_back(sorted(lost))
+        self._strays = strays - lost
+
+    # Retention.
+
+    def keep(self, since: float | None = None) -> Keep:
+        """The runtime's bounds; `since` in place of the age that is set."""
+        limits, now = self._limits, self._clock.now()
+        return Keep(
+            since=now - limits.retention if since is None else since,
+            calls=limits.retention_calls,
+            bytes=limits.retention_bytes,
+            thread_calls=limits.thread_retention_calls,
+            thread_bytes=limits.thread_retention_bytes,
+            health_since=now - limits.health_retention,
+            now=now,
+        )
+
+    async def sweep(self, keep: Keep | None = None, progress: Callable[[Sweep], None] | None = None) -> Sweep:
+        """Remove ended calls that break a bound, in small steps that let writers through."""
+        keep = self.keep() if keep is None else keep
+        total = Sweep()
+        while True:
+            step = await self._store.sweep(keep, _SWEEP_STEP)
+            total.calls += step.calls
+            total.artifacts += step.artifacts
+            total.bytes += step.bytes
+            if progress is not None:
+                progress(total)
+            if not step.more:
+                return total
+
+    async def sweep_all(self) -> None:
+        """Remove what is old, and close idle sessions of tools."""
+        await self.sweep()
+        for tool in self._registry:
+            calls = [call for call in self._live if call.tool is tool]
+            await tool.sweep(frozenset(session_key(call.caller, call.thread) for call in calls))

@@ -1,0 +1,104 @@
+"""Claims calls that wait for any process, as many as can start here now: the rest is left to other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from clicket.engine.plans import Plans
+from clicket.errors import ClicketError
+from clicket.execution import Limiter
+from clicket.ports import Store, Stored
+from clicket.tools import Registry
+
+__all__ = ["WorkClaimer"]
+
+logger = logging.getLogger("clicket.engine")
+_INTERNAL_ROOM = 1_000
+"""How many calls of clicket's own parts are claimed at once: they hold no slot."""
+
+
+class WorkClaimer:
+    """`resume` goes on with calls that were claimed. `internal_only`: calls of tools are left to other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        plans: Plans,
+        limiter: Limiter,
+        *,
+        internal_only: bool,
+        resume: Callable[[list[Stored]], Awaitable[object]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._plans = plans
+        self._limiter = limiter
+        self._internal_only = internal_only
+        self._resume = resume
+        self._spawn = spawn
+        self._running = False
+        self._again = False
+        self.has_more = False
+        """Last time there was more to claim than could start."""
+        self._lock = asyncio.Lock()
+        self.closed = False
+
+    def nudge(self) -> None:
+        """There may be work: look."""
+        if self._running:
+            self._again = True
+        elif not self.closed:
+            self._running = True
+            self._spawn(self._look())
+
+    def on_slot_free(self) -> None:
+        """A slot is free: look, if there was more to claim than could start."""
+        if self.has_more:
+            self.nudge()
+
+    async def _look(self) -> None:
+        try:
+            self._again = True
+            while self._again and not self.closed:
+                self._again = False
+                await self.claim()
+        except ClicketError as error:
+            logger.warning("no work could be claimed: %s", error)
+        finally:
+            self._running = False
+
+    async def claim(self) -> None:
+        """Claim until nothing waits, or nothing more can start here."""
+        async with self._lock:
+            await self._claim()
+
+    async def _claim(self) -> None:
+        full = True
+        while full and not self.closed:
+            waiting = self._limiter.waiting_tools()
+            rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
+            self.has_more = full = not rooms
+            if not rooms:
+                return
+            most = max(rooms.values())
+            groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
+            groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
+            for tools, room in groups:
+                claimed = await self._store.claim_waiting(tools, room)
+                if claimed:
+                    await self._resume(claimed)
+                if len(claimed) == room:  # there may be more, and there is less room now
+                    self.has_more = full = True
+                    break
+
+    def _rooms(self) -> dict[str, int]:
+        """How many more calls of each tool could start here."""
+        rooms = dict.fromkeys(self._registry.inner_names, _INTERNAL_ROOM)
+        if not self._internal_only:
+            rooms.update((tool.name, self._plans.room(tool, self._limiter.used)) for tool in self._registry)
+        return rooms

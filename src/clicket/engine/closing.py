@@ -1,0 +1,153 @@
+"""Leaving in order: no new calls, running ones finish or are stopped within a bound, waiting ones are handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from clicket.bridge import Workers
+from clicket.call import Call
+from clicket.engine.ending import Ending
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import Closed
+from clicket.engine.tasks import Tasks
+from clicket.errors import ClicketError
+from clicket.execution import Limiter, ProcessPool, Runner, can_stop, stop
+from clicket.journal import Journal
+from clicket.ports import Store
+from clicket.tools import Registry
+
+__all__ = ["Closing"]
+
+logger = logging.getLogger("clicket.engine")
+_WHY = "the runtime was closed"
+
+
+class _Closable(Protocol):
+    closing: bool
+
+
+class _Closed(Protocol):
+    closed: bool
+
+
+class Closing:
+    """`closing`: parts that begin nothing new from the first step on. `closed`: parts that do nothing more after the last."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        registry: Registry,
+        live: LiveCalls,
+        limiter: Limiter,
+        runner: Runner,
+        processes: ProcessPool,
+        workers: Sequence[Workers],
+        ending: Ending,
+        stopping: Stopping,
+        tasks: Tasks,
+        *,
+        shares: bool,
+        cancel_grace: float,
+        closing: Sequence[_Closable],
+        closed_first: Sequence[_Closed],
+        closed_last: Sequence[_Closed],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._registry = registry
+        self._live = live
+        self._limiter = limiter
+        self._runner = runner
+        self._processes = processes
+        self._workers = workers
+        self._ending = ending
+        self._stopping = stopping
+        self._tasks = tasks
+        self._shares = shares
+        self._cancel_grace = cancel_grace
+        self._closing = closing
+        self._closed_first = closed_first
+        self._closed_last = closed_last
+        self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
+
+    async def close(self, *, patience: float) -> None:
+        """`patience`: seconds that running calls get to finish by themselves."""
+        for part in self._closing:
+            part.closing = True
+        for part in self._closed_first:
+            part.closed = True
+        running = [call for call in self._live if call.slot] + list(self._ending.superseded)
+        await self._let_waiting_go()
+        await self._until_done(patience)
+        for call in running:
+            if can_stop(call):
+                stop(call, "shutdown", _WHY)
+        await self._until_done(self._cancel_grace + 5.0)
+        await self._close_parts()
+        if self._tasks.running:
+            await asyncio.wait(self._tasks.running, timeout=1.0)
+        await self._store.close()
+        for part in self._closed_last:
+            part.closed = True
+        for call in self._live:
+            self._dismiss(call, f"the runtime was closed before the outcome of call {call.id} could be stored.")
+        rest = [task for task in self._tasks.running if task is not asyncio.current_task()]
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=self._cancel_grace)
+
+    async def _close_parts(self) -> None:
+        for tool in self._registry:
+            try:
+                await tool.close()
+            except Exception:
+                logger.exception("tool %s could not be closed", tool.name)
+        for callback in self.on_close:
+            try:
+                await callback()
+            except Exception:
+                logger.exception("a part of the runtime could not be closed")
+        await self._processes.close()
+        self._runner.close()
+        for workers, patience in zip(self._workers, (0.2, 1.0), strict=True):
+            workers.close(patience=patience)
+
+    async def _let_waiting_go(self) -> None:
+        """A call that only waits here goes back to the store at once, where it outlives us; else it ends with us."""
+        waiting = [call for call in self._live if not call.slot]
+        for call in waiting:
+            if self._shares:
+                self._limiter.leave(call)
+                self._ending.forget(call)
+                self._dismiss(call, f"the runtime was closed; call {call.id} waits for the next one over this store.")
+            else:
+                self._stopping.stop(call, "shutdown", _WHY)
+        keys = [call.entry.key for call in waiting if call.entry.key]
+        if keys and self._shares:
+            with suppress(ClicketError):
+                await self._store.hand_back(keys)
+
+    def _dismiss(self, call: Call, why: str) -> None:
+        error = Closed(why)
+        self._ending.answer(call, error)
+        self._ending.dismiss(call, error)
+
+    async def _until_done(self, patience: float) -> None:
+        """Wait until no call is running here; bodies that were abandoned are not waited for."""
+        running = [call for call in self._live if call.slot and not call.ended]
+        if patience <= 0 or not running:
+            return
+        ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in running]
+        try:
+            await asyncio.wait(ends, timeout=patience)
+        finally:
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)

@@ -1,0 +1,183 @@
+"""What people decide about calls, wherever these run: approve, deny, cancel."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from clicket.call import Call, Origin
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.audit import AuditLog
+from clicket.engine.claimer import WorkClaimer
+from clicket.engine.ending import Ending
+from clicket.engine.handover import HandOver
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.requests import Requests
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import StoredCalls
+from clicket.errors import ClicketError, InvalidInput, PermissionDenied
+from clicket.journal import Entry, Fenced, Journal
+from clicket.model import Record, ToolCall, read
+from clicket.model.arguments import parse_arguments
+from clicket.model.codec import clean
+from clicket.pipeline import Authorize, Policy, Validate
+from clicket.ports import Stored
+from clicket.tools import Registry, Tool
+from clicket.vault import Secrets, hide_said, hide_text, look
+
+__all__ = ["Decisions", "examine"]
+
+
+class Decisions:
+    def __init__(
+        self,
+        journal: Journal,
+        registry: Registry,
+        policy: Policy,
+        live: LiveCalls,
+        stored_calls: StoredCalls,
+        requests: Requests,
+        arguments: ArgumentsOnRecord,
+        audit: AuditLog,
+        claimer: WorkClaimer,
+        ending: Ending,
+        handover: HandOver,
+        stopping: Stopping,
+        *,
+        max_arguments_size: int,
+    ) -> None:
+        self._journal = journal
+        self._registry = registry
+        self._policy = policy
+        self._live = live
+        self._stored_calls = stored_calls
+        self._requests = requests
+        self._arguments = arguments
+        self._audit = audit
+        self._claimer = claimer
+        self._ending = ending
+        self._handover = handover
+        self._stopping = stopping
+        self._max_size = max_arguments_size
+
+    async def decide(self, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None) -> bool:
+        """Write a person's decision into a call that waits for it. False: it does not wait (any more).
+
+        Also into a call of our own it is written as another process would write it: of two decisions at once, one is first.
+        """
+        first = stored.events[0].data
+        thread, caller = first["thread"], first.get("caller", "")
+        call = self._live.find(stored.id, thread, caller)
+        secrets = self._arguments.secrets_of(stored.id, stored.events, call)
+        decision: dict[str, Any] = {
+            "approved": approved,
+            "by": hide_text(clean(by), secrets),
+            "reason": hide_text(clean(reason), secrets),
+        }
+        if arguments is not None:
+            record = read(stored.id, stored.events)
+            if record.waiting_for != "approval":
+                return False
+            edited = self.examined(record, arguments, call=call)
+            if edited is not None:
+                decision.update(self._arguments.recorded_edit(record, call, edited))
+        if not await self._requests.write(stored, "approval_given", decision):
+            return False
+        await self._audit.kept(
+            decision["by"], "call.approved" if approved else "call.denied",
+            call=stored.id, tool=first["tool"], thread=thread, caller=caller,
+            reason=decision["reason"], edited="arguments" in decision,
+        )  # fmt: skip
+        call = self._live.find(stored.id, thread, caller)
+        if call is None:
+            self._claimer.nudge()  # it may have no owner
+            return True
+        with suppress(Fenced):
+            await self.refresh(call)
+            await self._journal.flush(call.entry)
+        return True
+
+    def examined(
+        self, record: Record, arguments: Any, *, call: Call | None = None, registry: Registry | None = None
+    ) -> dict[str, Any] | None:
+        """Other arguments for a call that waits, unmasked and judged; None: they are the ones that it has.
+
+        `InvalidInput` or `PermissionDenied` if they do not fit. `registry`: judge by these tools in place of the runtime's own.
+        """
+        edited = self._arguments.unmasked(record, call, arguments)
+        if edited is None:
+            return None
+        tools = self._registry if registry is None else registry
+        return examine(tools, self._policy, record, edited, max_size=self._max_size)
+
+    async def cancel(self, id: str, thread: str | None, caller: str | None, reason: str) -> bool:
+        """Stop a call wherever it is. A live one has ended, or was abandoned, when this returns."""
+        call = await self.find_live(id, thread, caller)
+        if call is None:
+            stored = await self._stored_calls.find(id, thread, caller)
+            secrets = self._arguments.secrets_of(stored.id, stored.events, None)
+            shown = hide_text(clean(reason), secrets)
+            if not await self._requests.write(stored, "cancel_requested", {"reason": shown}):
+                return False
+            await self._handover.take(stored.key)  # without an owner, no other process would end it
+            return True
+        asked = self._stopping.cancel(call, reason)
+        try:
+            result = await self._ending.outcome(call)
+        except Fenced:  # another process has the call now, and is asked
+            return await self.cancel(id, call.thread, call.caller, reason)
+        return asked or result.state.value == "cancelled"
+
+    async def find_live(self, id: str, thread: str | None, caller: str | None = None) -> Call | None:
+        """The call if it is live here. A name that the caller chose may be in use in several threads: the store knows."""
+        call = self._live.find(id, thread, caller)
+        if call is None or not call.entry.durable:
+            return None
+        if thread is None and call.request.id is not None:
+            await self._stored_calls.find(id, None, caller)
+        return call
+
+    async def refresh(self, call: Call) -> None:
+        """Bring a live call up to date with what others wrote into it, by writing nothing on top of what we know."""
+        if call.entry.inflight is None:
+            await self._journal.flush(call.entry)
+
+
+def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, *, max_size: int) -> dict[str, Any]:
+    """Arguments for a call that waits, as they will be kept; `InvalidInput` or `PermissionDenied` if they do not fit.
+
+    A tool that is not registered here cannot judge them: the process that runs the call does.
+    """
+    plain = parse_arguments(arguments, max_size=max_size)
+    tool = registry.get(record.tool)
+    try:
+        _examine(registry, policy, record, tool, plain, max_size)
+    except (InvalidInput, PermissionDenied) as error:
+        # The approver saw masks; an error about the arguments may quote what is behind them.
+        declared = record.events[0].data.get("sensitive") or () if tool is None else tool.options.sensitive
+        raise _masked(error, look(plain, None, frozenset(declared))) from None
+    return plain
+
+
+def _examine(
+    registry: Registry, policy: Policy, record: Record, tool: Tool | None, plain: dict[str, Any], max_size: int
+) -> None:
+    scopes = frozenset(record.events[0].data.get("scopes") or ())
+    if tool is not None:
+        entry = Entry(record.id, record.thread, record.caller, record.tool, 0.0)
+        trial = Call(entry, ToolCall(record.tool, plain, thread=record.thread), Origin(record.caller, scopes), 0.0, "")
+        trial.tool, trial.check = registry.find(record.tool)
+        Validate(max_size=max_size)(trial)
+    if not policy.is_open:
+        Authorize(policy, max_size=max_size).judge(
+            tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
+        )
+
+
+def _masked(error: InvalidInput | PermissionDenied, secrets: Secrets | None) -> ClicketError:
+    """An error for somebody outside, without secrets."""
+    error.message = hide_text(error.message, secrets)
+    error.args, error.details = (error.message,), hide_said(error.details, secrets)
+    if isinstance(error, InvalidInput):
+        error.problems = error.details["problems"]
+    return error

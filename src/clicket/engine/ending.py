@@ -1,0 +1,172 @@
+"""How calls end here: refused, ended with a durable outcome, or lost to another owner. The only writer of results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clicket.bridge import fulfil
+from clicket.call import Call
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.requests import Requests
+from clicket.engine.results import result_from
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.execution import Limiter, Wait
+from clicket.journal import Fenced, Journal
+from clicket.model import Event, ToolResult
+from clicket.ports import Store
+
+__all__ = ["Ending"]
+
+logger = logging.getLogger("clicket.engine")
+
+
+class Ending:
+    """`on_left(call)`: a call with a cache key is over here. `on_ended(call)`: its outcome is durable. `give_slot(name)`: a slot that
+    processes share is free. `release(call)`: every slot of the call is free."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        live: LiveCalls,
+        limiter: Limiter,
+        timers: WaitTimers,
+        requests: Requests,
+        *,
+        on_left: Callable[[Call], None],
+        on_ended: Callable[[Call], None],
+        give_slot: Callable[[str], None],
+        release: Callable[[Call], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._live = live
+        self._limiter = limiter
+        self._timers = timers
+        self._requests = requests
+        self._on_left = on_left
+        self._on_ended = on_ended
+        self._give_slot = give_slot
+        self._release = release
+        self._spawn = spawn
+        self._loop = asyncio.get_running_loop()
+        self.lingering: set[Call] = set()
+        """Calls that ended without their bodies, which still run."""
+        self.superseded: set[Call] = set()
+        """Calls that were lost and claimed anew while their bodies run."""
+
+    # Waiting for the end.
+
+    def waiter(self, call: Call) -> Wait:
+        """A future that gets the result, or the error that nothing more will come of the call here."""
+        waiter = Wait(loop=self._loop)
+        call.waiters = (*call.waiters, waiter)
+        return waiter
+
+    async def outcome(self, call: Call) -> ToolResult:
+        """The result of a live call. Cancelling one waiter does not affect the others."""
+        if call.result is not None:
+            return call.result
+        if call.failure is not None:
+            raise call.failure
+        result: ToolResult = await self.waiter(call)
+        return result
+
+    async def created(self, call: Call) -> None:
+        """Wait until the call is durable, or raise why it cannot be."""
+        if call.failure is not None:
+            raise call.failure
+        if not call.entry.durable:
+            call.accepted = self._loop.create_future()
+            await call.accepted
+
+    # What the journal calls.
+
+    def on_created(self, call: Call, error: ClicketError | None) -> None:
+        """The first commit of a call is through, or was refused: then the call does not exist."""
+        if error is not None:
+            self.dismiss(call, error)
+            self.forget(call)
+            call.seal()
+            self._limiter.leave(call)
+            self._release(call)
+            self.answer(call, error)
+        if call.accepted is not None:
+            fulfil(call.accepted, None, error)
+
+    def on_outcome_durable(self, call: Call, error: ClicketError | None) -> None:
+        """The outcome is durable: answer the waiters, free the slots. Or it never will be."""
+        if error is None:
+            call.ended = True
+            call.result = result_from(call)
+            if call.accepted is not None:
+                fulfil(call.accepted)
+            self._on_ended(call)
+            self.forget(call)
+            if call.waiters:
+                self.answer(call, None)
+        elif isinstance(error, Fenced):
+            self.superseded.discard(call)
+            self.forget(call)
+            self.dismiss(call, error)
+            self._spawn(self._report_fenced(call, error))
+        else:
+            self.on_created(call, error)
+            return
+        attempt = call.attempt
+        if attempt is not None:
+            if attempt.sink is not None and attempt.sink.spool is not None:
+                attempt.sink.spool.close()
+            if attempt.abandoned:
+                self.lingering.add(call)
+                return
+        self._release(call)
+
+    # Ending it here.
+
+    def forget(self, call: Call) -> None:
+        """The call is over here: timers, shared slots beside its own, and its place among the live calls."""
+        if call.cache_key is not None:
+            self._on_left(call)
+        if call.trial is not None:
+            slot = call.take_trial()
+            assert slot is not None
+            self._give_slot(slot)
+        if call.deadline_timer is not None or call.wait_timer is not None:
+            self._timers.cancel(call)
+        self._live.remove(call)
+
+    def let_go(self, call: Call, why: ClicketError) -> None:
+        """The call is another process's, or nobody's, from now on."""
+        self.superseded.discard(call)
+        self.forget(call)
+        self.answer(call, why)
+        self.dismiss(call, why)
+
+    def dismiss(self, call: Call, error: ClicketError) -> None:
+        """Nothing more will come of the call here: those who follow its events are told why."""
+        call.failure = error
+        self._journal.wake_watchers(call.entry)
+
+    def answer(self, call: Call, error: ClicketError | None) -> None:
+        waiters, call.waiters = call.waiters, ()
+        for waiter in waiters:
+            fulfil(waiter, call.result, error)
+
+    async def _report_fenced(self, call: Call, error: Fenced) -> None:
+        """Another owner took the call: our outcome is kept as a late result, and our callers look for the other's."""
+        unwritten: list[Event] = error.details.get("events", [])
+        outcome = next((event for event in unwritten if event.is_terminal), None)
+        try:
+            found = await self._store.load(call.id, call.thread, call.caller)
+            if outcome is not None and found and found[0].damaged is None:
+                await self._requests.write(found[0], "late_result", dict(outcome.data))
+        except StoreUnavailable as unavailable:
+            logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
+        finally:
+            self.answer(call, error)

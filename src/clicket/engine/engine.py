@@ -1,0 +1,273 @@
+"""The wiring of the core: parts are made here, each from the parts that it needs, and nowhere else.
+
+Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
+"""
+
+from __future__ import annotations
+
+import random
+
+from clicket.bridge import Workers
+from clicket.call import Call
+from clicket.engine.activity import Activity, HeldCall
+from clicket.engine.admission import Admission
+from clicket.engine.approvals import Approvals
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.audit import AuditLog
+from clicket.engine.background import Background
+from clicket.engine.caching import CacheOptions, Caching
+from clicket.engine.chores import LISTEN_EVERY, SWEEP_EVERY, Chores
+from clicket.engine.claimer import WorkClaimer
+from clicket.engine.closing import Closing
+from clicket.engine.decisions import Decisions
+from clicket.engine.ending import Ending
+from clicket.engine.gate import SharedSlotGate
+from clicket.engine.handles import Handles
+from clicket.engine.handover import HandOver
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.loop_share import LoopShare
+from clicket.engine.plans import Limits, Plans
+from clicket.engine.recovery import Recovery
+from clicket.engine.requests import Requests
+from clicket.engine.running import Running
+from clicket.engine.shared_slots import SharedSlots
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import StoredCalls
+from clicket.engine.tasks import Tasks
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError
+from clicket.execution import Limiter, ProcessPool, Runner, can_stop
+from clicket.hub import Hub
+from clicket.journal import Entry, Journal, Observers
+from clicket.kernel import State
+from clicket.model import Event
+from clicket.model.codec import clean
+from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
+from clicket.ports import Clock, Store
+from clicket.tools import Registry
+from clicket.vault import Vault
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        policy: Policy,
+        limits: Limits,
+        cache_options: CacheOptions,
+        clock: Clock,
+        chance: random.Random,
+        *,
+        gives_away: bool = False,
+        vault: Vault | None = None,
+        observers: Observers | None = None,
+    ) -> None:
+        vault = vault or Vault()
+        shares = store.durability != "none"
+        max_size = limits.max_arguments_size
+
+        # Leaves: they know no other part of the engine.
+        tasks = Tasks()
+        spawn = tasks.spawn
+        live = LiveCalls()
+        plans = Plans(limits)
+        share = LoopShare(clock.monotonic)
+        slots = SharedSlots(store, clock, spawn)
+        audit = AuditLog(store, clock, spawn)
+        arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
+        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
+        timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
+        limiter = Limiter(max_queue=limits.max_queue, start=lambda call: running.start_attempt(call))
+        journal = Journal(
+            store, clock, spawn, observers=observers, on_request=self._on_request, on_unsaved=self._on_unsaved
+        )
+        requests = Requests(store, journal)
+        hub = Hub(registry, store, clock, slots, spawn)
+
+        # Slots, work of other processes, equal calls.
+        claimer = WorkClaimer(
+            store, registry, plans, limiter,
+            internal_only=gives_away, resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+        )  # fmt: skip
+        gate = SharedSlotGate(
+            limiter, slots, clock,
+            shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
+            on_stopped=lambda call: handover.end_stopped(call), on_released=claimer.on_slot_free, spawn=spawn,
+        )  # fmt: skip
+        caching = Caching(
+            store, clock, slots, cache_options,
+            serve=lambda call, output: admission.serve(call, output), run=lambda call: admission.on_cache_miss(call),
+            keep=lambda call: running.wait_in_queue(call), spawn=spawn,
+        )  # fmt: skip
+
+        # The six stages.
+        workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
+        processes = ProcessPool(
+            size=limits.worker_processes,
+            memory=limits.worker_memory,
+            grace=limits.cancel_grace,
+            warm=int(any(tool.options.isolation == "process" for tool in registry)),
+        )
+        runner = Runner(
+            journal, store, vault, workers, processes,
+            chance=chance, grace=limits.cancel_grace, abandon=lambda call: running.abandon(call),
+            on_returned=lambda call, late: running.on_returned(call, late), spawn=spawn,
+        )  # fmt: skip
+        pipeline = Pipeline(
+            Find(registry, hub.check),
+            Authorize(policy, max_size=max_size),
+            Validate(max_size=max_size),
+            Execute(runner),
+            Process(store, journal, results),
+            Persist(journal, caching.use_of),
+            journal=journal,
+            vault=vault,
+        )
+
+        # A call's life, from its end to its beginning.
+        ending = Ending(
+            journal, store, live, limiter, timers, requests,
+            on_left=caching.left, on_ended=hub.ended, give_slot=slots.give, release=gate.release, spawn=spawn,
+        )  # fmt: skip
+        handover = HandOver(
+            journal, store, pipeline, live, timers, ending, stored_calls,
+            shares=shares, approval_timeout=policy.approval_timeout, resume=lambda claimed: recovery.resume(claimed),
+            release=gate.release, give_slot=slots.give, spawn=spawn,
+        )  # fmt: skip
+        stopping = Stopping(journal, pipeline, limiter, ending)
+        running = Running(
+            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits
+        )
+        approvals = Approvals(
+            journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
+        )
+        admission = Admission(
+            journal, store, pipeline, hub, plans, limiter, live, timers, caching, slots, audit, ending, handover, running,
+            approvals, share, gives_away=gives_away,
+        )  # fmt: skip
+        decisions = Decisions(
+            journal, registry, policy, live, stored_calls, requests, arguments, audit, claimer, ending, handover, stopping,
+            max_arguments_size=max_size,
+        )  # fmt: skip
+        recovery = Recovery(
+            journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
+            admission, claimer, limits, gives_away=gives_away, spawn=spawn,
+        )  # fmt: skip
+        chores = Chores(
+            store, clock, registry, live, claimer, decisions, recovery, caching, limits, spawn=spawn
+        )
+        background = Background(clock, spawn)
+        background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
+        background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
+        background.every(limits.lease, "recover", chores.recover)
+        background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
+        background.every(SWEEP_EVERY, "cache", caching.sweep)
+        closing = Closing(
+            journal, store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
+            shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
+            closed_first=(caching, slots, gate, claimer), closed_last=(journal, running),
+        )  # fmt: skip
+
+        self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
+        self.clock, self.vault, self.shares, self.gives_away = clock, vault, shares, gives_away
+        self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
+        self.pipeline, self.processes, self.caching, self.slots = pipeline, processes, caching, slots
+        self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
+        self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
+        self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
+        self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
+        self.handles = Handles(journal, ending, stored_calls, decisions)
+        self.tasks, self.closing = tasks, closing
+        store.on_hint = self._on_hint
+
+    # Opening and closing.
+
+    async def start(self) -> None:
+        """Begin the chores; make a process ready for tools that run in one."""
+        self.background.start()
+        await self.processes.start()
+
+    async def close(self, *, patience: float) -> None:
+        self.background.wind_down()
+        try:
+            await self.closing.close(patience=patience)
+        finally:
+            self.background.stop()
+            self.chores.closed = True
+
+    @property
+    def is_closing(self) -> bool:
+        return self.admission.closing
+
+    # What the journal and the store call.
+
+    def _on_hint(self, kind: str, key: int) -> None:
+        """A hint from another process. Each part would have looked by itself, only later."""
+        self.stored_calls.on_news(None if kind == "any" else key)
+        if kind in ("health", "any"):
+            self.hub.invalidate()
+        if kind in ("work", "any"):
+            self.claimer.nudge()
+        if kind in ("slot", "any"):
+            self.gate.look_again()
+            self.caching.slot_freed()
+        if kind in ("request", "any"):
+            self.chores.read_requests_soon()
+
+    def _on_request(self, entry: Entry, events: list[Event]) -> None:
+        """Another process wrote a request into a call of ours."""
+        call = self._call_of(entry)
+        if call is None:
+            return
+        for event in events:
+            if event.type == "cancel_requested" and can_stop(call):
+                self.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
+            elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:
+                self.approvals.apply(call, event.data)
+                self.journal.commit(entry)
+
+    def _on_unsaved(self, entry: Entry, error: ClicketError) -> None:
+        """The outcome of a call could not be stored for a while: its waiters get the error."""
+        call = self._call_of(entry)
+        if call is not None:
+            self.ending.answer(call, error)
+
+    def _call_of(self, entry: Entry) -> Call | None:
+        return next((call for call in self.live.named(entry.id) if call.entry is entry), None)
+
+    # What it does now.
+
+    def held_calls(self) -> list[HeldCall]:
+        return [
+            HeldCall(
+                id=call.id, thread=call.thread, caller=call.caller, tool=call.entry.tool,
+                waiting_for=call.entry.waiting_for, is_running=call.slot,
+            )
+            for call in self.live
+        ]  # fmt: skip
+
+    def activity(self) -> Activity:
+        active = dict.fromkeys((state.value for state in State if not state.is_terminal), 0)
+        waiting = 0
+        for call in self.live:
+            state = call.entry.visible_state
+            if not state.is_terminal:
+                active[state.value] += 1
+                waiting += call.entry.waiting_for == "approval"
+        slots = self.limits.max_concurrency
+        return Activity(
+            active=active,
+            waiting_for_approval=waiting,
+            queued=self.limiter.queued,
+            max_queue=self.limiter.max_queue,
+            slots_used=self.limiter.used.get(("runtime", slots), 0),
+            slots=slots,
+            abandoned=len(self.ending.lingering),
+            unsaved=len(self.journal.unsaved),
+            listener_errors=self.journal.observers.errors,
+        )

@@ -1,0 +1,118 @@
+"""Handles of calls: follow, wait for, cancel a call, live from memory, or from the store when another process runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from clicket.call import Call
+from clicket.engine.decisions import Decisions
+from clicket.engine.ending import Ending
+from clicket.engine.stored_calls import StoredCalls
+from clicket.errors import ClicketError
+from clicket.journal import Fenced, Journal
+from clicket.model import Event, ToolResult
+from clicket.ports import Stored
+
+__all__ = ["CallHandle", "Handles"]
+
+
+class Handles:
+    """Makes handles, and does what they are asked to."""
+
+    def __init__(
+        self, journal: Journal, ending: Ending, stored_calls: StoredCalls, decisions: Decisions
+    ) -> None:
+        self._journal = journal
+        self._ending = ending
+        self._stored_calls = stored_calls
+        self._decisions = decisions
+
+    def of(self, call: Call) -> CallHandle:
+        return CallHandle(self, call, id=call.id, thread=call.thread, caller=call.caller)
+
+    def of_stored(self, stored: Stored, id: str) -> CallHandle:
+        first = stored.events[0].data
+        return CallHandle(self, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
+
+    async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
+        """A handle of a call that was submitted earlier, here or in another process."""
+        live = await self._decisions.find_live(id, thread, caller)
+        return self.of(live) if live is not None else self.of_stored(await self._stored_calls.find(id, thread, caller), id)
+
+    async def follow(self, call: Call | Stored, id: str, after: int) -> AsyncIterator[Event]:
+        """Events after a number, replayed and then live, up to the terminal one."""
+        at = after
+        if isinstance(call, Call):
+            try:
+                async for event in self._follow_live(call, after):
+                    at = event.seq
+                    yield event
+            except Fenced:  # another process has the call now: the store tells how it goes on
+                call = await self._stored_calls.find(call.id, call.thread, call.caller)
+            else:
+                return
+        async for event in self._stored_calls.follow(call.key, id, at):
+            yield event
+
+    async def _follow_live(self, call: Call, after: int) -> AsyncIterator[Event]:
+        at, entry = after, call.entry
+        while True:
+            events = entry.events
+            while at < len(events):
+                event = events[at]
+                at += 1
+                yield event
+                if event.is_terminal:
+                    return
+            if len(entry.events) > at:
+                continue
+            if call.ended:
+                return
+            if call.failure is not None:
+                raise call.failure
+            await self._journal.watch(entry)
+
+    async def result(self, handle: CallHandle) -> ToolResult:
+        if isinstance(handle.call, Call):
+            try:
+                return await self._ending.outcome(handle.call)
+            except Fenced:  # another process has the call now: its outcome is the outcome
+                handle.call = await self._stored_calls.find(handle.id, handle.thread, handle.caller)
+        return await self._stored_calls.result(handle.call, handle.id)
+
+    async def cancel(self, handle: CallHandle, reason: str) -> bool:
+        return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
+
+
+class CallHandle:
+    """A call that was accepted: durable, and running, waiting or ended somewhere."""
+
+    __slots__ = ("_handles", "call", "caller", "id", "thread")
+
+    def __init__(self, handles: Handles, call: Call | Stored, *, id: str, thread: str, caller: str) -> None:
+        self._handles = handles
+        self.call = call
+        self.id: str = id
+        self.thread: str = thread
+        self.caller: str = caller
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Every event after number `after`, then live ones, ending with the terminal one."""
+        return self._handles.follow(self.call, self.id, after)
+
+    async def result(self) -> ToolResult:
+        """Wait for the outcome."""
+        return await self._handles.result(self)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
+        return await self._handles.cancel(self, reason)
+
+    async def leave(self, reason: str) -> None:
+        """Cancel the call on behalf of a caller that is gone, and need not hear how it went."""
+        with suppress(ClicketError):
+            await self.cancel(reason)
+
+    def __repr__(self) -> str:
+        return f"<call {self.id}>"

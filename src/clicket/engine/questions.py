@@ -1,0 +1,24 @@
+"""Questions to people: the event that asks for an approval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clicket.call import Call
+from clicket.journal import Journal
+from clicket.model.codec import clean
+from clicket.ports import mark
+from clicket.vault import hide_text
+
+__all__ = ["ask_for_approval"]
+
+
+def ask_for_approval(journal: Journal, call: Call, *, purpose: str, reason: str, timeout: float | None) -> None:
+    """Stage the question. From its next commit on the call waits for the answer, in this process or another."""
+    entry = call.entry
+    at = journal.stamp(entry)
+    journal.wait_for(entry, "approval")
+    data: dict[str, Any] = {"timeout": timeout, "purpose": purpose, "reason": hide_text(clean(reason), call.secrets)}
+    if timeout is not None:
+        data["deadline"] = at + timeout
+    journal.record(entry, "approval_requested", {**data, **mark(journal.clock)}, at)

@@ -1,0 +1,50 @@
+"""Requests into calls that other processes own: a cancel, an approval, a late result. Each is an event of the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clicket.errors import StoreUnavailable
+from clicket.journal import Journal
+from clicket.model import Event, EventType, read, rows_of
+from clicket.model.output import plain_output
+from clicket.ports import Append, CallRow, Store, Stored
+
+__all__ = ["Requests"]
+
+
+class Requests:
+    def __init__(self, store: Store, journal: Journal) -> None:
+        self._store = store
+        self._journal = journal
+
+    async def write(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> bool:
+        """Write into a call, also while another process owns it. False: it has ended, or does not wait for this any more.
+
+        A late result is kept even after the end.
+        """
+        data = plain_output(data)[0]
+        while True:
+            last, first = stored.events[-1], stored.events[0]
+            if last.state.is_terminal and kind != "late_result":
+                return False
+            if kind == "approval_given" and read(stored.id, stored.events).waiting_for != "approval":
+                return False
+            thread, caller = first.data["thread"], first.data.get("caller", "")
+            now = self._journal.clock.now()
+            event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
+            row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
+            change = Append(
+                row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind != "late_result"
+            )
+            error = await self._journal.append(change)
+            if error is None:
+                return True
+            if error.code != "stale":
+                raise error
+            found = await self._store.load(stored.id, thread, caller)
+            if not found or found[0].damaged is not None:
+                return False
+            if found[0].events[-1].seq == last.seq:
+                raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
+            stored = found[0]

@@ -1,0 +1,200 @@
+"""Calls take a slot, start, and run: in their caller's own task, or in one of their own.
+
+What follows the start hangs on the commit's callback, so a caller that is cancelled in the middle breaks nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from clicket.bridge import fulfil
+from clicket.call import Call, Late
+from clicket.engine.ending import Ending
+from clicket.engine.gate import SharedSlotGate
+from clicket.engine.handover import HandOver
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.loop_share import LoopShare
+from clicket.engine.plans import Limits
+from clicket.engine.stopping import Stopping
+from clicket.engine.tasks import Tasks
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError
+from clicket.execution import Limiter
+from clicket.execution.stopping import CALLER_LEFT, abandon, returned
+from clicket.journal import Journal
+from clicket.kernel import State
+from clicket.model import ToolResult
+from clicket.pipeline import Pipeline
+
+__all__ = ["Running"]
+
+logger = logging.getLogger("clicket.engine")
+
+
+class Running:
+    def __init__(
+        self,
+        journal: Journal,
+        pipeline: Pipeline,
+        live: LiveCalls,
+        limiter: Limiter,
+        gate: SharedSlotGate,
+        timers: WaitTimers,
+        ending: Ending,
+        handover: HandOver,
+        stopping: Stopping,
+        share: LoopShare,
+        tasks: Tasks,
+        limits: Limits,
+    ) -> None:
+        self._journal = journal
+        self._pipeline = pipeline
+        self._live = live
+        self._limiter = limiter
+        self._gate = gate
+        self._timers = timers
+        self._ending = ending
+        self._handover = handover
+        self._stopping = stopping
+        self._share = share
+        self._tasks = tasks
+        self._queue_timeout = limits.queue_timeout
+        self._cancel_grace = limits.cancel_grace
+        self._monotonic = journal.clock.monotonic
+        self.closed = False
+
+    # A slot.
+
+    def take_slot(self, call: Call) -> None:
+        """Take a slot now or wait in the queue. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
+        taken = self._limiter.take(call, force=call.entry.durable > 0)
+        self._live.add(call)
+        if taken:
+            self.start_attempt(call)
+        else:
+            self.wait_in_queue(call)
+
+    def wait_in_queue(self, call: Call) -> None:
+        """The call is durable while it waits, and does not wait for ever."""
+        entry = call.entry
+        self.keep(call)
+        if self._queue_timeout is not None and call.wait_timer is None:
+            waited = self._monotonic() - call.submitted_at if entry.durable else 0.0
+            self._timers.wait(call, max(self._queue_timeout - waited, 0.0), "queue")
+
+    def keep(self, call: Call) -> None:
+        """Make a call durable that does not start yet."""
+        entry = call.entry
+        if entry.has_staged or not entry.durable:
+            self._journal.commit(entry, partial(self._ending.on_created, call))
+
+    def start_attempt(self, call: Call) -> None:
+        """The slot is taken: record the start; the body runs once that is durable."""
+        if len(call.needs) > 1 and not self._gate.admits(call):  # more is limited than the runtime itself
+            return
+        if call.wait_timer is not None:
+            self._timers.end_wait(call)
+        entry = call.entry
+        if call.lane != "process":
+            self._journal.start(entry)
+        elif entry.state is State.PENDING:
+            self._journal.advance(entry, State.INITIALIZING)
+        self._journal.commit(entry, partial(self.on_start_durable, call))
+
+    def on_start_durable(self, call: Call, error: ClicketError | None) -> None:
+        """The start is on record, or the store refused it."""
+        if error is not None or call.accepted is not None:
+            self._ending.on_created(call, error)
+            if error is not None:
+                return
+        if call.ending:
+            self._gate.release(call)
+        elif call.in_callers_task and call.lane == "loop" and (call.turn is None or not call.turn.done()):
+            call.ready = True
+            if call.turn is not None:
+                fulfil(call.turn)
+        else:
+            self.run_in_own_task(call)
+
+    # The body.
+
+    async def run(self, call: Call) -> ToolResult:
+        """For a caller that waits: an async body runs in the caller's own task, other calls are waited for."""
+        if call.failure is not None:
+            raise call.failure
+        if not call.ready and call.result is None:
+            call.turn = self._ending.waiter(call)
+            try:
+                await call.turn
+            except asyncio.CancelledError:
+                await self._on_caller_left(call)
+                raise
+        if call.result is None:
+            rest = self._pipeline.perform(call)
+            if rest is not None:
+                await rest
+            self._on_body_done(call)
+            if call.attempt is not None and call.attempt.caller_left:
+                raise asyncio.CancelledError
+            if call.result is None:
+                return await self._ending.outcome(call)
+            if self._share.is_over:
+                await self._share.rest()
+        return call.result
+
+    def run_in_own_task(self, call: Call) -> None:
+        call.in_callers_task = False
+        self._tasks.start(self._run(call))
+
+    async def _run(self, call: Call) -> None:
+        try:
+            rest = self._pipeline.perform(call)
+            if rest is not None:
+                await rest
+            self._on_body_done(call)
+        except Exception:
+            logger.exception("call %s could not be brought to its end", call.id)
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.discard(task)
+
+    def _on_body_done(self, call: Call) -> None:
+        if not call.ending:
+            self._handover.finish(call)
+        elif call.attempt is not None and not call.attempt.detached:  # the call was abandoned, and its body is back
+            self.on_returned(call, call.attempt.late)
+
+    async def _on_caller_left(self, call: Call) -> None:
+        """The caller was cancelled while its call waited or ran elsewhere: the call ends, and with it the work."""
+        self._stopping.cancel(call, CALLER_LEFT)
+        if call.ready and not call.ending:
+            self.run_in_own_task(call)
+        call.in_callers_task = False
+        if not call.ended:
+            ending = asyncio.ensure_future(self._ending.outcome(call))
+            try:
+                await asyncio.wait([ending], timeout=self._cancel_grace + 1.0)
+            finally:
+                ending.cancel()
+
+    # Bodies that do not stop.
+
+    def abandon(self, call: Call) -> None:
+        """The body did not stop in its grace: the call ends without it, the slot stays with it."""
+        if not call.ending and call.stopping is not None:
+            abandon(call)
+            self._handover.end_stopped(call, execute=True)
+            if call.attempt is not None and call.attempt.gate is not None:
+                fulfil(call.attempt.gate)  # the caller goes on, and lets the body go
+
+    def on_returned(self, call: Call, late: Late | None) -> None:
+        """An abandoned body came back: with a value or an error, or (None) because it was cancelled at last."""
+        self._ending.lingering.discard(call)
+        returned(call)
+        self._gate.release(call)
+        if late is not None and not self.closed:
+            self._pipeline.keep_late(call, late)
+            self._journal.commit(call.entry)

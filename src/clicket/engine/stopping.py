@@ -1,0 +1,48 @@
+"""Ends a call that waits, or tells the attempt of one that runs to stop."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from clicket.call import Call
+from clicket.engine.ending import Ending
+from clicket.execution import Limiter, can_stop, explain, stop
+from clicket.journal import Journal
+from clicket.model.codec import clean
+from clicket.pipeline import Pipeline
+from clicket.vault import hide_text
+
+__all__ = ["Stopping"]
+
+
+class Stopping:
+    def __init__(self, journal: Journal, pipeline: Pipeline, limiter: Limiter, ending: Ending) -> None:
+        self._journal = journal
+        self._pipeline = pipeline
+        self._limiter = limiter
+        self._ending = ending
+
+    def cancel(self, call: Call, reason: str) -> bool:
+        """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
+        if not can_stop(call):
+            return False
+        reason = hide_text(clean(reason), call.secrets)
+        self._journal.record(call.entry, "cancel_requested", {"reason": reason})
+        self.stop(call, "cancel", reason)
+        self._journal.commit(call.entry)
+        return True
+
+    def expire(self, call: Call, reason: str) -> None:
+        """A timer of the call went off."""
+        if can_stop(call):
+            self.stop(call, reason)
+
+    def stop(self, call: Call, reason: str, why: str = "") -> None:
+        if call.slot and not call.queued and call.entry.waiting_for is None:
+            stop(call, reason, why)
+            return
+        self._limiter.leave(call)
+        self._journal.wait_for(call.entry, None)
+        if why:
+            explain(call, why)
+        self._pipeline.stop(call, reason, partial(self._ending.on_outcome_durable, call))

@@ -1,0 +1,114 @@
+"""Calls as the store has them: found by name, followed while another process runs them, read when they have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
+from clicket.model import Event, Record, ToolResult, read, result_of
+from clicket.model.codec import decode
+from clicket.ports import Clock, Store, Stored
+
+__all__ = ["Closed", "StoredCalls"]
+
+POLL_FIRST = 0.02
+POLL_MOST = 0.25
+_MAX_OUTPUT = 16 * 1024 * 1024
+
+
+class Closed(ClicketError):
+    """The runtime was closed while the call waited; a durable store keeps it, and the next runtime runs it."""
+
+    code = "closed"
+
+
+class StoredCalls:
+    """`is_closing()`: the runtime takes no more calls."""
+
+    def __init__(self, store: Store, clock: Clock, is_closing: Callable[[], bool]) -> None:
+        self._store = store
+        self._clock = clock
+        self._is_closing = is_closing
+        self.followers: dict[int, list[asyncio.Event]] = {}
+
+    async def find(self, id: str, thread: str | None, caller: str | None) -> Stored:
+        """The one stored call of that id, or an error that says how to name it."""
+        found = await self._store.load(id, thread, caller)
+        if not found:
+            where = f" in thread {thread!r}" if thread is not None else ""
+            raise NotFound(f"there is no call {id!r}{where}. It may have been swept; the history lists what is there.")
+        if len(found) > 1:
+            first = [stored.events[0].data for stored in found if stored.damaged is None]
+            threads, callers = {data["thread"] for data in first}, {data.get("caller", "") for data in first}
+            how = "pass thread= to say which" if len(threads) > 1 else "say whose: `runtime.acting_for(caller)`"
+            where = f"threads {', '.join(map(repr, sorted(threads)))}"
+            if len(callers) > 1:
+                where += f", callers {', '.join(map(repr, sorted(callers)))}"
+            raise UsageError(f"{len(found)} calls have the id {id!r} ({where}); {how}.")
+        if found[0].damaged is not None:
+            raise StoreUnavailable(
+                f"call {id!r} cannot be read: {found[0].damaged}. Somebody else wrote into {self._store.url}, or it is damaged: "
+                "restore it from a backup."
+            )
+        return found[0]
+
+    def on_news(self, key: int | None) -> None:
+        """The store hints at new events of a call; None: of any."""
+        keys = list(self.followers) if key is None else [key]
+        for each in keys:
+            for follower in self.followers.get(each, ()):
+                follower.set()
+
+    async def follow(self, key: int, id: str, after: int) -> AsyncIterator[Event]:
+        """Events after a number, up to the terminal one: looked for when the store hints at news, and now and then in any case."""
+        at, news, delay = after, asyncio.Event(), POLL_FIRST
+        store = self._store
+        self.followers.setdefault(key, []).append(news)
+        try:
+            while True:
+                news.clear()
+                events = await store.events(key, id, at)
+                for event in events:
+                    at = event.seq
+                    yield event
+                if any(event.is_terminal for event in events):
+                    return
+                if events:
+                    delay = POLL_FIRST
+                    continue
+                known = await store.events(key, id, max(at - 1, 0)) or await store.events(key, id, 0)
+                if not known:
+                    raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
+                if known[-1].seq > at:
+                    continue  # it came between the two looks
+                if known[-1].state.is_terminal:
+                    return
+                timer = self._clock.call_later(delay, news.set)
+                try:
+                    await news.wait()
+                finally:
+                    timer.cancel()
+                delay = min(delay * 2, POLL_MOST)
+        except StoreUnavailable:
+            if self._is_closing():
+                raise Closed(f"the runtime was closed; call {id} goes on without it.") from None
+            raise
+        finally:
+            self.followers[key].remove(news)
+            if not self.followers[key]:
+                del self.followers[key]
+
+    async def result(self, stored: Stored, id: str) -> ToolResult:
+        """Wait for the outcome of a call that another process runs, or read the one it has."""
+        events = [event async for event in self.follow(stored.key, id, 0)]
+        return await self._with_output(read(id, events))
+
+    async def _with_output(self, record: Record) -> ToolResult:
+        """A result whose output was too big for the journal gets it back from the artifact, if memory can take it."""
+        if record.truncated and type(record.artifact) is str:
+            data = await self._store.read_artifact(record.artifact, 0, _MAX_OUTPUT + 1)
+            if len(data) <= _MAX_OUTPUT:
+                text = data.decode(errors="replace")
+                record.output = decode(data) if record.metadata.get("artifact_type") == "json" else text
+        return result_of(record)

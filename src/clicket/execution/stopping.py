@@ -1,0 +1,152 @@
+"""Why a call stops: the one place that knows which reason takes the place of which, and the only writer of the reason.
+
+`attempt` and `idle` end the attempt, and another may follow. All other reasons end the call: cancel, shutdown, deadline.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clicket.call import Attempt, Call
+from clicket.errors import ClicketError
+from clicket.kernel import State
+from clicket.model import ToolError
+
+__all__ = [
+    "CALLER_LEFT",
+    "Stopped",
+    "abandon",
+    "attempt_of",
+    "can_stop",
+    "caller_left",
+    "explain",
+    "forget_stop",
+    "is_abandoned",
+    "resume_attempts",
+    "returned",
+    "state_of",
+    "stop",
+    "stop_error",
+    "stop_inside",
+]
+
+CALLER_LEFT = "its caller was cancelled"
+_ENDS_ATTEMPT = (None, "attempt", "idle")
+"""Reasons that a stronger one (a cancel, the call's deadline, closing) may still take the place of."""
+_ADVICE = {
+    "attempt": "Raise the tool's timeout, or make it do less at once.",
+    "idle": "Let the tool call ctx.progress, ctx.emit or ctx.heartbeat while it works, or raise idle_timeout.",
+    "deadline": "Give the call a longer deadline.",
+    "queue": "Raise max_concurrency or queue_timeout, or submit less at once.",
+    "approval": "Ask again, and decide within the approval deadline.",
+}
+_WHAT = {
+    "attempt": "the attempt ran out of time",
+    "idle": "the tool gave no sign of life",
+    "deadline": "the whole call ran out of time",
+    "queue": "the call waited too long for a free slot",
+    "approval": "nobody decided in time",
+}
+
+
+class Stopped(ClicketError):
+    """An attempt or a wait was ended from outside. `reason`: cancel, shutdown, attempt, idle, deadline, queue, approval."""
+
+    code = "stopped"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def attempt_of(call: Call) -> Attempt:
+    """The call's attempt, made now if there is none: from here on the body can be stopped."""
+    if call.attempt is None:
+        call.attempt = Attempt()
+    return call.attempt
+
+
+def can_stop(call: Call) -> bool:
+    """Could a reason that ends the call still take effect?"""
+    return not call.ending and call.stopping in _ENDS_ATTEMPT
+
+
+def stop(call: Call, reason: str, why: str = "") -> None:
+    """Tell a call to stop. The first reason counts, unless it ends the attempt only and this one the call.
+
+    `why` is shown in the error of a cancelled call.
+    """
+    if call.ending:
+        return
+    before = call.stopping
+    if before is None or (before in _ENDS_ATTEMPT and reason not in _ENDS_ATTEMPT):
+        call.stopping = reason
+        if why:
+            call.cancel_reason = why
+    if before is None and call.attempt is not None and call.attempt.stopper is not None:
+        call.attempt.stopper()  # a body that was told already is not told again: only the reason is new
+
+
+def stop_inside(call: Call, reason: str, why: str = "") -> None:
+    """The body itself ends, for a reason that came from outside: nothing needs to be told to stop."""
+    call.stopping = reason
+    if why:
+        call.cancel_reason = why
+
+
+def explain(call: Call, why: str) -> None:
+    """Record why a call that waits is cancelled."""
+    call.cancel_reason = why
+
+
+def caller_left(call: Call) -> None:
+    """The caller's task was cancelled: the call is, too, unless another reason came first."""
+    attempt_of(call).caller_left = True
+    if call.stopping is None:
+        call.stopping, call.cancel_reason = "cancel", CALLER_LEFT
+
+
+def forget_stop(call: Call) -> None:
+    """The attempt was stopped, and another one follows."""
+    call.stopping = None
+
+
+def abandon(call: Call) -> None:
+    """The body did not stop in its grace: the call ends without it."""
+    attempt_of(call).abandoned = True
+
+
+def returned(call: Call) -> None:
+    """A body that was abandoned has come back."""
+    attempt_of(call).abandoned = False
+
+
+def resume_attempts(call: Call, *, retries: int, outputs: int, progress: dict[str, Any] | None) -> None:
+    """Go on counting where the process stopped that had the call before."""
+    if retries or outputs or progress is not None:
+        attempt = attempt_of(call)
+        attempt.retries, attempt.outputs, attempt.progress = retries, outputs, progress
+
+
+def is_abandoned(call: Call) -> bool:
+    return call.attempt is not None and call.attempt.abandoned
+
+
+def state_of(reason: str) -> State:
+    return State.CANCELLED if reason in ("cancel", "shutdown") else State.TIMEOUT
+
+
+def stop_error(call: Call, reason: str) -> ToolError:
+    """The error of a call that was stopped, with what to do about it."""
+    if state_of(reason) is State.CANCELLED:
+        why = f": {call.cancel_reason}" if call.cancel_reason else ""
+        return ToolError(code="cancelled", message=f"the call was cancelled{why}", type="Cancelled")
+    options = call.tool.options if call.tool is not None else None
+    limits = {
+        "attempt": call.request.timeout or (options.timeout if options else None),
+        "idle": options.idle_timeout if options else None,
+        "deadline": call.request.deadline,
+    }
+    limit = limits.get(reason)
+    after = f" after {limit:g} s" if limit is not None else ""
+    return ToolError(code="timeout", message=f"{_WHAT[reason]}{after}. {_ADVICE[reason]}", type="Timeout")

@@ -1,0 +1,123 @@
+"""One call in the journal. Only the journal writes to it; everybody may read it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from clicket.errors import ClicketError
+from clicket.kernel import State
+from clicket.model import Event, Stage, events_in
+from clicket.model.unit import Rows, Unit
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from clicket.ports import Append, CacheUse, OutcomeStats
+
+__all__ = ["Entry", "OnDurable"]
+
+OnDurable = Callable[[ClicketError | None], None]
+"""Called once what was committed is durable (None), or can never be (the error)."""
+
+
+class Entry:
+    """Most values are never touched in the life of a plain call: their defaults are the class's, and cost nothing."""
+
+    # Identity: fixed when it is made.
+    id: str
+    thread: str
+    caller: str
+    tool: str
+    """The tool's name."""
+    created_at: float
+    priority: int = 0
+    internal: bool = False
+    """A call of one of clicket's own parts, such as an agent's turn."""
+
+    # The call's row in the store.
+    key: int = 0
+    fence: int = 1
+    owned: bool = True
+    """False: from its next commit on the call belongs to no process, and any may claim it."""
+    fenced: bool = False
+    """Another process owns the call: nothing more can be written from here."""
+
+    # Where the call is. `state` and `seq` run ahead of what is durable.
+    state: State = State.PENDING
+    seq: int = 0
+    last_at: float = 0.0
+    """The time of the last event: no later event is dated before it."""
+    waiting_for: str | None = None
+    attempts: int = 0
+    """How many attempts have started."""
+    started_at: float | None = None
+    ended_at: float | None = None
+    durable: int = 0
+    """The number of the last durable event; 0: the call does not exist yet."""
+    visible_state: State = State.PENDING
+    """The state that the store has: what others may be told."""
+
+    # What the next commit writes.
+    opening: tuple[dict[str, Any], Any, list[tuple[str, str, float]]] | None = None
+    """The data of `created`, the arguments, and the stages that ended: not yet turned into a unit."""
+    packed: Unit | None = None
+    rows: Rows | None = None
+    artifacts: tuple[tuple[str, int], ...] = ()
+    stats: OutcomeStats | None = None
+    cache_use: CacheUse | None = None
+
+    # What is under way.
+    inflight: Append | None = None
+    callbacks: tuple[OnDurable, ...] = ()
+    """For the unit under way."""
+    later: tuple[OnDurable, ...] = ()
+    """For the unit after it."""
+    watchers: tuple[asyncio.Future[None], ...] = ()
+
+    def __init__(
+        self, id: str, thread: str, caller: str, tool: str, created_at: float, priority: int = 0, *, internal: bool = False
+    ) -> None:
+        self.id = id
+        self.thread = thread
+        self.caller = caller
+        self.tool = tool
+        self.created_at = created_at
+        if priority:
+            self.priority = priority
+        if internal:
+            self.internal = True
+        self._events: list[Event] = []
+        self._units: list[Unit] = []
+
+    def __repr__(self) -> str:
+        return f"<entry {self.id} {self.state}>"
+
+    @property
+    def events(self) -> list[Event]:
+        """The durable events, in order. They are made from the units when they are first asked for."""
+        if self._units:
+            units, self._units = self._units, []
+            for unit in units:
+                self._events += events_in(unit, self.id)
+        return self._events
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """How the stages ended that are on record."""
+        return {
+            event.data["stage"]: Stage(event.data["outcome"], event.data["duration"])
+            for event in self.events
+            if event.type == "stage_ended"
+        }
+
+    @property
+    def has_staged(self) -> bool:
+        """Is something staged that is not under way?"""
+        return self.packed is not None or bool(self.rows) or self.opening is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Is everything durable that was staged?"""
+        return self.inflight is None and not self.has_staged

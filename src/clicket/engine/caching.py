@@ -49,7 +49,7 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
         options = tool.options
         if not self.enabled or not options.cache or options.real_time or options.sensitive:
             return None
-        if getattr(tool, "exclusive", False):  # it has a session: its answers depend on more than its arguments
+        if tool.traits.one_call_per_thread:  # it has a session: its answers depend on more than its arguments
             return None
         if options.cache is not True:
             return float(options.cache)
@@ -112,8 +112,7 @@ class Caching:
         options = tool.options
         by_thread = (options.cache_scope or self.options.scope) == "thread"
         window = None if options.time_window is None else self._clock.now() // options.time_window
-        edition: Callable[[], str] | None = getattr(tool, "edition", None)  # of the data that its answers are made of
-        version = options.version if edition is None else f"{options.version} {edition()}"
+        version = f"{options.version} {tool.data_version()}".rstrip()
         parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
         return sha256(canonical(parts)).hexdigest()
 
@@ -214,8 +213,7 @@ class Caching:
             return CacheUse(key, True)
         if call.outcome is not State.COMPLETED or call.truncated or call.hidden or call.keeps or call.tool is None:
             return CacheUse(key, False)
-        serves: Callable[[Any], bool] | None = getattr(call.tool, "serves_again", None)
-        if serves is not None and not serves(call.output):  # a completed call can tell of something that failed
+        if not call.tool.is_cacheable(call.output):  # a completed call can tell of something that failed
             return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)

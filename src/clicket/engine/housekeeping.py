@@ -123,11 +123,8 @@ class Housekeeping:
         engine = self._engine
         await sweep(engine, keep_of(engine))
         for tool in engine.registry:
-            close_idle = getattr(tool, "sweep", None)
-            if close_idle is not None:
-                calls = [c for calls in engine.live.values() for c in calls if c.tool is tool]
-                busy = frozenset(session_key(c.caller, c.thread) for c in calls)
-                await close_idle(busy)
+            calls = [c for calls in engine.live.values() for c in calls if c.tool is tool]
+            await tool.sweep(frozenset(session_key(c.caller, c.thread) for c in calls))
 
     async def _forget_threads(self) -> None:
         """Never before the calls that were their turns: a turn to come must not have the name of one that is kept."""

@@ -72,7 +72,7 @@ class Plans:
 
     def _plan(self, tool: Tool, lane: str) -> _Plan:
         # What only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
-        nests = getattr(tool, "nests", False)
+        nests = not tool.traits.holds_slot
         needs: tuple[tuple[Any, ...], ...] = () if nests else ((RUNTIME, self._limits.max_concurrency),)
         if lane == "thread":
             needs = (*needs, ("lane", lane, self._limits.worker_threads))
@@ -80,4 +80,4 @@ class Plans:
             needs = (*needs, ("lane", lane, self._limits.worker_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-        return lane, needs, getattr(tool, "exclusive", False), tool.options.max_retries
+        return lane, needs, tool.traits.one_call_per_thread, tool.options.max_retries

@@ -153,7 +153,7 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
     """Decide by what the journal says; the answer is the report's field."""
     started = call.state in (State.RUNNING, State.STREAMING)
     call.tool = engine.registry.get(call.tool_name)  # figures and the hub name it, however the call goes on
-    call.inner = getattr(call.tool, "inner", False)
+    call.inner = call.tool is not None and call.tool.traits.internal
     deaths = _deaths(call) if stored.taken_from is not None else 0
     most = engine.limits.max_claims * (2 if call.inner else 1)  # a turn outlives a call of its own that kills
     if stored.taken_from is not None:
@@ -167,7 +167,7 @@ def _take_up(engine: LocalEngine, call: LiveCall, record: Record, stored: Stored
         return _without_tool(engine, call, record, stored, started=started)
     options = tool.options
     # What makes calls itself, as a turn does, is taken up all the same: it ends what it had begun, and says so to its thread.
-    cancelled = record.cancel_requested and not (getattr(tool, "nests", False) and call.attempt)
+    cancelled = record.cancel_requested and not (not tool.traits.holds_slot and call.attempt)
     if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
         return _take_up_started(engine, call, record)
     if cancelled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from contextlib import suppress
 
@@ -30,12 +29,10 @@ async def close(engine: LocalEngine, *, patience: float) -> None:
             engine.runner.stop(call, "shutdown")
     await _until_done(engine, engine.limits.cancel_grace + 5.0)
     for tool in engine.registry:
-        closing = getattr(tool, "close", None)
-        if closing is not None and inspect.iscoroutinefunction(closing):
-            try:
-                await closing()
-            except Exception:
-                logger.exception("tool %s could not be closed", tool.name)
+        try:
+            await tool.close()
+        except Exception:
+            logger.exception("tool %s could not be closed", tool.name)
     for each in engine.on_close:
         try:
             await each()

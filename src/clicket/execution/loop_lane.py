@@ -45,7 +45,7 @@ class LoopLane:
         All that guards an attempt (deadlines, stopping) is only needed once the body waits, so that is when it is set up.
         """
         ctx = None
-        if getattr(tool, "wants_context", True):
+        if tool.traits.wants_context:
             sink = call.sink = call.sink or CallSink(self._journal, call)
             sink.begin(call.request.timeout or tool.options.timeout)
             ctx = context_for(call, sink)

@@ -38,7 +38,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
     isolation = tool.options.isolation
     if isolation != "auto":
         return "loop" if isolation == "inline" and tool.is_async else isolation
-    if prefer_sync and getattr(tool, "run_sync", None) is not None:
+    if prefer_sync and tool.run_sync is not None:
         return "thread"
     return "loop" if tool.is_async else "thread"
 
@@ -85,7 +85,7 @@ class Runner:
         """
         tool = call.required_tool()
         lane = self._lanes[call.lane]
-        if call.sink is None and getattr(tool, "wants_context", True):
+        if call.sink is None and tool.traits.wants_context:
             call.sink = CallSink(self.journal, call)
         try:
             if (

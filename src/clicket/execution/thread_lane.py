@@ -30,7 +30,7 @@ class ThreadLane:
         if call.sink is not None:
             call.sink.begin(call.request.timeout or tool.options.timeout)
         self._clocks.start(call, tool)
-        body = getattr(tool, "run_sync", None) or tool.run
+        body = tool.run_sync or tool.run
         if tool.is_async and body is tool.run:
             body = _run_async_body(body)
         ctx = context_for(call, ThreadSink(call.sink)) if call.sink is not None else None

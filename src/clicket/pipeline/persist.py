@@ -87,7 +87,9 @@ def _effect(call: LiveCall, code: str) -> HealthEffect:
     if call.stopping == "shutdown":  # its runtime stopped it: a few restarts in a row are no failures of the tool
         return "none"
     if call.outcome is State.TIMEOUT:
-        blamed = getattr(call.tool, "timeouts_weigh", True)  # not where what takes long is the caller's own program
+        blamed = (
+            call.tool is None or call.tool.traits.timeout_is_failure
+        )  # not where what takes long is the caller's own program
         return "failed" if blamed and call.metadata.get("phase") in _RAN else "none"
     return "failed" if code in _TOOL_FAILED and not call.blameless else "none"
 

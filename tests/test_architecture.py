@@ -35,6 +35,12 @@ THREAD_CALLS = {"run_coroutine_threadsafe", "to_thread", "run_in_executor"}
 # Encodings that run code when they are read.
 NEVER = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
+# Where a tool is asked for an attribute that it may not have. Everything else relies on the contract in tools/protocol.py.
+PROBES = {
+    ("adapters/langchain.py", "coroutine"): "a tool of LangChain's, not of ours",
+    ("model/request.py", "name"): "a caller may pass a tool in place of its name",
+}
+
 # Loaded by the command line or by the tools that need them, never by `import clicket`.
 LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.client", "uvloop")
 
@@ -131,6 +137,17 @@ def test_module(path: Path) -> None:
     assert len(text.splitlines()) <= MAX_LINES
     if text.strip():
         assert ast.get_docstring(tree), "a module opens with its law"
+
+
+def test_no_tool_is_probed() -> None:
+    probes = {
+        (name_of(path), ast.literal_eval(node.args[1]))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+        if "tool" in ast.unparse(node.args[0]).lower().rsplit(".", 1)[-1] and isinstance(node.args[1], ast.Constant)
+    }
+    assert probes == set(PROBES), "write it into the contract, tools/protocol.py"
 
 
 def test_every_folder_is_a_package() -> None:

@@ -24,7 +24,7 @@ from clicket.errors import UsageError
 from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
-from clicket.tools import Tool, ToolContext
+from clicket.tools import Tool, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
 from clicket.tools.offered import shown
 from clicket.tools.options import Options, make_options
@@ -118,6 +118,15 @@ def from_langchain(tool: BaseTool, *, name: str | None = None, description: str 
 
 
 class _Wrapped:
+    traits = Traits()
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    close = defaults.nothing_to_close
+    owned_by = defaults.shared_by_owners
+
     def __init__(self, tool: BaseTool, name: str | None, description: str | None, options: Mapping[str, Any]) -> None:
         where = f"LangChain tool {tool.name!r}"
         self._tool = tool

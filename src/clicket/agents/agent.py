@@ -26,7 +26,7 @@ from clicket.model.codec import encode
 from clicket.model.ids import new_id
 from clicket.model.request import check_name
 from clicket.ports import AgentHost, Taken
-from clicket.tools import Options, ToolContext
+from clicket.tools import Options, ToolContext, Traits, defaults
 
 __all__ = ["Agent", "Hosting"]
 
@@ -52,9 +52,15 @@ class Hosting(Protocol):
 class TurnTool:
     """The inner tool behind the turns of all agents of one name on one runtime, and what they know in common."""
 
-    inner = True
-    nests = True
+    traits = Traits(internal=True, holds_slot=False)
     is_async = True
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    close = defaults.nothing_to_close
+    owned_by = defaults.shared_by_owners
     description = "One turn of an agent."
     input_schema: Mapping[str, Any] = _SCHEMA
     options = Options(timeout=None, max_retries=0, recovery="rerun")

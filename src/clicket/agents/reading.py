@@ -5,7 +5,8 @@ from __future__ import annotations
 from clicket.agents.turn import REFERENCE, Turn
 from clicket.errors import InvalidInput, NotFound
 from clicket.model.chat import ChatMessage, ToolOffer
-from clicket.tools import ToolContext, tool
+from clicket.tools import ToolContext
+from clicket.tools.function import function_tool
 
 __all__ = ["READ_OFFER", "READ_RESULT", "has_reference", "note_of", "read_result", "referred"]
 
@@ -13,8 +14,7 @@ READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
 
 
-@tool(name=READ_RESULT, read_only=True, max_retries=0)
-async def read_result(artifact: str, ctx: ToolContext, start: int = 0, length: int = 4096) -> str:
+async def _read_result(artifact: str, ctx: ToolContext, start: int = 0, length: int = 4096) -> str:
     """Read on in a result that was cut: `length` bytes (at most 16,384) of the artifact from `start` on."""
     if start < 0 or not 1 <= length <= _MAX_PIECE:
         raise InvalidInput(f"start must be at least 0 and length from 1 to {_MAX_PIECE:,}")
@@ -28,7 +28,8 @@ async def read_result(artifact: str, ctx: ToolContext, start: int = 0, length: i
     return text or f"[nothing: the result ends before byte {start:,}]"
 
 
-read_result.listed = False  # nobody is offered it who has no result that was cut
+# Not listed: only a model that has a result that was cut is offered it.
+read_result = function_tool(_read_result, name=READ_RESULT, options={"read_only": True, "max_retries": 0}, listed=False)
 READ_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_schema=read_result.input_schema)
 
 

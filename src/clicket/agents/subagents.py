@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clicket.errors import ProgramFailed
 from clicket.execution import TurnLog
-from clicket.tools import Options, ToolContext
+from clicket.tools import Options, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
 
 if TYPE_CHECKING:
@@ -33,9 +33,15 @@ class AgentTool:
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. A crash leaves a turn that is
     gone on with, so it may always be run again."""
 
-    nests: bool = True
+    traits = Traits(holds_slot=False)
     is_async: bool = True
-    wants_context: bool = True
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    close = defaults.nothing_to_close
+    owned_by = defaults.shared_by_owners
     input_schema: Mapping[str, Any] = _SCHEMA
 
     def __init__(self, agent: Agent, name: str, description: str, as_caller: Callable[..., Agent]) -> None:

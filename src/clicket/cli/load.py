@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.settings import Settings
-from clicket.tools import NativeTool, Tool, as_tool
+from clicket.tools import BasicTool, CompletedTool, FunctionTool, NativeTool, Tool, as_tool
 
 if TYPE_CHECKING:
     from clicket.search.tool.options import Setup
@@ -172,13 +172,20 @@ def _is_tool(value: Any) -> bool:
     """Was this made to be a tool? Plain functions of a module are not, unless they are named."""
     if isinstance(value, type):
         return issubclass(value, NativeTool) and value is not NativeTool
-    return isinstance(value, Tool | NativeTool)
+    return isinstance(value, BasicTool | NativeTool)
 
 
 def _add(found: dict[str, Tool], tools: Iterable[Tool], spec: str) -> None:
     for tool in tools:
         known = found.setdefault(tool.name, tool)
-        if known is not tool and getattr(known, "fn", known) is not getattr(tool, "fn", tool):
+        if _origin(known) is not _origin(tool):
             raise UsageError(
                 f"{spec}: there are two tools named {tool.name!r}; give one of them another name with @tool(name=…)."
             )
+
+
+def _origin(tool: Tool) -> object:
+    """The function or the object that the tool was made of: one may be found under several names."""
+    if isinstance(tool, FunctionTool):
+        return tool.fn
+    return tool.given if isinstance(tool, CompletedTool) else tool

@@ -16,7 +16,7 @@ from clicket.errors import ClicketError
 from clicket.mcp.content import MARK, reply
 from clicket.mcp.link import Link, Unreachable
 from clicket.mcp.wires import KEY_META
-from clicket.tools import ToolContext
+from clicket.tools import ToolContext, Traits, defaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
 
@@ -45,6 +45,12 @@ class ImportedTool:
     """`name` is ours, `remote_name` the server's. `run` sends; a call that is cancelled here is cancelled there."""
 
     is_async = True
+    traits = Traits()
+    run_sync = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    owned_by = defaults.shared_by_owners
 
     def __init__(
         self, link: Link, told: types.Tool, *, prefix: str, options: Mapping[str, Any], trust_hints: bool

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import typing
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
 import mcp_types as types
 import msgspec
-from pydantic import BaseModel, TypeAdapter
 
 from clicket.errors import UsageError
 from clicket.mcp.visit import Visit
@@ -72,42 +68,8 @@ def _listed(tool: Tool) -> types.Tool:
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """The schema of a tool's output where it is known: said by the tool, or by its function's return type."""
-    said = getattr(tool, "output_schema", None)
-    if isinstance(said, Mapping):
-        return dict(said)
-    function = getattr(tool, "fn", None)
-    return _return_schema(function) if function is not None else None
-
-
-@lru_cache(maxsize=4_096)
-def _return_schema(function: Any) -> dict[str, Any] | None:
-    """Of types that name their fields. A plain `dict` says nothing, and content is described by the protocol."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        return None
-    try:
-        hint = typing.get_type_hints(function).get("return")
-    except (NameError, TypeError):
-        return None
-    if not isinstance(hint, type):
-        return None
-    try:
-        if issubclass(hint, BaseModel):
-            return _rooted(TypeAdapter(hint).json_schema(mode="serialization"))
-        if issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "__total__"):
-            return _rooted(msgspec.json.schema(hint))
-    except Exception:  # a type that cannot be described is not described
-        return None
-    return None
-
-
-def _rooted(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """MCP wants an object at the root; a reference there is replaced by what it names."""
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    definitions = schema.get("$defs", {})
-    if name in definitions:
-        schema = {**definitions[name], "$defs": definitions}
-    return schema if schema.get("type") == "object" else None
+    """A copy of the schema of a tool's output, where it is known."""
+    return None if tool.output_schema is None else dict(tool.output_schema)
 
 
 def output_check(tool: Tool) -> Check | None:

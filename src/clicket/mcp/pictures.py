@@ -25,7 +25,7 @@ async def pictures_of(runtime: Runtime, result: ToolResult, tool: Tool | None) -
     """Of a tool that says it shows pictures, as the code interpreter does. What cannot be had is left out: it is named in the
     output all the same."""
     output = result.output
-    if not getattr(tool, "shows_pictures", False) or not result.success or not isinstance(output, Mapping):
+    if tool is None or not tool.traits.shows_pictures or not result.success or not isinstance(output, Mapping):
         return ()
     shown = output.get("displays")
     pictures: list[types.ImageContent] = []

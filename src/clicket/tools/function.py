@@ -10,8 +10,11 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from clicket.errors import UsageError
+from clicket.tools import defaults
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.output_schema import return_schema
+from clicket.tools.protocol import Traits
 from clicket.tools.schema import Binding, bind_signature, docstring_of
 
 __all__ = ["FunctionTool", "name_of", "tool"]
@@ -24,6 +27,12 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 class FunctionTool(Generic[P, R]):
     """A function with its name, schema and options. Calling it calls the function, so tests need no runtime."""
 
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    close = defaults.nothing_to_close
+    owned_by = defaults.shared_by_owners
+
     def __init__(
         self,
         function: Callable[P, R],
@@ -33,6 +42,7 @@ class FunctionTool(Generic[P, R]):
         description: str,
         binding: Binding,
         run_sync: Callable[..., Any] | None = None,
+        listed: bool = True,
     ) -> None:
         update_wrapper(self, function)
         self.fn: Callable[P, R] = function
@@ -45,12 +55,17 @@ class FunctionTool(Generic[P, R]):
         self.is_async: bool
         self.run: Callable[[Any, Any], Any]
         self.is_async, self.run = adapt(function, binding.context)
-        self.listed: bool = True
-        """False: it can be called, and stands in no list of tools."""
-        self.wants_context: bool = binding.context is not None or not _is_plain(function)
+        self.traits: Traits = Traits(
+            wants_context=binding.context is not None or not _is_plain(function), listed=listed
+        )
         self.run_sync: Callable[[Any, Any], Any] | None = (
             adapt(run_sync, binding.context)[1] if run_sync is not None else None
         )
+
+    @property
+    def output_schema(self) -> Mapping[str, Any] | None:
+        """The schema of the function's return type, if that type names its fields."""
+        return return_schema(self.fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
@@ -143,19 +158,33 @@ def tool(function: Any = None, /, *, name: str | None = None, description: str |
     def decorate(target: Any) -> Any:
         if isinstance(target, type):
             return class_tool(target(), name=name, description=description, options=options, names=names)
-        if not callable(target):
-            raise UsageError(f"@tool takes a function, not {target!r}.")
-        where = f"tool {name or getattr(target, '__name__', target)!r}"
-        binding = bind_signature(target, where, names=names)
-        return FunctionTool(
-            target,
-            make_options(where, options),
-            name=name_of(name, getattr(target, "__name__", ""), where),
-            description=docstring_of(target)[0] if description is None else description,
-            binding=binding,
-        )
+        return function_tool(target, name=name, description=description, options=options, names=names)
 
     return decorate if function is None else decorate(function)
+
+
+def function_tool(
+    function: Callable[P, R],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    names: Mapping[str, Any] | None = None,
+    listed: bool = True,
+) -> FunctionTool[P, R]:
+    """`tool` as a plain call. `names`: those in sight where the function was written; `listed`: see `Traits`."""
+    if not callable(function):
+        raise UsageError(f"@tool takes a function, not {function!r}.")
+    where = f"tool {name or getattr(function, '__name__', function)!r}"
+    binding = bind_signature(function, where, names=names)
+    return FunctionTool(
+        function,
+        make_options(where, options or {}),
+        name=name_of(name, getattr(function, "__name__", ""), where),
+        description=docstring_of(function)[0] if description is None else description,
+        binding=binding,
+        listed=listed,
+    )
 
 
 def class_tool(

@@ -7,7 +7,7 @@ import copy
 import inspect
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,17 +15,16 @@ from pydantic import ValidationError
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
+from clicket.tools import defaults
 from clicket.tools.context import ToolContext
 from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
+from clicket.tools.protocol import SessionKey, Traits
 from clicket.tools.schema import DIALECT, complaints, docstring_of
 
 logger = logging.getLogger("clicket.tools")
 
 __all__ = ["NativeTool", "Session", "SessionKey", "SessionTool", "session_key"]
-
-SessionKey = str | tuple[str, str]
-"""Whose session: a thread of the program's own, or the caller and its thread."""
 
 
 def session_key(caller: str, thread: str) -> SessionKey:
@@ -84,7 +83,12 @@ class Session(msgspec.Struct, kw_only=True):
 class SessionTool:
     """The tool that the runtime sees: it hands each call to its thread's instance."""
 
-    exclusive = True  # one call at a time per caller and thread: the state is not shared by two calls
+    traits = Traits(one_call_per_thread=True)
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    owned_by = defaults.shared_by_owners
 
     def __init__(self, given: NativeTool | type[NativeTool]) -> None:
         kind = given if isinstance(given, type) else type(given)
@@ -153,7 +157,7 @@ class SessionTool:
             session.connection, session.opened_at = "open", time.time()
         return await _maybe(session.instance.run(arguments, ctx))
 
-    async def sweep(self, busy: Collection[SessionKey] = frozenset()) -> int:
+    async def sweep(self, busy: frozenset[SessionKey] = frozenset()) -> int:
         """Close the sessions that were not used for `idle_after` seconds and are not in use."""
         limit = time.time() - self.idle_after
         idle = [s for s in self.sessions.values() if (s.last_used_at or 0) < limit and s.key not in busy]

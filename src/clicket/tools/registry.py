@@ -4,47 +4,52 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
 from clicket.tools.check import Check, compile_schema
+from clicket.tools.completed import CompletedTool
 from clicket.tools.depends import find_cycle, names_of
-from clicket.tools.function import class_tool, tool
+from clicket.tools.function import FunctionTool, class_tool, tool
 from clicket.tools.native import NativeTool, SessionTool
-from clicket.tools.protocol import Tool
+from clicket.tools.protocol import BasicTool, Tool
 
-__all__ = ["Registry", "as_tool"]
+__all__ = ["Registered", "Registry", "as_tool"]
+
+
+class Registered(NamedTuple):
+    """A tool, and the compiled check of its input schema."""
+
+    tool: Tool
+    check: Check
 
 
 class Registry:
     """Tools and their compiled schemas."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
-        self._tools: dict[str, tuple[Tool, Check]] = {}
-        self._inner: dict[str, tuple[Tool, Check]] = {}
+        self._tools: dict[str, Registered] = {}
+        self._inner: dict[str, Registered] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
         for each in tools:
             self.add(each)
 
     def add(self, given: Any) -> Tool:
-        added = as_tool(given)
-        owned_by = getattr(added, "owned_by", None)
-        if owned_by is not None:  # it has sessions, in which two runtimes must not meet
-            added = owned_by(self)
+        added = as_tool(given).owned_by(self)
         known = self._tools.get(added.name)
-        if known is not None and known[0] is not added:
+        if known is not None and _origin(known.tool) is not _origin(added):
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
         self._refuse_cycle(added)
         if added.options.depends_on:
             self.dependent.add(added.name)
-        self._tools[added.name] = (added, compile_schema(added.input_schema, f"tool {added.name!r}"))
+        self._tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
 
     def add_inner(self, inner: Tool) -> None:
         """A tool that only clicket's own parts call: not listed, not offered, and found by `inner` alone. Its calls are taken up
         after a crash like all others; the last one of a name counts."""
-        self._inner[inner.name] = (inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
+        self._inner[inner.name] = Registered(inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
 
     def remove(self, name: str) -> bool:
         """Calls that run go on; new ones find no such tool."""
@@ -61,7 +66,7 @@ class Registry:
                 "be called. Take one of the dependencies out."
             )
 
-    def find(self, name: str) -> tuple[Tool, Check]:
+    def find(self, name: str) -> Registered:
         try:
             return self._tools[name]
         except (KeyError, TypeError):
@@ -70,16 +75,16 @@ class Registry:
                 f"Registered: {', '.join(sorted(each.name for each in self)) or 'none'}."
             ) from None
 
-    def inner(self, name: str) -> tuple[Tool, Check]:
+    def inner(self, name: str) -> Registered:
         """As `find`, for those that are not listed, too."""
         return self._inner.get(name) or self.find(name)
 
     def get(self, name: str) -> Tool | None:
         found = self._tools.get(name) or self._inner.get(name)
-        return found[0] if found else None
+        return found.tool if found else None
 
     def __iter__(self) -> Iterator[Tool]:
-        return (each for each, _ in self._tools.values() if getattr(each, "listed", True))
+        return (each.tool for each in self._tools.values() if each.tool.traits.listed)
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -97,8 +102,10 @@ def as_tool(given: Any) -> Tool:
     """A tool from whatever people register: a tool, a function, an object or class with run methods."""
     if isinstance(given, NativeTool) or (isinstance(given, type) and issubclass(given, NativeTool)):
         return SessionTool(given)
-    if isinstance(given, Tool) and not isinstance(given, type):
+    if isinstance(given, FunctionTool):  # before the slow look at every attribute
         return given
+    if isinstance(given, BasicTool) and not isinstance(given, type):
+        return given if isinstance(given, Tool) else CompletedTool(given)
     if inspect.isroutine(given):
         made: Tool = tool(given)
         return made
@@ -108,3 +115,8 @@ def as_tool(given: Any) -> Tool:
     raise UsageError(
         f"{given!r} is not a tool. Register a function, an object made by @tool, a RestTool or a NativeTool."
     )
+
+
+def _origin(tool: Tool) -> object:
+    """The object that was registered: registering it twice is allowed, a second tool of its name is not."""
+    return tool.given if isinstance(tool, CompletedTool) else tool

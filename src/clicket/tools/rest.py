@@ -14,10 +14,12 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.tools import defaults
 from clicket.tools.context import ToolContext
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.tools.openapi import read_operations
 from clicket.tools.options import Options, make_options
+from clicket.tools.protocol import Traits
 from clicket.tools.request import BodyKind, Prepared, UrlTemplate, check_headers, declare, header_safe, prepare
 from clicket.tools.response import OutcomeUnknown, RestError
 
@@ -48,6 +50,13 @@ class RestTool:
     """
 
     is_async = True
+    traits = Traits()
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    owned_by = defaults.shared_by_owners
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.document import Document
 from clicket.model.version import version
 from clicket.search.extract.html import plain_text
-from clicket.tools import ToolContext
+from clicket.tools import ToolContext, Traits, defaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.rest import RestTool
 from clicket.web.certificates import certificates
@@ -67,6 +67,13 @@ class QuestionTool:
     """A `Tool`: what it is made of is a REST tool that does the sending."""
 
     is_async = True
+    traits = Traits()
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
+    is_cacheable = defaults.always_cacheable
+    sweep = defaults.no_sessions
+    owned_by = defaults.shared_by_owners
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
+from clicket.tools import CompletedTool, FunctionTool, Tool
 
 __all__ = ["MAIN", "Target", "refuse_unguarded_main", "resolve", "target_of"]
 
@@ -35,15 +36,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
 
 
-def target_of(tool: Any) -> Target:
+def target_of(tool: Tool) -> Target:
     """The target of a function tool, or a `UsageError` that says why a child process could not find it."""
-    name = getattr(tool, "name", type(tool).__name__)
-    fn = getattr(tool, "fn", None)
-    if fn is None:
+    name = tool.name
+    if not isinstance(tool, FunctionTool):
+        kind = type(tool.given if isinstance(tool, CompletedTool) else tool).__name__
         raise UsageError(
-            f"{name}: isolation='process' is for function tools made with @tool, not for {type(tool).__name__}. "
+            f"{name}: isolation='process' is for function tools made with @tool, not for {kind}. "
             "Leave isolation at 'auto', or call it from a function tool."
         )
+    fn = tool.fn
     module, qualname = getattr(fn, "__module__", None), getattr(fn, "__qualname__", None)
     if not module or not qualname or "<" in qualname:
         raise UsageError(

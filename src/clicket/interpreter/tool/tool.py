@@ -4,7 +4,7 @@ only a sandbox that does not start is a failure of the tool."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -18,7 +18,7 @@ from clicket.interpreter.result import Result
 from clicket.interpreter.tool.merging import Merging
 from clicket.interpreter.tool.options import Setup, setup_of
 from clicket.interpreter.tool.pool import Guest, Pool, Start
-from clicket.tools import Options, SessionKey, ToolContext, make_options, session_key
+from clicket.tools import Options, SessionKey, ToolContext, Traits, defaults, make_options, session_key
 from clicket.tools.schema import DIALECT
 
 __all__ = ["CodeInterpreter", "code_interpreter"]
@@ -65,17 +65,19 @@ class CodeInterpreter:
     """A tool with a session for each caller and thread. Calling it gives another one, with other options."""
 
     is_async = True
-    wants_context = True
-    timeouts_weigh = False  # they are the program's
-    shows_pictures = True
-    """Its outputs have `displays`, which clients that can show pictures are sent."""
+    run_sync = None
+    output_schema = None
+    data_version = defaults.no_data_version
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.name: str = setup.name
         self.description: str = setup.words()
         self.input_schema = _SCHEMA
-        self.exclusive: bool = setup.session == "thread"
+        # A timeout is the program's, not the tool's.
+        self.traits: Traits = Traits(
+            one_call_per_thread=setup.session == "thread", timeout_is_failure=False, shows_pictures=True
+        )
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
         self._owner: ref[object] | None = None
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
@@ -90,13 +92,13 @@ class CodeInterpreter:
         """
         return CodeInterpreter(setup_of(options, self.setup))
 
-    def owned_by(self, registry: object) -> CodeInterpreter:
+    def owned_by(self, owner: object) -> CodeInterpreter:
         """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it. Threads
         of the same name in two runtimes have nothing to do with each other."""
-        owner = self._owner() if self._owner is not None else None
-        if owner is not None and owner is not registry:
-            return CodeInterpreter(self.setup).owned_by(registry)
-        self._owner = ref(registry)
+        other = self._owner() if self._owner is not None else None
+        if other is not None and other is not owner:
+            return CodeInterpreter(self.setup).owned_by(owner)
+        self._owner = ref(owner)
         return self
 
     def __repr__(self) -> str:
@@ -111,7 +113,7 @@ class CodeInterpreter:
         return {"task": arguments["task"], "file_names": list(arguments.get("file_names") or ())}
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        key = session_key(ctx.caller, ctx.thread) if self.exclusive else None
+        key = session_key(ctx.caller, ctx.thread) if self.traits.one_call_per_thread else None
         try:
             async with self._pool().lend(key, ctx.note) as guest:
                 result = await _follow(guest.interpreter, bound, ctx)
@@ -124,15 +126,15 @@ class CodeInterpreter:
             raise ProgramFailed(
                 _failure(result), status=result.status, **({"reason": result.reason} if result.reason else {})
             )
-        if self.exclusive and is_new and result.error is not None and result.error.type == "NameError":
+        if self.traits.one_call_per_thread and is_new and result.error is not None and result.error.type == "NameError":
             result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
         return result.to_json()
 
-    def serves_again(self, output: Mapping[str, Any]) -> bool:
+    def is_cacheable(self, output: Any) -> bool:
         """May it be cached? Not a program that raised or was stopped: next time there may be more memory, or more time."""
         return bool(output["status"] == "ok")
 
-    async def sweep(self, busy: Collection[SessionKey] = frozenset()) -> int:
+    async def sweep(self, busy: frozenset[SessionKey] = frozenset()) -> int:
         """Close the sessions that were idle for too long."""
         pool = self._pools.get(asyncio.get_running_loop())
         return 0 if pool is None else await pool.sweep(busy)

@@ -22,7 +22,7 @@ from clicket.search.run.preparing import MAX_QUESTION, prepare
 from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
 from clicket.search.tool.output import output_of, shown
 from clicket.search.tool.shelf import Shelf, edition_of
-from clicket.tools import Options, ToolContext, make_options
+from clicket.tools import Options, ToolContext, Traits, defaults, make_options
 from clicket.tools.schema import DIALECT
 
 __all__ = ["DeepSearch"]
@@ -41,7 +41,10 @@ class DeepSearch:
     """
 
     is_async = True
-    wants_context = True
+    traits = Traits()
+    run_sync = None
+    output_schema = None
+    sweep = defaults.no_sessions
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -78,13 +81,13 @@ class DeepSearch:
 
     # The tool.
 
-    def owned_by(self, registry: object) -> DeepSearch:
+    def owned_by(self, owner: object) -> DeepSearch:
         """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it: what one
         of them closes stays open for the other."""
-        owner = self._owner() if self._owner is not None else None
-        if owner is not None and owner is not registry:
-            return type(self)(self.setup).owned_by(registry)
-        self._owner = ref(registry)
+        other = self._owner() if self._owner is not None else None
+        if other is not None and other is not owner:
+            return type(self)(self.setup).owned_by(owner)
+        self._owner = ref(owner)
         return self
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -101,13 +104,13 @@ class DeepSearch:
             beating.cancel()
             await asyncio.wait((beating,))
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Changes with what is searched, as far as engines can tell: an answer of an index that has changed is not served again."""
         setup = self.setup
         told = [edition_of(one) for one in (setup.engine, *setup.engines) if one is not None]
         return " ".join([*told, *([edition_of(setup.index)] if setup.needs_index else [])])
 
-    def serves_again(self, output: Mapping[str, Any]) -> bool:
+    def is_cacheable(self, output: Any) -> bool:
         """May it be cached? Not what a failure or a budget has made smaller: next time there may be more."""
         failed = any(one["failed"] for one in output["rounds"])
         return output["stopped"] in ("complete", "max_loop", "nothing_new") and not failed and not output["notes"]

@@ -1,0 +1,44 @@
+"""The JSON Schema of a function's outputs, from its return type."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, TypeAdapter
+
+__all__ = ["return_schema"]
+
+
+@lru_cache(maxsize=4_096)
+def return_schema(function: Any) -> dict[str, Any] | None:
+    """Of types that name their fields. A plain `dict` says nothing, and content is described by the protocol."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return None
+    try:
+        hint = typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        return None
+    if not isinstance(hint, type):
+        return None
+    try:
+        if issubclass(hint, BaseModel):
+            return _rooted(TypeAdapter(hint).json_schema(mode="serialization"))
+        if issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "__total__"):
+            return _rooted(msgspec.json.schema(hint))
+    except Exception:  # a type that cannot be described is not described
+        return None
+    return None
+
+
+def _rooted(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """MCP wants an object at the root; a reference there is replaced by what it names."""
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    definitions = schema.get("$defs", {})
+    if name in definitions:
+        schema = {**definitions[name], "$defs": definitions}
+    return schema if schema.get("type") == "object" else None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from clicket.engine import LocalEngine
+from clicket.engine import Engine
 from clicket.errors import UsageError, did_you_mean
 from clicket.hub import Webhook
 from clicket.journal import Observers
@@ -83,7 +83,7 @@ async def compose(
     clock: Clock | None = None,
     chance: random.Random | None = None,
     observers: Observers | None = None,
-) -> LocalEngine:
+) -> Engine:
     """An engine over an open store, on the running loop."""
     registry = tools if isinstance(tools, Registry) else Registry(tools)
     vault = Vault.of(settings.secret_key)
@@ -92,7 +92,7 @@ async def compose(
     store = store or open_store(settings)
     tracing = tracing_for(settings.telemetry, content=settings.telemetry_content)
     await store.open(this_process(settings.lease))
-    engine = LocalEngine(
+    engine = Engine(
         registry,
         store,
         policy or settings.declared_policy(),
@@ -105,9 +105,9 @@ async def compose(
         observers=observers,
     )
     if settings.hub_webhook is not None:
-        webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.spawn)
+        webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
         engine.hub.listeners.append(webhook)
-        engine.on_close.append(webhook.close)
+        engine.closing.on_close.append(webhook.close)
     if tracing is not None:
         tracing(engine)
     return engine

@@ -91,6 +91,9 @@ async def compose(
     hide_always(settings.secrets())
     store = store or open_store(settings)
     tracing = tracing_for(settings.telemetry, content=settings.telemetry_content)
+    observers = Observers() if observers is None else observers
+    if tracing is not None:
+        tracing.install(observers, registry)
     await store.open(this_process(settings.lease))
     engine = Engine(
         registry,
@@ -108,6 +111,6 @@ async def compose(
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
         engine.hub.listeners.append(webhook)
         engine.closing.on_close.append(webhook.close)
-    if tracing is not None:
-        tracing(engine)
+    if tracing is not None and tracing.flush is not None:
+        engine.closing.on_close.append(tracing.flush)
     return engine

@@ -7,13 +7,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, Unpack
 
-from clicket.engine import LocalEngine
-from clicket.engine.handover import take
-from clicket.engine.watch import CallHandle, cancel, find_stored
+from clicket.agents.sweeping import ThreadSweep
+from clicket.agents.threads import inner_thread
+from clicket.call import Call, Origin
+from clicket.engine import CallHandle, Engine
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import entries_in, grant, name_of
 from clicket.hub import ThreadHub
-from clicket.journal import Fenced, LiveCall
+from clicket.journal import Entry, Fenced
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import decode, encode
@@ -33,13 +34,13 @@ class _Runtime(Protocol):
     """The part of a runtime that a host stands on."""
 
     _caller: str | None
-    _scopes: frozenset[str]
+    _origin: Origin
     _registry: Registry
 
-    _engine: LocalEngine | None
+    _engine: Engine | None
 
     @property
-    def _opened(self) -> LocalEngine: ...
+    def _opened(self) -> Engine: ...
     def call(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
@@ -57,7 +58,7 @@ class Host:
         self.call = runtime.call
 
     @property
-    def _engine(self) -> LocalEngine:
+    def _engine(self) -> Engine:
         return self._runtime._opened
 
     @property
@@ -74,7 +75,7 @@ class Host:
 
     @property
     def closing(self) -> bool:
-        return self._engine.closing
+        return self._engine.is_closing
 
     def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
         """It stands on the runtime as it is open now, and goes on to while that one closes."""
@@ -95,8 +96,8 @@ class Host:
 
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
         engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))
-        scopes = self._runtime._scopes
-        return await engine.conduct(engine.accept(request, caller=self.caller, scopes=scopes, direct=True, denied=why))
+        call = engine.admission.take(request, self._runtime._origin, in_callers_task=True, denied=why)
+        return await engine.running.run(call)
 
     async def made(self, id: str, thread: str) -> CallHandle | None:
         try:
@@ -161,50 +162,51 @@ class Host:
         return self._runtime._registry.get(name)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._engine.spawn(work)
+        self._engine.tasks.spawn(work)
 
-    def _accept(self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, direct: bool) -> LiveCall:
+    def _accept(
+        self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, in_callers_task: bool
+    ) -> Call:
         if self.lives(id, thread):
             raise Taken(f"call {id} runs in this process.")
         request = checked(ToolCall(tool, arguments, id=id, thread=thread))
-        return self._engine.accept(request, caller=self.caller, scopes=self._runtime._scopes, direct=direct, inner=True)
+        return self._engine.admission.take(
+            request, self._runtime._origin, in_callers_task=in_callers_task, internal=True
+        )
 
     async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
-        await self._engine.breathe()  # a thousand turns that begin at once do not all begin in one turn of the loop
-        call = self._accept(tool, arguments, id, thread, direct=True)
+        # A thousand turns that begin at once do not all begin in one turn of the loop.
+        await self._engine.share.yield_to_loop()
+        call = self._accept(tool, arguments, id, thread, in_callers_task=True)
         try:
-            return await self._engine.conduct(call)
+            return await self._engine.running.run(call)
         except (Duplicate, Fenced) as taken:
             raise Taken(f"call {id} is made already.") from taken
 
     async def begin(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> None:
-        call = self._accept(tool, arguments, id, thread, direct=False)
+        call = self._accept(tool, arguments, id, thread, in_callers_task=False)
         try:
-            if call.refused is not None:
-                raise call.refused
-            if not call.events:
-                call.accepted = asyncio.get_running_loop().create_future()
-                await call.accepted
+            await self._engine.ending.created(call)
         except (Duplicate, Fenced) as taken:
             raise Taken(f"call {id} is made already.") from taken
 
     async def outcome(self, id: str, thread: str) -> ToolResult:
         return await (await self._runtime.handle(id, thread=thread)).result()
 
-    async def _live(self, id: str, thread: str) -> LiveCall | None:
+    async def _live(self, id: str, thread: str) -> Call | None:
         """The call, if it is live here and exists: one whose first commit is under way is waited for."""
-        live = self._engine.find_live(id, thread, self.caller)
-        if live is not None and not live.events:
+        live = self._engine.live.find(id, thread, self.caller)
+        if live is not None and not live.entry.durable:
             with suppress(ClicketError):
-                await self._engine.journal.flush(live)
-        return live if live is not None and live.events else None
+                await self._engine.journal.flush(live.entry)
+        return live if live is not None and live.entry.durable else None
 
     async def record(self, id: str, thread: str) -> Record | None:
         live = await self._live(id, thread)
         if live is not None:
-            return fold(live.events)
+            return fold(live.entry.events)
         try:
-            return read(id, (await find_stored(self._engine, id, thread, self.caller)).events)
+            return read(id, (await self._engine.stored_calls.find(id, thread, self.caller)).events)
         except NotFound:
             return None
 
@@ -212,19 +214,19 @@ class Host:
         return entries_in(events, self._engine.vault, (self.caller, thread, id))
 
     def lives(self, id: str, thread: str) -> bool:
-        return self._engine.find_live(id, thread, self.caller) is not None
+        return self._engine.live.find(id, thread, self.caller) is not None
 
     async def claim(self, id: str, thread: str) -> bool:
         try:
-            stored = await find_stored(self._engine, id, thread, self.caller)
+            stored = await self._engine.stored_calls.find(id, thread, self.caller)
         except NotFound:
             return False
-        await take(self._engine, stored.key)
+        await self._engine.handover.take(stored.key)
         return self.lives(id, thread)
 
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
         await self._live(id, thread)
-        return await cancel(self._engine, id, thread, self.caller, reason)
+        return await self._engine.decisions.cancel(id, thread, self.caller, reason)
 
 
 class _Listener:
@@ -235,5 +237,26 @@ class _Listener:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
-        self.watch(call.caller, call.thread, call.id, events)
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        self.watch(entry.caller, entry.thread, entry.id, events)
+
+
+_SWEEP_EVERY = 300.0
+
+
+def sweep_idle_threads(engine: Engine) -> None:
+    """Register the agents' chore with the engine: conversations that were idle for too long are forgotten.
+
+    Never before the calls that were their turns: a turn to come must not have the name of one that is kept.
+    """
+    sweep, store, limits = ThreadSweep(), engine.store, engine.limits
+
+    async def has_turn(caller: str, agent: str, thread: str) -> bool:
+        query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
+        return bool(await store.history(query))
+
+    async def forget() -> None:
+        before = engine.clock.now() - max(limits.memory_retention, limits.retention)
+        await sweep.step(store, before, has_turn)
+
+    engine.background.every(_SWEEP_EVERY, "threads", forget)

@@ -14,27 +14,13 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from clicket.compose import compose
-from clicket.engine import (
-    Housekeeping,
-    LocalEngine,
-    Progress,
-    Recovered,
-    close,
-    keep_of,
-    kept_until,
-    recover,
-    same_or_conflict,
-    sweep,
-)
-from clicket.engine.activity import Activity, HeldCall
-from clicket.engine.approvals import decide, examine
-from clicket.engine.unsealing import in_force, unmasked
-from clicket.engine.watch import CallHandle, cancel, find_live, find_stored
+from clicket.call import Call, Origin
+from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import grant, name_of
-from clicket.hosting import Host
+from clicket.hosting import Host, sweep_idle_threads
 from clicket.hub import ThreadHub
-from clicket.journal import Fenced, LiveCall, Observers
+from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.figures import Figure
@@ -46,7 +32,7 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import Audit, Cache, ToolInfo, activity_of, as_request, cache_settings, in_order, info, record_of
+from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -62,9 +48,9 @@ class Runtime:
     # What `clicket.testing` puts in place of the machine's clock and of chance.
     _clock: Clock | None = None
     _chance: Random | None = None
-    # In whose name calls are made and looked for. None: the runtime's own; it makes calls in nobody's name, and sees all.
+    # In whose name calls are made and looked for. None: the program's own runtime, which sees all calls.
     _caller: str | None = None
-    _scopes: frozenset[str] = frozenset()
+    _origin: Origin = Origin()
 
     def __init__(
         self,
@@ -87,9 +73,7 @@ class Runtime:
             )
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
-        self._engine: LocalEngine | None = None
-        self._chores: Housekeeping | None = None
-        self._prefer_sync = False
+        self._engine: Engine | None = None
         self.observers = Observers()
         self._on_open: list[Callable[[], object]] = []
 
@@ -105,14 +89,13 @@ class Runtime:
         )  # fmt: skip
         for callback in self._on_open:
             callback()
-        self._chores = Housekeeping(self._engine)
+        sweep_idle_threads(self._engine)
         try:
-            await recover(self._engine)
+            await self._engine.recovery.recover()
         except BaseException:
             await self.close(patience=0)
             raise
-        self._chores.start()
-        await self._engine.processes.start()
+        await self._engine.start()
         return self
 
     async def close(self, *, patience: float | None = None) -> None:
@@ -120,14 +103,7 @@ class Runtime:
         if self._engine is None:
             return
         engine, self._engine = self._engine, None
-        chores = self._chores
-        if chores is not None:
-            chores.wind_down()
-        try:
-            await close(engine, patience=self.settings.close_timeout if patience is None else patience)
-        finally:
-            if chores is not None:
-                chores.stop()
+        await engine.close(patience=self.settings.close_timeout if patience is None else patience)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -144,7 +120,7 @@ class Runtime:
         return self._opened
 
     @property
-    def _opened(self) -> LocalEngine:
+    def _opened(self) -> Engine:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         return self._engine
@@ -162,11 +138,11 @@ class Runtime:
 
     def on_close(self, callback: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Await something when the open runtime closes, after its calls have ended and before its store closes."""
-        self._opened.on_close.append(callback)
+        self._opened.closing.on_close.append(callback)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something in the background; the runtime waits for it when it closes."""
-        self._opened.spawn(work)
+        self._opened.tasks.spawn(work)
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
         """This runtime as one of its callers has it: calls are made in its name, and nobody else's are found.
@@ -175,7 +151,7 @@ class Runtime:
         """
         view = copy.copy(self)
         view._engine = self._opened
-        view._caller, view._scopes = caller, frozenset(scopes)
+        view._caller, view._origin = caller, Origin(caller, frozenset(scopes), self._origin.prefer_sync)
         return view
 
     def add(self, tool: Any) -> Tool:
@@ -200,33 +176,25 @@ class Runtime:
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
         engine = self._opened
+        call: Call | None
         if request.id is None:
-            caller = self._caller or ""
-            if engine.hub.needs_look(request.tool, request.thread, caller):
-                call = await self._take(request, direct=True)
-            else:
-                call = engine.accept(
-                    request,
-                    caller=caller,
-                    scopes=self._scopes,
-                    prefer_sync=self._prefer_sync,
-                    direct=True,
-                    vouched=True,
-                )
+            call = engine.admission.accept_now(request, self._origin, in_callers_task=True)
+            if call is None:
+                call = await engine.admission.accept(request, self._origin, in_callers_task=True)
         else:
-            known = await self._accept(request, direct=True)
-            if not isinstance(known, LiveCall):
-                return await known.result()
-            call = known
+            accepted = await self._accept(request, in_callers_task=True)
+            if not isinstance(accepted, Call):
+                return await accepted.result()
+            call = accepted
         try:
-            return await engine.conduct(call)
+            return await engine.running.run(call)
         except (Duplicate, Fenced):
             handle = await self._known(msgspec.structs.replace(request, id=call.id))
         try:
             return await handle.result()
         except asyncio.CancelledError:
-            if engine.gives_away and not engine.closing:  # whoever runs it would not notice that nobody waits
-                engine.spawn(handle.leave("its caller was cancelled"))
+            if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
+                engine.tasks.spawn(handle.leave("its caller was cancelled"))
             raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
@@ -235,17 +203,13 @@ class Runtime:
 
     async def _submit(self, request: ToolCall) -> CallHandle:
         call = await self._accept(checked(request))
-        if not isinstance(call, LiveCall):
+        if not isinstance(call, Call):
             return call
         try:
-            if call.refused is not None:
-                raise call.refused
-            if not call.events:
-                call.accepted = asyncio.get_running_loop().create_future()
-                await call.accepted
+            await self._opened.ending.created(call)
         except (Duplicate, Fenced):
             return await self._known(msgspec.structs.replace(request, id=call.id))
-        return CallHandle(self._opened, call, id=call.id, thread=call.thread, caller=call.caller)
+        return self._opened.handles.of(call)
 
     async def stream(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
@@ -262,46 +226,33 @@ class Runtime:
         """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
         return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
-    async def _accept(self, request: ToolCall, *, direct: bool = False) -> LiveCall | CallHandle:
+    async def _accept(self, request: ToolCall, *, in_callers_task: bool = False) -> Call | CallHandle:
+        """A new call, or a handle of the one that has the request's id."""
         engine = self._opened
         if request.id is not None:
-            live = engine.find_live(request.id, request.thread, self._caller or "")
+            live = engine.live.find(request.id, request.thread, self._origin.caller)
             if live is not None:
-                if not live.events:  # its first commit is under way: what it is called with is not on record yet
+                if not live.entry.durable:  # its first commit is under way: what it is called with is not on record yet
                     with suppress(ClicketError):
-                        await engine.journal.flush(live)
-                if live.events:
-                    same_or_conflict(request, live.events[0], engine.vault, max_size=self.settings.max_arguments_size)
-                    return CallHandle(engine, live, id=live.id, thread=live.thread, caller=live.caller)
-        return await self._take(request, direct=direct)
-
-    async def _take(self, request: ToolCall, *, direct: bool) -> LiveCall:
-        """Hand a call to the engine, once the hub knows enough to judge it. Nothing waits in between."""
-        engine, caller, trial = self._opened, self._caller or "", None
-        if engine.hub.needs_look(request.tool, request.thread, caller):
-            trial = await engine.hub.look(request.tool, request.thread, caller)
-        try:
-            return engine.accept(
-                request, caller=caller, scopes=self._scopes, prefer_sync=self._prefer_sync, direct=direct, trial=trial
-            )
-        except BaseException:
-            if trial is not None:
-                engine.slots.give(trial)
-            raise
+                        await engine.journal.flush(live.entry)
+                if live.entry.durable:
+                    engine.arguments.same_or_conflict(request, live.entry.events[0])
+                    return engine.handles.of(live)
+        return await engine.admission.accept(request, self._origin, in_callers_task=in_callers_task)
 
     async def _known(self, request: ToolCall) -> CallHandle:
         """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
         assert request.id is not None
-        caller = self._caller or ""
-        stored = await find_stored(self._opened, request.id, request.thread, caller)
-        same_or_conflict(request, stored.events[0], self._opened.vault, max_size=self.settings.max_arguments_size)
-        return CallHandle(self._opened, stored, id=request.id, thread=request.thread, caller=caller)
+        engine = self._opened
+        stored = await engine.stored_calls.find(request.id, request.thread, self._origin.caller)
+        engine.arguments.same_or_conflict(request, stored.events[0])
+        return engine.handles.of_stored(stored, request.id)
 
     # Steering.
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
-        return await cancel(self._opened, id, thread, self._caller, reason)
+        return await self._opened.decisions.cancel(id, thread, self._caller, reason)
 
     async def approve(
         self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
@@ -321,44 +272,37 @@ class Runtime:
         self, id: str, thread: str | None, *, approved: bool, by: str, reason: str, arguments: Arguments = None
     ) -> bool:
         engine, by = self._opened, by or self._caller or ""
-        stored = await find_stored(engine, id, thread, self._caller)
-        return await decide(engine, stored, approved=approved, by=by, reason=reason, arguments=arguments)
+        stored = await engine.stored_calls.find(id, thread, self._caller)
+        return await engine.decisions.decide(stored, approved=approved, by=by, reason=reason, arguments=arguments)
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
-        self._opened.pump.stopped = True
+        self._opened.claimer.closed = True
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
-        # Calls that are claimed must be taken up, also if whoever asked leaves meanwhile.
-        task = asyncio.ensure_future(recover(self._opened, progress))
-        self._opened.tasks.add(task)
-        task.add_done_callback(self._opened.tasks.discard)
-        return await asyncio.shield(task)
+        # Calls that are claimed must be resumed, also if the caller is cancelled meanwhile.
+        recovered: Recovered = await self._opened.tasks.shielded(self._opened.recovery.recover(progress))
+        return recovered
 
     # Looking.
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
-        live = await find_live(self._opened, id, thread, self._caller)
+        live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
-            return fold(live.events)
-        return read(id, (await find_stored(self._opened, id, thread, self._caller)).events)
+            return fold(live.entry.events)
+        return read(id, (await self._opened.stored_calls.find(id, thread, self._caller)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
-        live = await find_live(self._opened, id, thread, self._caller)
+        live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
-            return live.visible_state
-        return (await find_stored(self._opened, id, thread, self._caller)).events[-1].state
+            return live.entry.visible_state
+        return (await self._opened.stored_calls.find(id, thread, self._caller)).events[-1].state
 
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
-        live = await find_live(self._opened, id, thread, self._caller)
-        if live is not None:
-            return CallHandle(self._opened, live, id=live.id, thread=live.thread, caller=live.caller)
-        stored = await find_stored(self._opened, id, thread, self._caller)
-        first = stored.events[0].data
-        return CallHandle(self._opened, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
+        return await self._opened.handles.find(id, thread, self._caller)
 
     async def history(
         self,
@@ -448,60 +392,49 @@ class Runtime:
 
     def activity(self) -> Activity:
         """What this process is doing now."""
-        return activity_of(self._opened)
+        return self._opened.activity()
 
     def held_calls(self) -> list[HeldCall]:
         """The calls that this process holds: running, queued, or waiting for a person."""
-        return [
-            HeldCall(
-                id=call.id, thread=call.thread, caller=call.caller, tool=call.tool_name, waiting_for=call.waiting_for,
-                is_running=call.slot,
-            )
-            for calls in self._opened.live.values()
-            for call in calls
-        ]  # fmt: skip
+        return self._opened.held_calls()
 
     def is_held(self, id: str, thread: str | None = None, caller: str | None = None) -> bool:
         """Does this process hold the call?"""
-        return self._opened.find_live(id, thread, self._caller if caller is None else caller) is not None
+        return self._opened.live.find(id, thread, self._caller if caller is None else caller) is not None
 
     def retention(self, since: float | None = None) -> Keep:
         """The bounds of what is kept, as the settings have them; `since` in place of their age."""
-        return keep_of(self._opened, since)
+        return self._opened.chores.keep(since)
 
     async def sweep(self, keep: Keep | None = None, *, progress: Callable[[Sweep], None] | None = None) -> Sweep:
         """Remove, now, ended calls that break a bound."""
-        return await sweep(self._opened, keep or self.retention(), progress)
+        return await self._opened.chores.sweep(keep, progress)
 
     def pin_until(self) -> float:
         """How long an artifact is kept that is put now and that no call names: as long as a call that ended now."""
-        return kept_until(self._opened)
+        return self._opened.clock.now() + self._opened.limits.retention
 
     def arguments_of(self, record: Record) -> tuple[Any, Any, bool]:
         """The arguments and the metadata that a call runs with, unsealed; and whether either is lost."""
-        return in_force(self._opened.vault, record.id, record.events)
+        return self._opened.arguments.in_force(record.id, record.events)
 
     def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
         """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments.
 
         `registry`: judge by these tools in place of the runtime's own.
         """
-        engine = self._opened
-        edited = unmasked(engine, record, None, arguments)
-        if edited is not None:
-            tools = self._registry if registry is None else registry
-            examine(tools, engine.policy, record, edited, max_size=self.settings.max_arguments_size)
+        self._opened.decisions.examined(record, arguments, registry=registry)
 
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
         """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`.
 
-        `registry`: other tools than the runtime's own, for who looks without running anything.
+        `registry`: other tools than the runtime's own, to look without running anything.
         """
         engine, caller = self._opened, self._caller or ""
         hub = engine.hub if registry is None else engine.hub.of(registry)
-        authorize = engine.authorize
+        authorize, scopes = engine.pipeline.authorize, self._origin.scopes
         return ThreadHub(
-            hub, thread, caller, self.audit.record, lambda tool: authorize.forbids(tool, thread, caller, self._scopes)
+            hub, thread, caller, self.audit.record, lambda tool: authorize.forbids(tool, thread, caller, scopes)
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -12,6 +12,7 @@ from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import UsageError
 from clicket.hub import Change, ToolState, ToolView
+from clicket.journal import Observers
 from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.pipeline import Policy
@@ -20,9 +21,9 @@ from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
 from clicket.telemetry import Anomaly, Report
-from clicket.tools import Tool
+from clicket.tools import Registry, Tool
 
-__all__ = ["Cache", "CallHandle", "Runtime", "ThreadHub"]
+__all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
 
 class CallHandle:
@@ -67,6 +68,33 @@ class Cache:
 
     async def _clear(self, tag: str | None) -> int:
         return await self._runtime._runtime.cache.clear(tag)
+
+
+class Audit:
+    """What people and policies decided, in a log that only grows."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def list(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
+        """The newest first; `before` takes the number of an entry. One caller of a runtime (`acting_for`) may not read it."""
+        listed: Sequence[AuditEntry] = self._runtime._wait(self._list(limit, before))
+        return listed
+
+    def __call__(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
+        return self.list(limit=limit, before=before)
+
+    def record(self, what: str, *, by: str = "", **details: Any) -> None:
+        """Write one line, in the name of `by` or of the runtime's caller. `what` is a noun and a past tense: `key.created`."""
+        self._runtime._wait(self._record(what, by, details))
+
+    # Looked up in the loop, so that a runtime that is not open says so in the words of this face.
+
+    async def _list(self, limit: int, before: int | None) -> Sequence[AuditEntry]:
+        return await self._runtime._runtime.audit(limit=limit, before=before)
+
+    async def _record(self, what: str, by: str, details: dict[str, Any]) -> None:
+        await self._runtime._runtime.audit.record(what, by=by, **details)
 
 
 class ThreadHub:
@@ -160,6 +188,15 @@ class Runtime:
     def settings(self) -> Settings:
         return self._runtime.settings
 
+    @property
+    def observers(self) -> Observers:
+        """As in `clicket.Runtime`: listeners to durable events; they are called in the loop's thread."""
+        return self._runtime.observers
+
+    @property
+    def registry(self) -> Registry:
+        return self._runtime.registry
+
     def open(self) -> Self:
         """Start the loop's thread and open the store. `with` does it."""
         refuse_running_loop(self._name)
@@ -230,10 +267,6 @@ class Runtime:
         """Take a tool out: calls that run go on, new ones find it no more. False: there was none."""
         return self._runtime.remove(name)
 
-    def on_open(self, observe: Callable[[Any], None]) -> None:
-        """Show what runs inside to somebody who watches it: now, and whenever the runtime is opened again."""
-        self._runtime.on_open(observe)
-
     def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult:
         """Run a tool and wait for its outcome; `options` are the keywords of `ToolCall`."""
         result: ToolResult = self._wait(self._runtime.call(tool, arguments, **options))
@@ -266,10 +299,10 @@ class Runtime:
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason)))
 
-    def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """What people and the policy decided, newest first."""
-        listed: list[AuditEntry] = self._wait(self._runtime.audit(limit=limit, before=before))
-        return listed
+    @property
+    def audit(self) -> Audit:
+        """The audit log: `rt.audit.list(limit=100)`, `rt.audit.record("key.created", by="me", key=id)`."""
+        return Audit(self)
 
     def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called, in the loop's thread, with the report

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.activity import Activity
 from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
@@ -16,7 +15,7 @@ from clicket.model import Record, ToolCall, ToolError, ToolResult, read
 from clicket.ports import CacheStats, Store, Stored
 from clicket.tools import Tool
 
-__all__ = ["Audit", "Cache", "ToolInfo", "activity_of", "as_request", "cache_settings", "in_order", "info", "record_of"]
+__all__ = ["Audit", "Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of"]
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,29 +53,6 @@ class Audit:
     async def record(self, what: str, *, by: str = "", **details: Any) -> None:
         """Write one line, in the name of `by` or of the runtime's caller. `what` is a noun and a past tense: `key.created`."""
         await self._log.kept(by or self._caller or "", what, **details)
-
-
-def activity_of(engine: Any) -> Activity:
-    active = dict.fromkeys((state.value for state in State if not state.is_terminal), 0)
-    waiting = 0
-    for calls in engine.live.values():
-        for call in calls:
-            state = call.visible_state
-            if not state.is_terminal:
-                active[state.value] += 1
-                waiting += call.waiting_for == "approval"
-    slots = engine.limits.max_concurrency
-    return Activity(
-        active=active,
-        waiting_for_approval=waiting,
-        queued=engine.limiter.queued,
-        max_queue=engine.limiter.max_queue,
-        slots_used=engine.limiter.used.get(("runtime", slots), 0),
-        slots=slots,
-        abandoned=len(engine.lingering),
-        unsaved=len(engine.journal.unsaved),
-        listener_errors=engine.journal.observers.errors,
-    )
 
 
 class Cache:

@@ -16,7 +16,6 @@ from tests.scenarios.kit import assert_sound, eventually
 
 from clicket import Record, Runtime, State
 from clicket.agents import AgentResult, AgentState
-from clicket.engine import keep_of, sweep
 from clicket.model.chat import ChatMessage
 
 PATIENCE = 60.0
@@ -150,7 +149,7 @@ APPROVED = [
 async def days_pass(place: Place) -> None:
     """All that has ended is old, and is swept."""
     async with Runtime([], settings=place.settings()) as rt:
-        gone = await sweep(rt.engine, keep_of(rt.engine, since=rt.engine.clock.now() + 60))
+        gone = await rt.sweep(rt.retention(rt.clock.now() + 60))
         assert gone.calls >= 2, "the calls beside the one that waits"
 
 

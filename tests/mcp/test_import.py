@@ -120,7 +120,7 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.success, again.error
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
-        link = rt.engine.registry.get("steps")._link
+        link = rt.registry.get("steps")._link
         await until(lambda: link._client is None)
         # It died while nobody asked it anything: what may be done only once has not been done, and is.
         assert (await rt.call("steps", {"count": 1})).output == "done"

@@ -141,7 +141,7 @@ async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds()
         await hand.answer(id, third=accept(word="c"))
         done = await hand.task(id, "completed")
         assert done["result"]["content"][0]["text"] == "a b c"
-        assert await rt.engine.store.documents("mcp-task") == []
+        assert await rt.store.documents("mcp-task") == []
 
 
 async def test_a_task_with_an_open_question_can_be_cancelled() -> None:
@@ -194,7 +194,7 @@ async def test_a_key_that_may_not_approve_is_not_asked() -> None:
 async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.mcp.sweep.EVERY", 0.0)
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
-        store = rt.engine.store
+        store = rt.store
         for number in range(50):
             await store.put_document("mcp-task", f'["","mcp","gone-{number:02}"]', b'{"round":1}', 0)
         await store.put_document("mcp-task", "no identity", b"{}", 0)

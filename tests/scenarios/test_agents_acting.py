@@ -254,8 +254,8 @@ async def test_what_a_transcript_refers_to_outlives_the_call_it_is_of(store: str
         agent = ReActAgent(rt, ScriptedModel([[("book", {})], "ok"]), max_observation=500)
         result = await agent.run("go", thread="t")
         artifact = result.messages[2].content.split("artifact ")[1].split("]")[0].strip()
-        tomorrow = rt.engine.clock.now() + 2 * 24 * 3600
-        swept = await rt.engine.store.sweep(Keep(now=tomorrow, since=tomorrow), 1_000)
+        tomorrow = rt.clock.now() + 2 * 24 * 3600
+        swept = await rt.store.sweep(Keep(now=tomorrow, since=tomorrow), 1_000)
         assert swept.calls >= 2
         assert len(await rt.artifact(artifact)) == size
 

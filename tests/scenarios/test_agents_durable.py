@@ -112,9 +112,9 @@ async def test_a_turn_whose_beginning_is_on_its_way_to_the_store_can_be_stopped(
 
         agent = ReActAgent(rt, Says(answer))
         run = asyncio.create_task(agent.run("go", thread="t"))
-        while (live := rt.engine.find_live("turn-1", "agent:react/t", "")) is None:
+        while not rt.is_held("turn-1", "agent:react/t", ""):
             await asyncio.sleep(0)
-        assert live.events == []
+        assert await rt.store.load("turn-1", "agent:react/t", "") == []
         with pytest.raises(AgentBusy):
             await agent.run("me too", thread="t")
         assert await agent.stop("t")
@@ -327,9 +327,9 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
 
         agent = ReActAgent(other, Says(own))
         # As if its lease had run out: the call goes to the other one, with a new fence.
-        stored = (await rt.engine.store.load("turn-1", "agent:react/t", ""))[0]
-        rt.engine.pump.stopped = True
-        await rt.engine.store.hand_back([stored.key])
+        stored = (await rt.store.load("turn-1", "agent:react/t", ""))[0]
+        rt.stop_claiming()
+        await rt.store.hand_back([stored.key])
         await other.recover()
         await other_gate.reached.wait()
         resumed = asyncio.create_task(agent.wait("t"))
@@ -339,7 +339,7 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
             gate.open()
         else:
             gate.open()
-            await eventually(lambda: rt.engine.live == {})
+            await eventually(lambda: rt.held_calls() == [])
             assert (await agent.look("t")).turns == 0
             other_gate.open()
         result = await resumed

@@ -133,4 +133,4 @@ async def test_a_thousand_threads_side_by_side(store: str) -> None:
         results = await asyncio.gather(*(agent.run(name, thread=name) for name in names))
         assert [result.text for result in results] == names
         assert sorted(ran) == sorted(names), "each once"
-        assert rt.engine.live == {}
+        assert rt.held_calls() == []

@@ -124,7 +124,7 @@ async def test_leaving_the_stream_leaves_the_turn_running(store: str) -> None:
         assert result is not None
         assert result.text == "done"
         assert await agent.wait("t") is None
-        assert rt.engine.journal.listeners == []
+        assert rt.observers.listeners == []
 
 
 async def test_what_is_told_later_equals_what_was_told_live(store: str) -> None:
@@ -244,7 +244,7 @@ async def test_following_goes_on_with_the_turns_to_come(store: str) -> None:
         ids = [event.id for event in durable(told)]
         assert len(ids) == len(set(ids))
         assert durable(told) == await listed(agent.events("t", after="1-0.0"))
-        assert rt.engine.journal.listeners == []
+        assert rt.observers.listeners == []
 
 
 async def test_events_begin_with_the_turn_under_way(store: str) -> None:

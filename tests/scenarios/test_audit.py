@@ -105,7 +105,7 @@ async def test_a_log_that_cannot_be_written_harms_no_decision(store: str, caplog
         raise StoreUnavailable("no room")
 
     async with make([pay, burn], store, policy=POLICY) as rt:
-        rt.engine.store.audit = broken
+        rt.store.audit = broken
         handle = await rt.submit("pay", {"amount": 1}, id="p")
         with caplog.at_level(logging.WARNING, "clicket"):
             assert await rt.approve("p", by="Ada")
@@ -118,14 +118,14 @@ async def test_a_log_that_cannot_be_written_harms_no_decision(store: str, caplog
 async def test_a_decision_is_kept_although_who_made_it_went_away(store: str) -> None:
     async with make([pay], store, policy=POLICY) as rt:
         await rt.submit("pay", {"amount": 1}, id="p")
-        write, asked, go = rt.engine.store.audit, asyncio.Event(), asyncio.Event()
+        write, asked, go = rt.store.audit, asyncio.Event(), asyncio.Event()
 
         async def slow(bodies: Any) -> None:
             asked.set()
             await go.wait()
             await write(bodies)
 
-        rt.engine.store.audit = slow
+        rt.store.audit = slow
         deciding = asyncio.create_task(rt.deny("p", by="Ada"))
         await asyncio.wait_for(asked.wait(), 10)
         deciding.cancel()
@@ -137,8 +137,8 @@ async def test_a_decision_is_kept_although_who_made_it_went_away(store: str) -> 
 
 async def test_foreign_lines_are_shown_as_such(store: str) -> None:
     async with make([pay], store) as rt:
-        await rt.engine.store.audit([b"not json", b"[]", b'{"at": "x", "who": 1, "what": 2}'])
-        await note(rt.engine.store, SystemClock(), who="a\udc00", what="key.made", id="k1", name="\ud800")
+        await rt.store.audit([b"not json", b"[]", b'{"at": "x", "who": 1, "what": 2}'])
+        await note(rt.store, SystemClock(), who="a\udc00", what="key.made", id="k1", name="\ud800")
         [made, *foreign] = await rt.audit()
     assert [entry.what for entry in foreign] == ["damaged"] * 3
     assert (made.who, made.what) == ("a\\udc00", "key.made")

@@ -286,7 +286,7 @@ async def test_100_mb_of_arguments_are_refused_quickly_and_not_kept(sqlite: str)
             assert record.refused is not None
             assert record.refused["size"] > 100_000_000
             assert len(json.dumps(record.refused)) < 500
-        assert await rt.engine.store.size() < 1_000_000
+        assert await rt.store.size() < 1_000_000
 
 
 BIG = {

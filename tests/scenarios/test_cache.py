@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.cache_kit import Counted, stepped
 from tests.scenarios.kit import assert_sound, eventually, make, states
 
-from clicket import NativeTool, Runtime, Settings, State, ToolCall, ToolContext, tool
+from clicket import NativeTool, Runtime, Settings, State, ToolContext, tool
 from clicket.errors import UsageError
 from clicket.testing import StepClock
 
@@ -204,7 +204,7 @@ async def test_callers_never_see_each_others_results(store: str, look: Counted) 
     async with make([look.tool], store) as rt:
 
         async def call_as(caller: str) -> Any:
-            return await rt.engine.outcome(rt.engine.accept(ToolCall("look", {"x": 1}), caller=caller))
+            return await rt.acting_for(caller).call("look", {"x": 1})
 
         assert not (await call_as("ada")).cached
         assert not (await call_as("bob")).cached

@@ -321,12 +321,12 @@ async def test_a_cache_that_cannot_be_read_means_running(sqlite: str, poison: An
     look = Counted()
     async with make([look.tool], sqlite) as rt:
         await rt.call("look")
-        get = rt.engine.store.cache_get
-        rt.engine.store.cache_get = lambda key, now, found: found(None, StoreUnavailable("just now it cannot be read"))
+        get = rt.store.cache_get
+        rt.store.cache_get = lambda key, now, found: found(None, StoreUnavailable("just now it cannot be read"))
         result = await asyncio.wait_for(rt.call("look"), 10)
         assert result.success
         assert not result.cached
-        rt.engine.store.cache_get = get
+        rt.store.cache_get = get
         assert (await rt.call("look")).cached
 
 

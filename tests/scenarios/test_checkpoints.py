@@ -13,7 +13,6 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.cli.words import what_happened
-from clicket.engine import keep_of, sweep
 from clicket.errors import NotFound, UsageError
 from clicket.execution import checkpoints as kept_by_calls
 
@@ -182,9 +181,9 @@ async def test_they_go_with_the_call(tmp_path: Path) -> None:
         assert await rt.artifact(name) == LARGE
         for path in tmp_path.glob("**/*.artifacts/??/*"):
             os.utime(path, (time.time() - 7200,) * 2)
-        keep = keep_of(rt.engine)
+        keep = rt.retention()
         assert keep.since is not None
-        await sweep(rt.engine, type(keep)(since=time.time() + 1))
+        await rt.sweep(type(keep)(since=time.time() + 1))
         with pytest.raises(NotFound):
             await rt.artifact(name)
 

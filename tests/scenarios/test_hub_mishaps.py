@@ -13,7 +13,6 @@ import pytest
 from tests.scenarios.kit import eventually, make, sqlite_url
 
 from clicket import Runtime, tool
-from clicket.engine.housekeeping import keep_of, sweep
 from clicket.hub import Change
 from clicket.kernel import ToolStatus
 
@@ -75,9 +74,7 @@ async def test_a_trial_whose_caller_leaves_shuts_the_tool_for_nobody(tmp_path: P
         await one.call("flaky", thread="t")
         await rested(one)
         await eventually(lambda: not one.engine.tasks)  # the change was told
-        owner, name, at = (
-            (one.engine.store, "hold", 1) if where == "asking for the slot" else (one.engine.hub, "_read", 2)
-        )
+        owner, name, at = (one.store, "hold", 1) if where == "asking for the slot" else (one.engine.hub, "_read", 2)
         method = getattr(owner, name)
         pause = Pause(method, at, after=True)
         setattr(owner, name, pause)
@@ -130,7 +127,7 @@ async def test_an_old_snapshot_is_not_swept_away_at_once(store: str) -> None:
     async with make([flaky], store) as rt:
         state = {"toolName": "flaky", "status": "maintenance", "reason": "x", "lastUpdated": "2001-01-01T00:00:00Z"}
         assert await rt.hub("t").restore(json.dumps({"states": [state]}))
-        await sweep(rt.engine, keep_of(rt.engine))
+        await rt.sweep()
         assert (await rt.hub("t").status("flaky")).status is ToolStatus.MAINTENANCE
 
 

@@ -241,10 +241,9 @@ async def test_a_flood_of_calls_all_end_and_leave_nothing(store: str, kind: str,
     tasks, threads = len(asyncio.all_tasks()), threading.active_count()
     async with make([by_loop if kind == "async" else by_thread], store, max_concurrency=100) as rt:
         await flood(rt, count)
-        engine = rt.engine
-        assert not engine.live
-        assert not engine.lingering
-        assert engine.limiter.queued == 0
+        engine, now = rt.engine, rt.activity()
+        assert rt.held_calls() == []
+        assert (now.abandoned, now.queued) == (0, 0)
         assert not any(engine.limiter.used.values())
         await turns()
         assert len(asyncio.all_tasks()) - len(engine.tasks) <= tasks
@@ -277,7 +276,7 @@ async def test_cancelled_and_expired_calls_in_the_line_give_their_places_back(st
                     assert await handle.cancel()
                 else:
                     assert (await handle.result()).state is State.TIMEOUT
-        assert rt.engine.limiter.queued == 0
+        assert rt.activity().queued == 0
         gate.set()
         for handle in holders:
             assert (await handle.result()).success

@@ -195,7 +195,7 @@ async def test_decided_before_while_and_after_a_worker_holds_it(
 
 
 async def _is_held(rt: Runtime, id: str) -> bool:
-    [stored] = await rt.engine.store.load(id)
+    [stored] = await rt.store.load(id)
     return stored.owner is not None
 
 

@@ -16,7 +16,6 @@ from tests.scenarios.kit import make
 from tests.scenarios.server_kit import served
 
 from clicket import Runtime, Settings, sync, tool
-from clicket.engine import keep_of, sweep
 from clicket.errors import NotFound, UsageError
 from clicket.testing import StepClock
 
@@ -40,7 +39,7 @@ def age(tmp_path: Path) -> Callable[[], None]:
 
 
 async def swept(rt: Runtime) -> int:
-    return (await sweep(rt.engine, keep_of(rt.engine))).artifacts
+    return (await rt.sweep()).artifacts
 
 
 async def test_a_file_is_named_by_its_content(store: str) -> None:
@@ -124,18 +123,18 @@ async def test_an_upload_stays_for_the_retention_and_again_when_it_comes_again(
     store: str, age: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served(store=store, retention=36_000.0) as it:
-        engine = it.runtime.engine
-        start = engine.clock.now()
+        rt = it.runtime
+        start = rt.clock.now()
 
         async def swept_after(seconds: float) -> int:
             age()
-            keep = msgspec.structs.replace(keep_of(engine), now=start + seconds)
-            return (await sweep(engine, keep)).artifacts
+            keep = msgspec.structs.replace(rt.retention(), now=start + seconds)
+            return (await rt.sweep(keep)).artifacts
 
         location = (await it.post("/artifacts", content=DATA)).headers["location"]
         assert await swept_after(35_999) == 0
         assert (await it.get(location)).content == DATA
-        monkeypatch.setattr(type(engine.clock), "now", lambda clock: start + 30_000)
+        monkeypatch.setattr(type(rt.clock), "now", lambda clock: start + 30_000)
         assert (await it.post("/artifacts", content=DATA)).status_code == 201
         assert await swept_after(65_999) == 0
         assert (await it.get(location)).content == DATA

@@ -10,7 +10,7 @@ from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, eventually, make
 
 from clicket import Policy, Runtime, State, tool
-from clicket.engine import housekeeping, keep_of, sweep
+from clicket.engine import housekeeping
 from clicket.errors import NotFound
 from clicket.testing import StepClock
 
@@ -45,7 +45,7 @@ async def kept(rt: Runtime, **query: Any) -> str:
 
 
 async def swept(rt: Runtime) -> Any:
-    return await sweep(rt.engine, keep_of(rt.engine))
+    return await rt.sweep()
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ async def test_a_reader_in_the_middle_gets_a_clear_end_not_a_gap(sqlite: str) ->
             seen.append(await anext(reader))
         gate.set()
         await (await rt.handle("s")).result()
-        await sweep(other.engine, keep_of(other.engine, since=2e9))
+        await other.sweep(other.retention(2e9))
         with pytest.raises(NotFound, match="swept"):
             while True:
                 seen.append(await anext(reader))
@@ -216,7 +216,7 @@ async def test_a_reader_never_slides_into_another_call_of_the_same_name(sqlite: 
             seen.append(await anext(reader))
         gates[1].set()
         await (await rt.handle("s")).result()
-        await sweep(other.engine, keep_of(other.engine, since=2e9))
+        await other.sweep(other.retention(2e9))
         await rt.submit("slow", {"x": 2}, id="s")
         gates[2].set()
         await (await rt.handle("s")).result()
@@ -232,12 +232,12 @@ async def test_a_call_that_is_swept_just_after_its_end_was_seen_is_not_found(sql
     async with make([echo], sqlite) as rt:
         await run(rt, "a")
         handle = await rt.handle("a")
-        store = rt.engine.store
+        store = rt.store
         events = store.events
 
         async def swept_meanwhile(key: int, id: str, after: int) -> Any:
             found = await events(key, id, after)
-            await sweep(rt.engine, keep_of(rt.engine, since=2e9))
+            await rt.sweep(rt.retention(2e9))
             return found
 
         store.events = swept_meanwhile
@@ -267,7 +267,7 @@ async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, mon
     async with make([echo], store, retention_calls=5) as rt:
         await rt.call_many([("echo", None)] * 100)
         told: list[int] = []
-        total = await sweep(rt.engine, keep_of(rt.engine), lambda so_far: told.append(so_far.calls))
+        total = await rt.sweep(progress=lambda so_far: told.append(so_far.calls))
     assert total.calls == 95
     assert told == [30, 60, 90, 95]
 
@@ -278,7 +278,7 @@ async def test_writers_go_on_between_the_steps(sqlite: str, monkeypatch: pytest.
     async with make([echo], sqlite) as rt:
         await rt.call_many([("echo", None)] * 800, max_concurrency=50)
         begun = asyncio.Event()
-        sweeping = asyncio.create_task(sweep(rt.engine, keep_of(rt.engine, since=2e9), lambda _: begun.set()))
+        sweeping = asyncio.create_task(rt.sweep(rt.retention(2e9), progress=lambda _: begun.set()))
         await begun.wait()
         assert (await rt.call("echo", {"x": 1})).success
         assert not sweeping.done()
@@ -293,7 +293,7 @@ async def test_thousands_of_calls_leave_a_file_of_bounded_size(sqlite: str) -> N
             assert all(result.success for result in done)
             await swept(rt)
             assert len((await rt.history(limit=1000)).items) == 200
-            sizes.append(await rt.engine.store.size())
+            sizes.append(await rt.store.size())
         [newest] = (await rt.history(limit=1)).items
         assert_sound(newest)
     assert max(sizes[5:]) <= 1.25 * max(sizes[:5])

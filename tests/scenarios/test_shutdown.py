@@ -340,7 +340,7 @@ async def test_a_call_that_is_about_to_get_its_slot_is_handed_back_not_cancelled
     work = Body(max_concurrency=1)
     work.gate.set()
     async with make([work.tool], sqlite) as rt:
-        store, asked, answer = rt.engine.store, asyncio.Event(), asyncio.Event()
+        store, asked, answer = rt.store, asyncio.Event(), asyncio.Event()
         hold = store.hold
 
         async def slow(name: str, count: int, capacity: int) -> bool:
@@ -373,7 +373,7 @@ async def test_what_is_claimed_while_closing_is_not_begun(sqlite: str, claim: st
         await front.submit("work", id="c")
     async with make([], sqlite) as rt:
         rt.add(work.tool)
-        store, claiming, answer = rt.engine.store, asyncio.Event(), asyncio.Event()
+        store, claiming, answer = rt.store, asyncio.Event(), asyncio.Event()
 
         async def slow(tools: frozenset[str], limit: int) -> Any:
             taken = await type(store).claim_waiting(store, tools, limit)
@@ -419,9 +419,9 @@ async def test_a_closed_runtime_signs_off_and_leaves_no_slot(sqlite: str) -> Non
         rt = await make([work.tool], sqlite).open()
         await rt.submit("work", id="w")
         await work.running()
-        assert len(await other.engine.store.owners()) == 2
+        assert len(await other.store.owners()) == 2
         await rt.close(patience=0)
-        [owner] = await other.engine.store.owners()
+        [owner] = await other.store.owners()
         assert owner.mine
         # Both the tool's slot and the flight are free again.
         assert (await asyncio.wait_for(other.call("work"), 20)).output == 2

@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, eventually, make, states
 
-from clicket import Policy, Runtime, State, StoreUnavailable, ToolCall, tool
+from clicket import Policy, Runtime, State, StoreUnavailable, tool
 from clicket.testing import StepClock
 
 Body = Callable[[int], Any]
@@ -224,7 +224,7 @@ async def test_a_leader_that_could_not_look_does_not_keep_the_flight(sqlite: str
     work = Gated()
     work.gate.set()
     async with make([work.tool], sqlite) as rt:
-        store = rt.engine.store
+        store = rt.store
         get, looks = store.cache_get, iter([False, True])
 
         def flaky(key: str, now: float, found: Any) -> None:
@@ -243,7 +243,7 @@ async def test_a_leader_that_was_cancelled_while_the_store_failed_does_not_run(s
     work = Gated()
     work.gate.set()
     async with make([work.tool], sqlite) as rt:
-        store, asked, answer = rt.engine.store, asyncio.Event(), asyncio.Event()
+        store, asked, answer = rt.store, asyncio.Event(), asyncio.Event()
 
         async def slow(name: str, count: int, capacity: int) -> bool:
             asked.set()
@@ -358,10 +358,10 @@ async def test_who_must_ask_asks_before_anything_is_served(store: str) -> None:
 async def test_the_flight_is_for_one_caller_only(store: str) -> None:
     work = Gated()
     async with make([work.tool], store) as rt:
-        calls = [rt.engine.accept(ToolCall("work", {}), caller=caller) for caller in ("ada", "bob", "ada")]
+        calls = [asyncio.create_task(rt.acting_for(caller).call("work", {})) for caller in ("ada", "bob", "ada")]
         await work.running(2)
         work.gate.set()
-        done = await asyncio.gather(*(rt.engine.outcome(call) for call in calls))
+        done = await asyncio.gather(*calls)
     assert len(work.runs) == 2
     assert [result.cached for result in done] == [False, False, True]
     assert done[0].output == done[2].output != done[1].output

@@ -208,7 +208,7 @@ async def test_a_call_under_way_waits_for_the_lock_and_loses_nothing(tmp_path: P
 
 async def test_two_who_ask_for_one_id_on_a_locked_file_are_both_told(tmp_path: Path) -> None:
     async with make([add], sqlite_url(tmp_path)) as rt:
-        rt.engine.store._writer._busy_timeout = 200  # milliseconds; that the usual bound is kept is shown above
+        rt.store._writer._busy_timeout = 200  # milliseconds; that the usual bound is kept is shown above
         lock = Lock(tmp_path / "calls.db")
         asks = [asyncio.create_task(rt.call("add", {"a": 1, "b": 1}, id="x")) for _ in range(3)]
         await asyncio.sleep(0)

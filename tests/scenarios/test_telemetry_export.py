@@ -61,7 +61,7 @@ async def main():
         await rt.call("add", {"a": 1, "b": 2})
         await rt.report()
         assert (await rt.get((await rt.history()).items[0].id)).events[0].data.keys().isdisjoint({"traceparent"})
-        assert not rt.engine.journal.listeners and not rt.engine.pipeline.around
+        assert not rt.observers.listeners and not rt.observers.around
 
 asyncio.run(main())
 print([name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client"))])
@@ -235,8 +235,8 @@ async def _taken_up(folder: Path, traceparent: object) -> Any:
     rt = make(TOOLS, sqlite_url(folder))
     seen.watch(rt)
 
-    def forge(engine: Any) -> None:
-        claim = engine.store.claim_orphans
+    def forge() -> None:
+        claim = rt.store.claim_orphans
 
         async def claimed(*given: Any) -> Any:
             found = await claim(*given)
@@ -245,7 +245,7 @@ async def _taken_up(folder: Path, traceparent: object) -> Any:
                 first.data["traceparent"] = traceparent
             return found
 
-        engine.store.claim_orphans = claimed
+        rt.store.claim_orphans = claimed
 
     rt.on_open(forge)
     async with rt:

@@ -69,7 +69,7 @@ TOOLBOX = [works, breaks, flaky, hangs, cached, odd, asked]
 
 async def agree(rt: Runtime) -> None:
     """The store's sums are those of its calls: page by page, from records, and as one caller has them."""
-    store = rt.engine.store
+    store = rt.store
     stored = sums(await store.figures(None))
     assert stored == sums(await of_journal(store))
     items, cursor = [], None
@@ -216,7 +216,7 @@ async def test_the_same_after_a_restart_and_after_retention(sqlite: str) -> None
         await agree(rt)
         assert (await rt.report()).totals.total == before.totals.total + 1
     async with make(TOOLBOX, sqlite, policy=Policy(ask=["asked"]), retention=1e-6) as rt:
-        while (await rt.engine.store.sweep(Keep(since=time.time() + 1), 100)).calls:
+        while (await rt.store.sweep(Keep(since=time.time() + 1), 100)).calls:
             pass
         assert (await rt.report(since=0.0)).totals.total == 0
         assert (await rt.report()).totals.total == before.totals.total + 1

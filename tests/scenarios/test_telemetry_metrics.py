@@ -122,7 +122,7 @@ async def test_a_store_that_does_not_answer_is_told_and_nothing_hangs(
                 await asyncio.Event().wait()
             raise StoreUnavailable("gone")
 
-        monkeypatch.setattr(rt.engine.store, "figures", figures)
+        monkeypatch.setattr(rt.store, "figures", figures)
         page, _ = await scrape(rt)
         promtool(page)
         assert samples(page, "clicket_store_up")[()] == 0

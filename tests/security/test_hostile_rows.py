@@ -196,9 +196,9 @@ async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, wha
             if item.id in VICTIMS:
                 assert item.error is not None  # listed, if at all, as what it is
                 assert item.error.code == "store_unavailable"
-        before = await rt.engine.store.history(Query(limit=1_000))
+        before = await rt.store.history(Query(limit=1_000))
         await rt.recover()
-        after = await rt.engine.store.history(Query(limit=1_000))
+        after = await rt.store.history(Query(limit=1_000))
         assert [s.events for s in after if s.id in VICTIMS] == [s.events for s in before if s.id in VICTIMS] == [[], []]
 
 
@@ -270,7 +270,7 @@ async def test_what_is_asked_is_never_part_of_the_question(rows: Rows, text: str
         ):
             assert isinstance(await answer(question), ClicketError)
         assert isinstance(await answer(rt.artifact(text)), NotFound)
-        found = await answer(rt.engine.store.history(Query(id_prefix=text)))
+        found = await answer(rt.store.history(Query(id_prefix=text)))
         assert isinstance(found, ClicketError) or found == []
         with pytest.raises(TypeError):
             await rt.history(**{text: "x"})  # type: ignore[arg-type]  # on purpose
@@ -347,7 +347,7 @@ async def test_foreign_columns_harm_nobody_else(tmp_path: Path, what: str) -> No
         await others_are_well(rt)
         for id in VICTIMS:
             await ask_about(rt, id)
-        store = rt.engine.store
+        store = rt.store
         await store.sweep(Keep(since=time.time() + 60), 1_000)
         assert await store.owners()
         assert await store.size() > 0

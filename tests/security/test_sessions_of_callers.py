@@ -79,7 +79,7 @@ async def test_two_keys_with_one_thread_name_have_a_session_each() -> None:
             (await it.call("counter", {}, thread="t", headers=key)).json()["output"] for key in (ann, bob, ann, bob)
         ]
         assert [count for _, count in answers] == [1, 1, 2, 2]
-        (counter,) = it.runtime.engine.registry
+        (counter,) = it.runtime.registry
         callers = sorted({caller for caller, _ in answers})
         assert sorted(counter.sessions) == [(caller, "t") for caller in callers]
         assert (await it.runtime.call("counter", {}, thread="t")).output == ["", 1]
@@ -99,7 +99,7 @@ async def test_callers_with_one_thread_name_do_not_wait_for_each_other() -> None
 async def test_a_busy_session_of_one_caller_does_not_keep_that_of_another() -> None:
     gates.update({name: asyncio.Event() for name in ("ann", "bob")})
     async with make([Slow]) as rt:
-        (slow,) = rt.engine.registry
+        (slow,) = rt.registry
         gates["bob"].set()
         await rt.acting_for("bob").call("slow", thread="t")
         running = await rt.acting_for("ann").submit("slow", thread="t")
@@ -145,9 +145,9 @@ async def test_what_a_call_kept_goes_with_it(store: str) -> None:
     async with make([keep, look], store) as rt:
         name = (await rt.call("keep", {"text": "mine"})).output
         assert (await rt.call("keep", {"text": "mine"}, thread="other")).output == name
-        await rt.engine.store.sweep(Keep(calls=1), 10)
+        await rt.store.sweep(Keep(calls=1), 10)
         assert (await rt.call("look", {"name": name}, thread="other")).output == "mine", "one call names it still"
-        await rt.engine.store.sweep(Keep(calls=0), 10)
+        await rt.store.sweep(Keep(calls=0), 10)
         assert not (await rt.call("look", {"name": name})).success
 
 
@@ -179,9 +179,9 @@ async def test_a_running_call_names_what_it_kept_at_once_and_its_size_counts_onc
                     break
         for path in tmp_path.glob("*.artifacts/??/*"):
             os.utime(path, (time.time() - 7200,) * 2)
-        await rt.engine.store.sweep(Keep(), 10)
+        await rt.store.sweep(Keep(), 10)
         assert len(await rt.artifact(names[0])) == 100_000
         gate.set()
         await running.result()
-        swept = await rt.engine.store.sweep(Keep(calls=0), 10, dry=True)
+        swept = await rt.store.sweep(Keep(calls=0), 10, dry=True)
         assert 100_000 < swept.bytes < 110_000

@@ -1,6 +1,6 @@
-"""Turning telemetry on: for a runtime, by a program that has its own providers; or for an engine, by its settings.
+"""Turns tracing on: a program does it for a runtime (`instrument`), or a runtime's settings do (`tracing_for`).
 
-Nothing of OpenTelemetry is imported before somebody asks for it, and a runtime without it does not know that it exists.
+OpenTelemetry is imported only when tracing is turned on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from clicket.errors import UsageError
-from clicket.journal import Journal, LiveCall
+from clicket.journal import Observers
+from clicket.tools import Registry
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -20,90 +23,95 @@ if TYPE_CHECKING:
 
     from clicket.telemetry.otel import Tracing
 
-__all__ = ["Install", "Observable", "instrument", "tracing_for"]
+__all__ = ["Observed", "TracingSetup", "instrument", "tracing_for"]
 
 logger = logging.getLogger("clicket.telemetry")
-_SAYS_SO = (
+_EXPORT_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_TRACES_EXPORTER",
     "OTEL_METRICS_EXPORTER",
 )
-
+"""Variables of OpenTelemetry that ask for an export."""
 _UNSET = ("ProxyTracerProvider", "_ProxyMeterProvider", "NoOpTracerProvider", "NoOpMeterProvider")
 
-Enter = Callable[[LiveCall], Callable[[], object]]
 
-
-class _Surrounded(Protocol):
-    around: list[Enter]
-
-
-class Observable(Protocol):
-    """What is watched of an engine."""
-
-    on_close: list[Callable[[], Coroutine[Any, Any, object]]]
+class Observed(Protocol):
+    """What telemetry needs of a runtime; `clicket.Runtime` and `clicket.sync.Runtime` have it, open or not."""
 
     @property
-    def journal(self) -> Journal: ...
+    def settings(self) -> Any: ...
     @property
-    def pipeline(self) -> _Surrounded: ...
+    def registry(self) -> Registry: ...
+    @property
+    def observers(self) -> Observers: ...
 
 
-Install = Callable[[Observable], None]
+class TracingSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """Tracing as a runtime's settings ask for it."""
+
+    tracer_provider: Any = None
+    """None: the program's global one."""
+    meter_provider: Any = None
+    content: bool = False
+    flush: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """To be awaited when the runtime closes; None: the program exports by itself."""
+
+    def install(self, observers: Observers, registry: Registry) -> None:
+        """Trace the calls. Tracing that is installed already, by `instrument` or by an earlier opening, stays."""
+        from clicket.telemetry.otel import Tracing
+
+        if not any(isinstance(listener, Tracing) for listener in observers.listeners):
+            tracing = Tracing.over(
+                self.tracer_provider, self.meter_provider, content=self.content, find_tool=registry.get
+            )
+            _replace_tracing(observers, tracing)
 
 
 def instrument(
-    runtime: Any,
+    runtime: Observed,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     *,
     content: bool | None = None,
 ) -> None:
-    """Trace a runtime's calls with OpenTelemetry, from now on or from its opening on; both faces of `Runtime` will do.
+    """Trace a runtime's calls with OpenTelemetry from now on, before or after it opens; both faces of `Runtime` will do.
 
     Without providers the program's global ones are used. `content`: write arguments and results into the spans, too, as the
-    record has them (None: as the setting `telemetry_content` says). Once more with other providers takes the place of before.
+    record has them (None: as the setting `telemetry_content` says). A second call replaces the providers of the first.
     """
-    shows = runtime.settings.telemetry_content if content is None else content
-    _needed()  # a program that asks for it hears at once what is missing
+    with_content = runtime.settings.telemetry_content if content is None else content
+    _require_opentelemetry()
+    from clicket.telemetry.otel import Tracing
 
-    def install(engine: Observable) -> None:
-        from clicket.telemetry.otel import Tracing
-
-        _put(engine, Tracing.over(tracer_provider, meter_provider, content=shows))
-
-    runtime.on_open(install)
+    tracing = Tracing.over(tracer_provider, meter_provider, content=with_content, find_tool=runtime.registry.get)
+    _replace_tracing(runtime.observers, tracing)
 
 
-def tracing_for(mode: str, *, content: bool, environ: Mapping[str, str] | None = None) -> Install | None:
-    """What traces an engine's calls, if its settings or OpenTelemetry's own variables say so; else None.
+def tracing_for(mode: str, *, content: bool, environ: Mapping[str, str] | None = None) -> TracingSetup | None:
+    """The tracing that the setting `telemetry` or OpenTelemetry's own variables ask for; None: none.
 
     The program's providers are used if it has set some; else exporters are made as `OTEL_*` says.
     """
     environ = os.environ if environ is None else environ
     if mode == "off" or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    if mode == "auto" and not any(environ.get(name) for name in _SAYS_SO):
-        return _over_the_programs(content=content) if _program_has_providers() else None
+    if mode == "auto" and not any(environ.get(name) for name in _EXPORT_VARIABLES):
+        return TracingSetup(content=content) if _program_has_providers() else None
     try:
-        _needed()
+        _require_opentelemetry()
     except UsageError as missing:
         if mode == "otel":
             raise
         logger.warning("OTEL_* asks for telemetry, but %s", missing)
         return None
     from clicket.telemetry.export import flush, providers
-    from clicket.telemetry.otel import Tracing
 
     tracers, meters = providers(environ)
-
-    def install(engine: Observable) -> None:
-        _put(engine, Tracing.over(tracers, meters, content=content))
-        engine.on_close.append(lambda: flush(tracers, meters))
-
-    return install
+    return TracingSetup(
+        tracer_provider=tracers, meter_provider=meters, content=content, flush=lambda: flush(tracers, meters)
+    )
 
 
 def _program_has_providers() -> bool:
@@ -114,18 +122,7 @@ def _program_has_providers() -> bool:
     return any(type(provider).__name__ not in _UNSET for provider in found)
 
 
-def _over_the_programs(*, content: bool) -> Install:
-    """What the program exports is its own affair, and so is when."""
-
-    def install(engine: Observable) -> None:
-        from clicket.telemetry.otel import Tracing
-
-        _put(engine, Tracing.over(None, None, content=content))
-
-    return install
-
-
-def _needed() -> None:
+def _require_opentelemetry() -> None:
     try:
         import opentelemetry.sdk.trace
         import opentelemetry.trace  # noqa: F401
@@ -136,13 +133,14 @@ def _needed() -> None:
         ) from None
 
 
-def _put(engine: Observable, tracing: Tracing) -> None:
-    """One tracing for an engine: two would make two spans of every call."""
+def _replace_tracing(observers: Observers, tracing: Tracing) -> None:
+    """Install tracing in place of what was there: two would make two spans of every call."""
     from clicket.telemetry.otel import Tracing
 
-    journal, around = engine.journal, engine.pipeline.around
-    journal.listeners[:] = [each for each in journal.listeners if not isinstance(each, Tracing)]
-    around[:] = [each for each in around if not isinstance(getattr(each, "__self__", None), Tracing)]
-    journal.listeners.append(tracing)
-    journal.trace = tracing.capture
-    around.append(tracing.enter)
+    observers.listeners[:] = [each for each in observers.listeners if not isinstance(each, Tracing)]
+    observers.around[:] = [
+        each for each in observers.around if not isinstance(getattr(each, "__self__", None), Tracing)
+    ]
+    observers.add(tracing)
+    observers.around.append(tracing.enter)
+    observers.trace = tracing.capture

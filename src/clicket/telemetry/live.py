@@ -1,25 +1,23 @@
-"""What a runtime is doing at this moment: the figures that no journal has, since they are gone with their process."""
+"""What a runtime is doing now: figures of one process, which no journal keeps."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.journal import Journal, LiveCall
-from clicket.kernel import State
 from clicket.model.figures import Figure
 from clicket.ports import CacheStats, Store
 from clicket.telemetry.turns import PREFIX
+from clicket.tools import Registry
 
-__all__ = ["Live", "look", "survey"]
+__all__ = ["Active", "Live", "look", "survey"]
 
 _PATIENCE = 5.0
-"""Seconds that a store gets to answer; a page of metrics that hangs tells less than one that says that the store does."""
+"""Seconds that a store gets to answer. After that the page says that the store is down; a page that hangs would say nothing."""
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +34,9 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     slots_used: int = 0
     slots: int = 0
     abandoned: int = 0
-    """Bodies that would not stop: their calls have ended, their slots are still taken."""
+    """Bodies that did not stop: their calls have ended, their slots are still taken."""
     unsaved: int = 0
-    """Calls whose news could not be stored yet."""
+    """Calls whose last events could not be stored yet."""
     listener_errors: int = 0
     cache: CacheStats | None = None
     store_up: bool = True
@@ -47,80 +45,72 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = ""
 
 
-class _Line(Protocol):
-    queued: int
-    max_queue: int
-    used: dict[tuple[Any, ...], int]
-
-
-class _Bounds(Protocol):
-    @property
-    def max_concurrency(self) -> int: ...
-
-
-class _Named(Protocol):
-    @property
-    def names(self) -> Collection[str]: ...
-
-
-class Works(Protocol):
-    """What is looked at of an engine."""
+class Activity(Protocol):
+    """What `runtime.activity()` answers."""
 
     @property
-    def live(self) -> Mapping[str, list[LiveCall]]: ...
+    def active(self) -> dict[str, int]: ...
     @property
-    def lingering(self) -> Collection[LiveCall]: ...
+    def waiting_for_approval(self) -> int: ...
     @property
-    def journal(self) -> Journal: ...
+    def queued(self) -> int: ...
+    @property
+    def max_queue(self) -> int: ...
+    @property
+    def slots_used(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def abandoned(self) -> int: ...
+    @property
+    def unsaved(self) -> int: ...
+    @property
+    def listener_errors(self) -> int: ...
+
+
+class Active(Protocol):
+    """What is read of an open runtime."""
+
+    @property
+    def caller(self) -> str | None: ...
     @property
     def store(self) -> Store: ...
     @property
-    def limiter(self) -> _Line: ...
-    @property
-    def limits(self) -> _Bounds: ...
-    @property
-    def registry(self) -> _Named: ...
+    def registry(self) -> Registry: ...
+    def activity(self) -> Activity: ...
 
 
-def look(engine: Works) -> Live:
+def look(runtime: Active) -> Live:
     """What is in memory: nothing is waited for."""
-    active = dict.fromkeys((state.value for state in State if not state.is_terminal), 0)
-    waiting = 0
-    for calls in engine.live.values():
-        for call in calls:
-            state = call.visible_state
-            if not state.is_terminal:
-                active[state.value] += 1
-                waiting += call.waiting_for == "approval"
-    slots, names = engine.limits.max_concurrency, engine.registry.names
+    now, names, store = runtime.activity(), runtime.registry.names, runtime.store
     return Live(
         tools=tuple(sorted(name for name in names if not name.startswith(PREFIX))),
         agents=tuple(sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))),
-        active=active,
-        waiting_for_approval=waiting,
-        queued=engine.limiter.queued,
-        max_queue=engine.limiter.max_queue,
-        slots_used=engine.limiter.used.get(("runtime", slots), 0),
-        slots=slots,
-        abandoned=len(engine.lingering),
-        unsaved=len(engine.journal.unsaved),
-        listener_errors=engine.journal.listener_errors,
-        store_kind=engine.store.url.partition(":")[0],
-        durability=engine.store.durability,
+        active=now.active,
+        waiting_for_approval=now.waiting_for_approval,
+        queued=now.queued,
+        max_queue=now.max_queue,
+        slots_used=now.slots_used,
+        slots=now.slots,
+        abandoned=now.abandoned,
+        unsaved=now.unsaved,
+        listener_errors=now.listener_errors,
+        store_kind=store.url.partition(":")[0],
+        durability=store.durability,
     )
 
 
-async def survey(engine: Works, caller: str | None = None) -> tuple[list[Figure], Live]:
-    """The store's figures, of all callers or of one, and what the runtime does now.
+async def survey(runtime: Active) -> tuple[list[Figure], Live]:
+    """The store's figures, of the runtime's caller or of all, and what the runtime does now.
 
-    A store that does not answer is told as such, never raised.
+    If the store does not answer, there are no figures and `store_up` is False; nothing is raised.
     """
-    live, begun = look(engine), time.perf_counter()
+    live, begun = look(runtime), time.perf_counter()
     try:
         async with asyncio.timeout(_PATIENCE):
-            figures = await engine.store.figures(caller)
+            figures = await runtime.store.figures(runtime.caller)
             latency = time.perf_counter() - begun
-            cache = await engine.store.cache_stats()
+            cache = await runtime.store.cache_stats()
     except (ClicketError, TimeoutError):
         return [], msgspec.structs.replace(live, store_up=False)
     return figures, msgspec.structs.replace(live, cache=cache, store_latency=latency)

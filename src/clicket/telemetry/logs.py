@@ -1,8 +1,8 @@
-"""Log lines that know their call: JSON, one object a line, with the id, the thread and the tool of the call at work.
+"""Log lines that name their call: JSON, one object a line, with the id, the thread and the tool of the call.
 
     follow(runtime); configure("json")
 
-Lines of a tool's own loggers carry them, too: the call is in a context variable while its tool runs, also in threads.
+Lines of a tool's own loggers have them, too: a context variable holds the call while its tool runs, also in threads.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
-from clicket.telemetry.install import Observable
+from clicket.telemetry.entry import Entry, tool_name
+from clicket.telemetry.install import Observed
 from clicket.vault.logs import SECRETS, hide_known
 
 __all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "configure", "follow"]
 
 Format = Literal["text", "json"]
-CALL: ContextVar[LiveCall | None] = ContextVar("clicket_call", default=None)
+CALL: ContextVar[Entry | None] = ContextVar("clicket_call", default=None)
 """The call whose tool runs in this context."""
 
 logger = logging.getLogger("clicket.calls")
@@ -44,7 +44,7 @@ class CallFilter(logging.Filter):
         call = CALL.get()
         if call is not None and not hasattr(record, "call_id"):
             record.call_id, record.call_thread = call.id, call.thread
-            record.tool, record.attempt = call.tool_name, call.attempt
+            record.tool, record.attempt = tool_name(call), call.attempt
         known = getattr(record, "call_id", "")
         record.call_suffix = f" [call {known}]" if known else ""
         return True
@@ -106,32 +106,28 @@ def configure(
     return handler
 
 
-def follow(runtime: Any, *, completed: bool = True) -> None:
-    """Let log lines know the calls of a runtime, from now on or from its opening on; and log how each one ends.
+def follow(runtime: Observed, *, completed: bool = True) -> None:
+    """Add the call to log lines that its tool writes, and log how each call ends; from now on, before or after the runtime opens.
 
-    `completed=False`: only calls that did not complete.
+    `completed=False`: only calls that did not complete. A second call changes nothing.
     """
-    ended = _ended if completed else _failed
-
-    def install(engine: Observable) -> None:
-        if _enter not in engine.pipeline.around:
-            engine.pipeline.around.append(_enter)
-            engine.journal.listeners.append(ended)
-
-    runtime.on_open(install)
+    observers = runtime.observers
+    if _enter not in observers.around:
+        observers.around.append(_enter)
+        observers.add(_log_end if completed else _log_failure)
 
 
-def _enter(call: LiveCall) -> Callable[[], object]:
-    token = CALL.set(call)
+def _enter(entry: Entry) -> Callable[[], object]:
+    token = CALL.set(entry)
     return lambda: CALL.reset(token)
 
 
-def _failed(call: LiveCall, events: Sequence[Event]) -> None:
+def _log_failure(entry: Entry, events: Sequence[Event]) -> None:
     if events[-1].state.is_terminal and events[-1].state is not State.COMPLETED:
-        _ended(call, events)
+        _log_end(entry, events)
 
 
-def _ended(call: LiveCall, events: Sequence[Event]) -> None:
+def _log_end(entry: Entry, events: Sequence[Event]) -> None:
     """One line per ended call, without arguments or results."""
     end = next((event for event in events if event.is_terminal), None)
     if end is None:
@@ -142,8 +138,9 @@ def _ended(call: LiveCall, events: Sequence[Event]) -> None:
         facts: dict[str, Any] = {"state": end.state.value, "duration": round(end.data.get("duration", 0.0), 6)}
         if error:
             facts["code"] = error["code"]
-        known = {"call_id": call.id, "call_thread": call.thread, "tool": call.tool_name, "attempt": call.attempt}
-        logger.log(level, "%s %s", call.tool_name, end.state.value, extra={**known, **facts})
+        tool = tool_name(entry)
+        known = {"call_id": entry.id, "call_thread": entry.thread, "tool": tool, "attempt": entry.attempt}
+        logger.log(level, "%s %s", tool, end.state.value, extra={**known, **facts})
 
 
 def _trace() -> dict[str, str]:

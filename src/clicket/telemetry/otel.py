@@ -1,8 +1,8 @@
 """Calls as OpenTelemetry spans, `execute_tool {name}`, made from the journal's events: what is not durable is not traced.
 
-The names are those of the GenAI conventions; what these have no word for is under `clicket.`. The caller's span is the parent:
-its `traceparent` is in the call's first event, so it holds in whatever process the call runs, or runs again. A call's
-arguments and results are left out unless asked for, and are then those of the record, where secrets are masked.
+Names are those of the GenAI conventions; names that these lack begin with `clicket.`. The caller's span is the parent: its
+`traceparent` is in the call's first event, so it is known in every process that runs the call. Arguments and results are left
+out by default; with `content` they are written as the record has them, with secrets masked.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TracerProvider
 from opentelemetry.trace.span import TraceState
 
-from clicket.journal import LiveCall
 from clicket.kernel import State
 from clicket.model import Event, fold
+from clicket.telemetry.entry import Entry, is_internal, tool_name
 from clicket.telemetry.turns import PREFIX, ended_in
+from clicket.tools import Tool
 from clicket.tools.rest import RestTool
 
 __all__ = ["Tracing", "parent_in"]
@@ -31,33 +32,41 @@ _BOUNDS = tuple(0.01 * 2**n for n in range(14))
 _LONGEST = 1_024
 _LARGEST = 64 * 1024
 _PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_TOLD = frozenset({"attempt_started", "approval_requested", "approval_given", "cancel_requested"})
+_SHOWN = frozenset({"attempt_started", "approval_requested", "approval_given", "cancel_requested"})
 _CHANGES = frozenset({State.STREAMING, State.RETRYING})
-"""What a span shows of a call's life, beside its beginning and its end. An event costs as much as the rest of a fast call, so
-states that every call goes through are left out; stages are attributes, and output is content."""
-_OVER = trace.INVALID_SPAN
-"""What a call that was given to another process has for a span: the other one makes it."""
+"""The events that a span shows, beside its beginning and its end. A span event costs as much as the rest of a fast call, so
+states that every call goes through are left out. Stages are attributes, and output is content."""
+
+FindTool = Callable[[str], Tool | None]
 
 
 class Tracing:
-    """A listener of the journal."""
+    """A listener of the journal. `find_tool` looks up a tool by its name, for what a span says about it.
 
-    def __init__(self, tracer: trace.Tracer, duration: metrics.Histogram, *, content: bool = False) -> None:
+    It keeps one open span for each call that this process works on.
+    """
+
+    def __init__(
+        self, tracer: trace.Tracer, duration: metrics.Histogram, *, find_tool: FindTool, content: bool = False
+    ) -> None:
         self._tracer = tracer
         self._duration = duration
+        self._find_tool = find_tool
         self._content = content
+        self._spans: dict[Entry, Span] = {}
 
     @classmethod
     def over(
-        cls, tracers: TracerProvider | None = None, meters: MeterProvider | None = None, *, content: bool = False
-    ) -> Tracing:
+        cls, tracers: TracerProvider | None = None, meters: MeterProvider | None = None, *, find_tool: FindTool,
+        content: bool = False,
+    ) -> Tracing:  # fmt: skip
         """Over these providers, or the program's global ones."""
         tracer = trace.get_tracer(_SCOPE, tracer_provider=tracers)
         meter = metrics.get_meter(_SCOPE, meter_provider=meters)
         duration = meter.create_histogram(
             _DURATION, unit="s", description="How long tools ran.", explicit_bucket_boundaries_advisory=_BOUNDS
         )
-        return cls(tracer, duration, content=content)
+        return cls(tracer, duration, find_tool=find_tool, content=content)
 
     def capture(self) -> dict[str, str]:
         """What a call's first event says about the span that it was made in."""
@@ -68,54 +77,61 @@ class Tracing:
         state = current.trace_state.to_header()
         return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}
 
-    def enter(self, call: LiveCall) -> Callable[[], object]:
+    def enter(self, entry: Entry) -> Callable[[], object]:
         """Make the call's span the current one, so that spans of the tool's own are its children."""
-        token = context.attach(trace.set_span_in_context(call.span or trace.get_current_span()))
+        span = self._spans.get(entry) or trace.get_current_span()
+        token = context.attach(trace.set_span_in_context(span))
         return lambda: context.detach(token)
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
-        span: Span | None = call.span
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        first, end = events[0], next((event for event in events if event.is_terminal), None)
+        if first.state.is_terminal and not first.is_terminal:  # a late result: the call's span has ended
+            return
+        hands_over = not entry.owned and end is None
+        span = self._spans.get(entry)
         if span is None:
-            span = call.span = self._begin(call, events)
+            if hands_over:  # the process that takes the call makes its span
+                return
+            span = self._spans[entry] = self._begin(entry, events)
         if span.is_recording():
             for event in events:
-                if event.type in _TOLD or (event.type == "state_changed" and event.state in _CHANGES):
+                if event.type in _SHOWN or (event.type == "state_changed" and event.state in _CHANGES):
                     span.add_event(event.type, _facts(event), _ns(event.at))
-        end = next((event for event in events if event.is_terminal), None)
         if end is not None:
-            self._end(call, span, end)
-        elif not call.owned and span.is_recording():
-            span.set_attributes({"clicket.state": call.visible_state.value, "clicket.handed_over": True})
+            del self._spans[entry]
+            self._end(entry, span, end)
+        elif hands_over:
+            del self._spans[entry]
+            span.set_attributes({"clicket.state": events[-1].state.value, "clicket.handed_over": True})
             span.end(_ns(events[-1].at))
 
-    def _begin(self, call: LiveCall, events: Sequence[Event]) -> Span:
-        first = call.events[0]
-        if not call.owned and not events[-1].state.is_terminal:
-            return _OVER
-        agent = call.tool_name.removeprefix(PREFIX) if call.inner and call.tool_name.startswith(PREFIX) else ""
+    def _begin(self, entry: Entry, events: Sequence[Event]) -> Span:
+        first = entry.events[0]
+        name = tool_name(entry)
+        agent = name.removeprefix(PREFIX) if is_internal(entry) and name.startswith(PREFIX) else ""
         ours = events[0] is first
-        again = any(event.type == "note" and "claims" in event.data for event in call.events)
+        again = any(event.type == "note" and "claims" in event.data for event in entry.events)
         parent = parent_in(first.data, remote=not ours)
-        attributes = _of_turn(call, agent) if agent else _of_tool(call)
-        if call.caller:
-            attributes["clicket.caller"] = call.caller
+        attributes = _of_turn(entry, agent) if agent else _of_tool(entry, self._find_tool(name))
+        if entry.caller:
+            attributes["clicket.caller"] = entry.caller
         if again:
             attributes["clicket.recovered"] = True
         return self._tracer.start_span(
-            f"invoke_agent {agent}" if agent else f"execute_tool {call.tool_name}",
+            f"invoke_agent {agent}" if agent else f"execute_tool {name}",
             context=context.Context() if parent is None else trace.set_span_in_context(trace.NonRecordingSpan(parent)),
             kind=SpanKind.INTERNAL,
             attributes=attributes,
             links=[Link(parent)] if again and parent is not None else (),
-            start_time=_ns(events[0].at if again else call.created_at),
+            start_time=_ns(events[0].at if again else entry.created_at),
         )
 
-    def _end(self, call: LiveCall, span: Span, end: Event) -> None:
+    def _end(self, entry: Entry, span: Span, end: Event) -> None:
         error = end.data.get("error")
         code = error["code"] if error else None
-        took = None if end.data.get("cached") else dict(call.stages).get("execute")
-        if took is not None and not call.inner:
-            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.tool_name}
+        took = None if end.data.get("cached") else dict(entry.stages).get("execute")
+        if took is not None and not is_internal(entry):
+            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool_name(entry)}
             if code is not None:
                 labels["error.type"] = code
             self._duration.record(took.duration, labels, trace.set_span_in_context(span))
@@ -124,13 +140,13 @@ class Tracing:
         span.set_attributes(
             {
                 "clicket.state": end.state.value,
-                "clicket.attempts": sum(event.type == "attempt_started" for event in call.events),
+                "clicket.attempts": sum(event.type == "attempt_started" for event in entry.events),
                 "clicket.cached": bool(end.data.get("cached")),
-                **{f"clicket.stage.{name}": stage.duration for name, stage in call.stages},
+                **{f"clicket.stage.{name}": stage.duration for name, stage in entry.stages},
             }
         )
-        if call.inner:
-            span.set_attributes(_how_it_went(call))
+        if is_internal(entry):
+            span.set_attributes(_outcome_of_turn(entry))
         said = end.data.get("metadata") or {}
         if "phase" in said:
             span.set_attribute("clicket.timeout.phase", said["phase"])
@@ -140,11 +156,11 @@ class Tracing:
             span.set_attributes({"error.type": error["code"], "clicket.error.type": error.get("type") or ""})
             span.set_status(Status(StatusCode.ERROR, str(error.get("message") or "")[:_LONGEST]))
         if self._content:
-            self._show(call, span)
+            self._show(entry, span)
         span.end(_ns(end.at))
 
-    def _show(self, call: LiveCall, span: Span) -> None:
-        record = fold(call.events)
+    def _show(self, entry: Entry, span: Span) -> None:
+        record = fold(entry.events)
         if record.arguments is not None:
             span.set_attribute("gen_ai.tool.call.arguments", _text(record.arguments))
         if record.success:
@@ -152,43 +168,43 @@ class Tracing:
             span.set_attribute("gen_ai.tool.call.result", shown[:_LARGEST])
 
 
-def _of_tool(call: LiveCall) -> dict[str, Any]:
+def _of_tool(entry: Entry, tool: Tool | None) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": call.tool_name,
-        "gen_ai.tool.call.id": call.id,
-        "gen_ai.tool.type": "extension" if isinstance(call.tool, RestTool) else "function",
-        "gen_ai.conversation.id": call.thread,
-        "clicket.thread": call.thread,
+        "gen_ai.tool.name": tool_name(entry),
+        "gen_ai.tool.call.id": entry.id,
+        "gen_ai.tool.type": "extension" if isinstance(tool, RestTool) else "function",
+        "gen_ai.conversation.id": entry.thread,
+        "clicket.thread": entry.thread,
     }
-    if call.tool is not None and call.tool.description:
-        attributes["gen_ai.tool.description"] = call.tool.description[:_LONGEST]
+    if tool is not None and tool.description:
+        attributes["gen_ai.tool.description"] = tool.description[:_LONGEST]
     return attributes
 
 
-def _of_turn(call: LiveCall, agent: str) -> dict[str, Any]:
-    """A turn is a call of its own, in a thread beside the agent's: it is the agent's that people know."""
-    arguments = call.events[0].data.get("arguments")
+def _of_turn(entry: Entry, agent: str) -> dict[str, Any]:
+    """A turn is a call of its own, in a thread beside the agent's: it is the agent's that readers know."""
+    arguments = entry.events[0].data.get("arguments")
     thread = arguments.get("thread") if isinstance(arguments, dict) else None
     return {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": agent,
-        "gen_ai.conversation.id": thread or call.thread,
-        "clicket.thread": thread or call.thread,
-        "clicket.turn": call.id,
+        "gen_ai.conversation.id": thread or entry.thread,
+        "clicket.thread": thread or entry.thread,
+        "clicket.turn": entry.id,
     }
 
 
-def _how_it_went(call: LiveCall) -> dict[str, Any]:
-    entry = ended_in(call.events)
-    if entry is None:
+def _outcome_of_turn(entry: Entry) -> dict[str, Any]:
+    ended = ended_in(entry.events)
+    if ended is None:
         return {}
-    usage = entry.get("usage") or {}
+    usage = ended.get("usage") or {}
     return {
         "gen_ai.usage.input_tokens": usage.get("input_tokens", 0),
         "gen_ai.usage.output_tokens": usage.get("output_tokens", 0),
-        "clicket.agent.stopped": str(entry.get("stopped") or entry.get("state") or ""),
-        "clicket.agent.steps": entry.get("steps", 0),
+        "clicket.agent.stopped": str(ended.get("stopped") or ended.get("state") or ""),
+        "clicket.agent.steps": ended.get("steps", 0),
         "clicket.agent.cost": usage.get("cost", 0.0),
     }
 

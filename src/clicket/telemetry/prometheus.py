@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from clicket.errors import UsageError
+from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
-from clicket.telemetry.live import Live, survey
+from clicket.telemetry.live import Active, Live, survey
 from clicket.telemetry.report import named
 from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-__all__ = ["BOUNDS", "exposition", "scrape"]
+__all__ = ["BOUNDS", "Scraped", "exposition", "scrape"]
 
 _DOUBLINGS = 14
 BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
@@ -30,11 +31,16 @@ BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
 _ENDED = tuple(state.value for state in State if state.is_terminal)
 
 
-async def scrape(runtime: Any, accept: str = "") -> tuple[bytes, str]:
+class Scraped(Active, Protocol):
+    @property
+    def observers(self) -> Observers: ...
+
+
+async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
     """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
-    engine, caller = runtime.engine, runtime._caller
-    figures, live = await survey(engine, caller)
-    turns = TurnCounts.over(engine).seen_by(caller)
+    caller = runtime.caller
+    figures, live = await survey(runtime)
+    turns = TurnCounts.over(runtime.observers).seen_by(caller)
     return exposition(figures, live if caller is None else None, store_up=live.store_up, accept=accept, turns=turns)
 
 

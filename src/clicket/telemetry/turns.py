@@ -1,7 +1,7 @@
-"""Turns of agents. A turn is a call inside, but no tool's: tools' figures leave it out, and here it has its own.
+"""Figures of agents' turns. A turn is an internal call: the figures of tools leave it out, and this module counts it.
 
-How long turns took is added up by the store, for all processes. Why they stopped, their steps, tokens and cost are counted by each
-process for itself, from its journal, and begin anew with it.
+The store adds up how long turns took, for all processes. Each process counts for itself, from its journal and since its start, why
+turns stopped, and their steps, tokens and cost.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.journal import LiveCall
+from clicket.journal import Observers
 from clicket.model import Event
 from clicket.model.figures import Figure
+from clicket.telemetry.entry import Entry, is_internal, tool_name
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -56,26 +57,25 @@ class TurnCounts:
         self._sums: dict[tuple[str, str, str], Turns] = {}
 
     @classmethod
-    def over(cls, engine: Any) -> TurnCounts:
-        """The one of an engine; it is put in place when there is none."""
-        listeners = engine.journal.listeners
-        found = next((each for each in listeners if isinstance(each, cls)), None)
+    def over(cls, observers: Observers) -> TurnCounts:
+        """The counts of a runtime; they begin with the first call of this function."""
+        found = next((each for each in observers.listeners if isinstance(each, cls)), None)
         if found is None:
             found = cls()
-            listeners.append(found)
+            observers.add(found)
         return found
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
-        if not call.inner or not call.tool_name.startswith(PREFIX):
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        if not is_internal(entry) or not tool_name(entry).startswith(PREFIX):
             return
-        entry = ended_in(events)
-        if entry is None:
+        end = ended_in(events)
+        if end is None:
             return
-        key = (call.caller, call.tool_name.removeprefix(PREFIX), str(entry.get("stopped") or entry.get("state") or ""))
-        sums, usage = self._sums.setdefault(key, Turns()), entry.get("usage") or {}
+        key = (entry.caller, tool_name(entry).removeprefix(PREFIX), str(end.get("stopped") or end.get("state") or ""))
+        sums, usage = self._sums.setdefault(key, Turns()), end.get("usage") or {}
         sums.turns += 1
-        sums.steps += entry.get("steps", 0)
-        sums.calls += entry.get("calls", 0)
+        sums.steps += end.get("steps", 0)
+        sums.calls += end.get("calls", 0)
         sums.input_tokens += usage.get("input_tokens", 0)
         sums.output_tokens += usage.get("output_tokens", 0)
         sums.cost += usage.get("cost", 0.0)

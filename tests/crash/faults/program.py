@@ -202,7 +202,7 @@ class Program:
             return len((await other.history(limit=1_000)).items)
 
     async def do_unsaved(self) -> int:
-        return len(self._rt.engine.journal.unsaved)
+        return self._rt.activity().unsaved
 
     async def do_close(self) -> None:
         self.done.set()

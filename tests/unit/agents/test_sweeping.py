@@ -37,10 +37,10 @@ async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> Non
         await agent.begin("wait", thread="busy")
         await chores._forget_threads()
         assert (await agent.look("old")).turns == 1
-        later = rt.engine.clock.now() + DAY
-        assert await ThreadSweep().step(rt.engine.store, later, chores._has_turn) == 1
-        assert [document.key for document in await rt.engine.store.documents(HEAD)] == ["/react/busy"]
-        assert [document.key for document in await rt.engine.store.documents(TURN)] == ["/react/busy/0000000001"]
+        later = rt.clock.now() + DAY
+        assert await ThreadSweep().step(rt.store, later, chores._has_turn) == 1
+        assert [document.key for document in await rt.store.documents(HEAD)] == ["/react/busy"]
+        assert [document.key for document in await rt.store.documents(TURN)] == ["/react/busy/0000000001"]
         assert (await agent.look("busy")).state == "running"
         await agent.stop("busy")
 
@@ -53,6 +53,6 @@ async def test_many_threads_are_looked_at_a_few_at_a_time() -> None:
         agent, sweep = ReActAgent(rt, Model()), ThreadSweep()
         for number in range(250):
             await agent.run("hello", thread=f"t{number:03d}")
-        later = rt.engine.clock.now() + DAY
-        assert [await sweep.step(rt.engine.store, later, never) for _ in range(3)] == [200, 50, 0]
-        assert await rt.engine.store.documents(TURN) == []
+        later = rt.clock.now() + DAY
+        assert [await sweep.step(rt.store, later, never) for _ in range(3)] == [200, 50, 0]
+        assert await rt.store.documents(TURN) == []

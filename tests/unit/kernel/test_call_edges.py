@@ -237,7 +237,7 @@ async def nobody_wants_it_again(clock: StepClock, tmp_path: Path) -> list[Event]
     settings = Settings(store=f"sqlite:///{tmp_path}/calls.db", close_timeout=0.1)
     async with Runtime([pay], settings=settings) as first, Runtime([pay], settings=settings) as second:
         handle = await first.submit("pay")
-        connection = first.engine.store._writer.connection  # type: ignore[attr-defined]
+        connection = first.store._writer.connection  # type: ignore[attr-defined]
         connection.execute("UPDATE owners SET pid = 4194305, started = '' WHERE id = (SELECT owner FROM calls)")
         assert (await second.recover()).asked == 1
         assert await second.deny(handle.id, by="me")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, Unpack
@@ -164,9 +163,7 @@ class Host:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._engine.tasks.spawn(work)
 
-    def _accept(
-        self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, in_callers_task: bool
-    ) -> Call:
+    def _accept(self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, in_callers_task: bool) -> Call:
         if self.lives(id, thread):
             raise Taken(f"call {id} runs in this process.")
         request = checked(ToolCall(tool, arguments, id=id, thread=thread))

@@ -13,8 +13,8 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from clicket.compose import compose
 from clicket.call import Call, Origin
+from clicket.compose import compose
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import grant, name_of

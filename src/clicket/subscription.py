@@ -51,7 +51,7 @@ class Subscription:
             (self._caller is not None and entry.caller != self._caller)
             or (wanted.caller is not None and entry.caller != wanted.caller)
             or (wanted.thread is not None and entry.thread != wanted.thread)
-            or (wanted.tool is not None and entry.tool_name != wanted.tool)
+            or (wanted.tool is not None and entry.tool != wanted.tool)
             or (wanted.id is not None and entry.id != wanted.id)
         ):
             return

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
+from clicket.call import Origin
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import UsageError
@@ -176,7 +177,7 @@ class Runtime:
         runtime = AsyncRuntime(
             tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings
         )
-        runtime._prefer_sync = True
+        runtime._origin = Origin(prefer_sync=True)
         self._face(runtime)
 
     def _face(self, runtime: Any) -> None:

@@ -19,7 +19,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
 from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
-from clicket.execution import TurnLog
+from clicket.execution import turn_log
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage
 from clicket.model.codec import encode
@@ -346,7 +346,7 @@ class Agent:
 
     async def _take(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
         """The body of a turn's call."""
-        log, thread, number = TurnLog(ctx), bound["thread"], bound["turn"]
+        log, thread, number = turn_log(ctx), bound["thread"], bound["turn"]
         try:
             host = self._host.acting_for(ctx.caller, log.scopes)
         except UsageError:  # the runtime closes

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import ProgramFailed
-from clicket.execution import TurnLog
+from clicket.execution import turn_log
 from clicket.tools import Options, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
 
@@ -55,7 +55,7 @@ class AgentTool:
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
-        log = TurnLog(ctx)
+        log = turn_log(ctx)
         agent = self._as_caller(ctx.caller, log.scopes)
         thread = f"{ctx.thread}/{ctx.call_id}"
         asking = _ASKING.findall(thread)

@@ -18,7 +18,7 @@ from clicket.cli.errors import silence_stdout
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import as_state, at, duration, short
 from clicket.engine import Recovered
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.runtime import Runtime
@@ -84,7 +84,7 @@ def _end_now(number: int) -> None:
     os._exit(128 + number)
 
 
-def live_calls(runtime: Runtime) -> list[LiveCall]:
+def live_calls(runtime: Runtime) -> list[Entry]:
     """The calls that this process holds."""
     return [call for calls in runtime.engine.live.values() for call in calls]
 
@@ -100,7 +100,7 @@ class Teller:
         self._quiet = quiet
         self._output_closed = False
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
         """A listener of the journal: what it is told is durable."""
         for event in events:
             if event.type == "attempt_started":
@@ -113,11 +113,11 @@ class Teller:
                 took = event.data.get("duration")
                 text = Text(f"{error['code']}: {short(error['message'], 100)}", style="red") if error else Text("")
                 text.append(f"  {duration(took)}" if error else duration(took), style="bright_black")
-                self._tell(call, "ended", text, event, error=error.get("code"), duration=took, attempts=call.attempt)
+                self._tell(call, "ended", text, event, error=error.get("code"), duration=took, attempts=call.attempts)
             elif event.type == "state_changed" and event.state is State.RETRYING:
                 self._retrying(call, event)
 
-    def _retrying(self, call: LiveCall, event: Event) -> None:
+    def _retrying(self, call: Entry, event: Event) -> None:
         error = event.data.get("error") or {}
         why = short(error.get("message", ""), 100)
         if not call.owned:
@@ -127,14 +127,14 @@ class Teller:
         when = f"in {duration(delay)}" if delay is not None else "when somebody approves"
         self._tell(call, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
 
-    def _tell(self, call: LiveCall, what: str, text: Text, event: Event, **facts: Any) -> None:
+    def _tell(self, call: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
-            names = {"id": call.id, "thread": call.thread, "tool": call.tool_name, "state": str(event.state)}
+            names = {"id": call.id, "thread": call.thread, "tool": call.tool, "state": str(event.state)}
             self.json(what, event.at, **names, **facts)
         elif not self._quiet:
             line = Text(f"{at(event.at)}  ", style="bright_black")
             line.append_text(_padded(as_state(event.state, plain=self.terminal.plain)))
-            line.append(f"  {clean(call.id)[:14]}  ", style="bright_black").append(f"{clean(call.tool_name)}  ", "bold")
+            line.append(f"  {clean(call.id)[:14]}  ", style="bright_black").append(f"{clean(call.tool)}  ", "bold")
             self._say(line.append_text(text))
 
     def _say(self, text: str | Text, style: str = "") -> None:
@@ -190,7 +190,7 @@ class Teller:
         )
         for call in running:
             age = duration(max(time.time() - (call.started_at or call.created_at), 0.0))
-            self._say(f"  {clean(call.id)}  {clean(call.tool_name)}  {age}", style="bright_black")
+            self._say(f"  {clean(call.id)}  {clean(call.tool)}  {age}", style="bright_black")
 
     def stopped(self) -> None:
         if self.terminal.json:

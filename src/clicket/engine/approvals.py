@@ -97,7 +97,9 @@ class Approvals:
             self._fail(call, LOST)
             return False
         try:
-            self._pipeline.validate.with_arguments(call, arguments)  # first: it finds the secrets that no error may show
+            self._pipeline.validate.with_arguments(
+                call, arguments
+            )  # first: it finds the secrets that no error may show
             self.judge_edit(call)
         except (InvalidInput, PermissionDenied) as error:
             self._fail(call, unfit(error, decision))

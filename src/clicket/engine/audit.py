@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from clicket.bridge import fulfil
-from clicket.errors import ClicketError, UsageError
 from clicket.call import Call
+from clicket.errors import ClicketError, UsageError
 from clicket.model.codec import clean, decode, encode
 from clicket.model.output import plain_output
 from clicket.ports import Audited, Clock, Store

@@ -218,7 +218,13 @@ class Caching:
             return None
         if call.cached:
             return CacheUse(key, True)
-        if call.outcome is not State.COMPLETED or call.truncated or call.is_masked or call.tool_artifacts or call.tool is None:
+        if (
+            call.outcome is not State.COMPLETED
+            or call.truncated
+            or call.is_masked
+            or call.tool_artifacts
+            or call.tool is None
+        ):
             return CacheUse(key, False)
         if not call.tool.is_cacheable(call.output):  # a completed call can tell of something that failed
             return CacheUse(key, False)

@@ -80,8 +80,8 @@ class Closing:
         """`patience`: seconds that running calls get to finish by themselves."""
         for part in self._closing:
             part.closing = True
-        for part in self._closed_first:
-            part.closed = True
+        for closed in self._closed_first:
+            closed.closed = True
         running = [call for call in self._live if call.slot] + list(self._ending.superseded)
         await self._let_waiting_go()
         await self._until_done(patience)
@@ -93,8 +93,8 @@ class Closing:
         if self._tasks.running:
             await asyncio.wait(self._tasks.running, timeout=1.0)
         await self._store.close()
-        for part in self._closed_last:
-            part.closed = True
+        for last in self._closed_last:
+            last.closed = True
         for call in self._live:
             self._dismiss(call, f"the runtime was closed before the outcome of call {call.id} could be stored.")
         rest = [task for task in self._tasks.running if task is not asyncio.current_task()]

@@ -20,9 +20,7 @@ __all__ = ["CallHandle", "Handles"]
 class Handles:
     """Makes handles, and does what they are asked to."""
 
-    def __init__(
-        self, journal: Journal, ending: Ending, stored_calls: StoredCalls, decisions: Decisions
-    ) -> None:
+    def __init__(self, journal: Journal, ending: Ending, stored_calls: StoredCalls, decisions: Decisions) -> None:
         self._journal = journal
         self._ending = ending
         self._stored_calls = stored_calls
@@ -38,7 +36,9 @@ class Handles:
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
         live = await self._decisions.find_live(id, thread, caller)
-        return self.of(live) if live is not None else self.of_stored(await self._stored_calls.find(id, thread, caller), id)
+        return (
+            self.of(live) if live is not None else self.of_stored(await self._stored_calls.find(id, thread, caller), id)
+        )
 
     async def follow(self, call: Call | Stored, id: str, after: int) -> AsyncIterator[Event]:
         """Events after a number, replayed and then live, up to the terminal one."""

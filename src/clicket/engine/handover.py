@@ -143,9 +143,7 @@ class HandOver:
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:
-            ask_for_approval(
-                self._journal, call, purpose="recovery", reason=text, timeout=self._approval_timeout
-            )
+            ask_for_approval(self._journal, call, purpose="recovery", reason=text, timeout=self._approval_timeout)
         self._hand_back(call)
 
     def _hand_back(self, call: Call) -> None:
@@ -154,7 +152,5 @@ class HandOver:
         self._journal.commit(call.entry, partial(self._on_handed_back, call))
 
     def _on_handed_back(self, call: Call, error: ClicketError | None) -> None:
-        self._ending.let_go(
-            call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one.")
-        )
+        self._ending.let_go(call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
         self._release(call)

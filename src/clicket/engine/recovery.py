@@ -377,9 +377,7 @@ def _deaths(entry: Entry) -> int:
 def _retries(call: Call) -> int:
     """How many retries were spent. Running again after a death is none."""
     retrying = (
-        e.data.get("error") or {}
-        for e in call.entry.events
-        if e.type == "state_changed" and e.state is State.RETRYING
+        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )
     return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
 

@@ -10,7 +10,17 @@ from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.runner import Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data, turn_log
 from clicket.execution.spool import Spool
-from clicket.execution.stopping import Stopped, attempt_of, can_stop, caller_left, explain, is_abandoned, state_of, stop, stop_error
+from clicket.execution.stopping import (
+    Stopped,
+    attempt_of,
+    caller_left,
+    can_stop,
+    explain,
+    is_abandoned,
+    state_of,
+    stop,
+    stop_error,
+)
 from clicket.execution.turn_log import TurnLog, entries_in
 
 __all__ = [
@@ -26,8 +36,8 @@ __all__ = [
     "Wait",
     "attempt_of",
     "backoff",
-    "can_stop",
     "caller_left",
+    "can_stop",
     "describe",
     "entries_in",
     "explain",

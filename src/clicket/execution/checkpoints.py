@@ -13,8 +13,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from clicket.errors import NotFound, UsageError
 from clicket.call import Call
+from clicket.errors import NotFound, UsageError
 from clicket.execution.artifacts import name_of
 from clicket.journal import Journal
 from clicket.model import Event

@@ -20,9 +20,7 @@ __all__ = ["ThreadLane"]
 class ThreadLane:
     """`on_returned` is called when a body that was abandoned has come back."""
 
-    def __init__(
-        self, workers: Workers, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]
-    ) -> None:
+    def __init__(self, workers: Workers, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]) -> None:
         self._workers = workers
         self._clocks = clocks
         self._on_returned = on_returned

@@ -253,7 +253,10 @@ class Hub:
         return dict(await self._read(caller, thread))
 
     async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
-        epoch, stamp = self._epoch, self.store.health_stamp()  # before the look: what is written meanwhile is looked at again
+        epoch, stamp = (
+            self._epoch,
+            self.store.health_stamp(),
+        )  # before the look: what is written meanwhile is looked at again
         found = self.store.tool_health_now(caller, thread)
         if found is None:
             found = await self.store.tool_health(caller, thread)

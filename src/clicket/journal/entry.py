@@ -77,7 +77,15 @@ class Entry:
     watchers: tuple[asyncio.Future[None], ...] = ()
 
     def __init__(
-        self, id: str, thread: str, caller: str, tool: str, created_at: float, priority: int = 0, *, internal: bool = False
+        self,
+        id: str,
+        thread: str,
+        caller: str,
+        tool: str,
+        created_at: float,
+        priority: int = 0,
+        *,
+        internal: bool = False,
     ) -> None:
         self.id = id
         self.thread = thread

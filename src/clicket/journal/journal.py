@@ -129,7 +129,7 @@ class Journal:
             created, arguments, ((_, _, find), (_, _, authorize), (_, _, validate)) = opening
             now = self._now()
             created_at = entry.created_at
-            at = now if now > created_at else created_at
+            at = max(created_at, now)
             entry.packed = Start(created, arguments, created_at, find, authorize, validate, at, 1)
             entry.opening = None
             entry.seq, entry.state, entry.attempts, entry.started_at, entry.last_at = 7, State.RUNNING, 1, at, at
@@ -200,7 +200,7 @@ class Journal:
     def stamp(self, entry: Entry) -> float:
         """Now, but never before the call's last event: the date may be set back while a call runs."""
         now = self._now()
-        return now if now > entry.last_at else entry.last_at
+        return max(entry.last_at, now)
 
     def _rows(self, entry: Entry) -> Rows:
         """The staged events one by one: what was packed is unpacked, because more comes in the same unit."""
@@ -229,9 +229,7 @@ class Journal:
         if entry.inflight is not None:
             if on_durable is not None:
                 entry.later = (*entry.later, on_durable)
-        elif entry.packed is not None:
-            self._send(entry, () if on_durable is None else (on_durable,))
-        elif on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
+        elif entry.packed is not None or on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
             self._send(entry, () if on_durable is None else (on_durable,))
 
     def commit_soon(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
@@ -393,9 +391,7 @@ class Journal:
         # Usually the number of foreign events; less when a unit of ours was given up and our own numbers ran ahead.
         by = len(foreign) if written is not None else stored.events[-1].seq - change.expect
         if by == 0 and written is None:
-            self._give_up(
-                entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer")
-            )
+            self._give_up(entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer"))
             return
         if entry.packed is not None:
             entry.packed = entry.packed.renumbered(by)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 from clicket.model import Event, Record, ToolResult
 from clicket.ports import StoredDocument
 
@@ -43,7 +43,7 @@ class Grants:
         self._swept_to = ""
         self._sweeper: asyncio.Task[None] | None = None
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
         """Also who calls by other ways than `POST /calls` may read what came of it."""
         data = events[-1].data if events else {}
         if call.caller and "artifact" in data and isinstance(data["artifact"], str):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.ports import Query, Stored
@@ -121,7 +121,7 @@ class Ring:
 
     # Keeping.
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
         """Durable events of a call that runs here."""
         if self._readers == 0 and time.monotonic() > self._keep_until:
             if self._kept:

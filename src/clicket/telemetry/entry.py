@@ -4,18 +4,18 @@ telemetry read entries through this module, so that their shape is known in one 
 
 from __future__ import annotations
 
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 
 __all__ = ["Entry", "is_internal", "tool_name"]
 
-Entry = LiveCall
+
 """`id thread caller attempt owned events stages created_at`, and what the functions below read."""
 
 
 def tool_name(entry: Entry) -> str:
-    return entry.tool_name
+    return entry.tool
 
 
 def is_internal(entry: Entry) -> bool:
     """Is it a call that clicket makes for itself, such as an agent's turn?"""
-    return entry.inner
+    return entry.internal

@@ -44,7 +44,7 @@ class CallFilter(logging.Filter):
         call = CALL.get()
         if call is not None and not hasattr(record, "call_id"):
             record.call_id, record.call_thread = call.id, call.thread
-            record.tool, record.attempt = tool_name(call), call.attempt
+            record.tool, record.attempt = tool_name(call), call.attempts
         known = getattr(record, "call_id", "")
         record.call_suffix = f" [call {known}]" if known else ""
         return True
@@ -139,7 +139,7 @@ def _log_end(entry: Entry, events: Sequence[Event]) -> None:
         if error:
             facts["code"] = error["code"]
         tool = tool_name(entry)
-        known = {"call_id": entry.id, "call_thread": entry.thread, "tool": tool, "attempt": entry.attempt}
+        known = {"call_id": entry.id, "call_thread": entry.thread, "tool": tool, "attempt": entry.attempts}
         logger.log(level, "%s %s", tool, end.state.value, extra={**known, **facts})
 
 

@@ -142,7 +142,7 @@ class Tracing:
                 "clicket.state": end.state.value,
                 "clicket.attempts": sum(event.type == "attempt_started" for event in entry.events),
                 "clicket.cached": bool(end.data.get("cached")),
-                **{f"clicket.stage.{name}": stage.duration for name, stage in entry.stages},
+                **{f"clicket.stage.{name}": stage.duration for name, stage in entry.stages.items()},
             }
         )
         if is_internal(entry):

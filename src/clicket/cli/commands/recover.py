@@ -22,7 +22,7 @@ from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import duration
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 from clicket.model import Event
 from clicket.runtime import Runtime
 
@@ -86,14 +86,14 @@ class Ledger:
         report = self.report
         return max(report.total - report.damaged - report.asked - self.ended.total(), 0)
 
-    def __call__(self, call: LiveCall, events: Sequence[Event]) -> None:
+    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
         """A listener of the journal."""
         for event in events:
             if event.is_terminal:
                 self.ended[str(event.state)] += 1
                 if (event.data.get("error") or {}).get("code") == "outcome_unknown":
-                    names = {"id": call.id, "thread": call.thread, "tool": call.tool_name}
-                    self.unknown.append({**names, "attempts": call.attempt})
+                    names = {"id": call.id, "thread": call.thread, "tool": call.tool}
+                    self.unknown.append({**names, "attempts": call.attempts})
 
 
 async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving: Leaving, terminal: Terminal) -> None:
@@ -125,12 +125,12 @@ async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
     return sum(1 for stored in found if waits(stored) and stored.events[0].data["tool"] in tools)
 
 
-async def _see_through(engine: Any, calls: list[LiveCall], bar: _Bar) -> None:
+async def _see_through(engine: Any, calls: list[Entry], bar: _Bar) -> None:
     """Until every call that was queued has ended. One that waits for a person's word is not waited for."""
     queued = [call for call in calls if call.waiting_for is None]
     bar.running(len(queued))
 
-    async def end(call: LiveCall) -> None:
+    async def end(call: Entry) -> None:
         with suppress(ClicketError):  # it is in other hands now
             await engine.outcome(call)
         bar.ended()

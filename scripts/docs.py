@@ -207,7 +207,7 @@ EVENTS = {
 
 # Values that methods give, beside those that are exported.
 GIVEN = {
-    "clicket.engine.watch": ["CallHandle"],
+    "clicket.engine.handles": ["CallHandle"],
     "clicket.model": ["Page", "Attempt", "Stage"],
     "clicket.runtime": ["ToolInfo", "Cache"],
     "clicket.ports": ["CacheStats"],

@@ -9,7 +9,8 @@ from benchmarks import timing
 from benchmarks.ours.opening import runtime
 from clicket import Runtime, ToolCall, tool
 from clicket.bridge import fulfil
-from clicket.journal import LiveCall
+from clicket.call import Call, Origin
+from clicket.journal import Entry
 from clicket.model.codec import decode
 from clicket.ports import CacheItem
 
@@ -46,7 +47,7 @@ async def look_up(rt: Runtime, seconds: float) -> float:
     """Key, read and decode, as the engine does it for a call that it has admitted. Inner names: no part of the contract."""
     engine, loop = rt.engine, asyncio.get_running_loop()
     request = ToolCall("remembered", {"a": 1}, thread="t")
-    call = LiveCall(request=request, id="1", caller="", created_at=0.0, submitted_at=0.0, idempotency_key="1")
+    call = Call(Entry("1", "t", "", "remembered", 0.0), request, Origin(), 0.0, "1")
     assert engine.pipeline.admit(call)
 
     async def once() -> Any:

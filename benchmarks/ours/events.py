@@ -12,8 +12,7 @@ from time import perf_counter
 
 from benchmarks import timing
 from benchmarks.ours.recorded import SYNCHRONOUS, Recorded
-from clicket.journal import Journal, LiveCall
-from clicket.model import ToolCall
+from clicket.journal import Entry, Journal
 from clicket.ports import Owner, Store, SystemClock
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
@@ -28,19 +27,12 @@ class Pen:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.call: LiveCall | None = None
+        self.call: Entry | None = None
 
     async def write(self) -> None:
         call = self.call
         if call is None or call.seq >= _EVENTS_A_CALL:
-            self.call = call = LiveCall(
-                request=ToolCall("noop", {"a": 1}),
-                id=f"c{next(_numbers)}",
-                caller="",
-                created_at=time.time(),
-                submitted_at=0.0,
-                idempotency_key="k",
-            )
+            self.call = call = Entry(f"c{next(_numbers)}", "default", "", "noop", time.time())
             self.journal.record(call, "created", {"tool": "noop", "thread": "default", "arguments": {"a": 1}})
         else:
             self.journal.record(call, "note", {"text": "a remark of middling length", "number": call.seq})

@@ -24,7 +24,7 @@ from tests.crash.settle import Place
 from tests.crash.tools import APART, POLICY, TOOLS, append_line, arguments, tools
 
 from clicket import ClicketError, Conflict, Runtime, ToolCall, ToolResult
-from clicket.engine.watch import CallHandle
+from clicket.engine import CallHandle
 
 _NO_OUTCOME = ("queue_full", "conflict", "store_unavailable", "closed", "fenced", "usage")
 """What `call_many` says in place of raising: there is no call, or nobody here knows what became of it."""

@@ -14,8 +14,8 @@ from tests.scenarios.journal_laws import CACHE_FOR, MAX_RETRIES
 
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
 from clicket.compose import compose
-from clicket.engine import Housekeeping, LocalEngine
-from clicket.engine.sharing import _PASS_ON
+from clicket.engine import Engine
+from clicket.engine.shared_slots import _PASS_ON
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.testing import StepClock
 
@@ -77,7 +77,7 @@ class Body:
 class Process:
     """A runtime's insides: engine, clock, door."""
 
-    engine: LocalEngine
+    engine: Engine
     clock: StepClock
 
     def __init__(self, world: World, kind: Kind) -> None:
@@ -113,7 +113,7 @@ class Process:
             clock=self.clock,
             chance=random.Random(0),
         )
-        self.chores = Housekeeping(self.engine)
+        self.chores = self.engine.chores
         self.runtime = Runtime(settings=settings)
         self.runtime._engine = self.engine
 
@@ -173,11 +173,11 @@ class Process:
         """May somebody be told that, after what this process went through?"""
         if isinstance(error, StoreUnavailable):
             return self.door.is_broken or self.door.is_closed
-        return getattr(error, "code", None) == "closed" and self.engine.closing
+        return getattr(error, "code", None) == "closed" and self.engine.is_closing
 
     def do(self, what: str) -> None:
         """What housekeeping does now and then, never twice at once: hear what others asked, say that one lives, take over."""
-        chores = {"listen": self.chores._listen, "renew": self._renew, "recover": self.chores._recover}
+        chores = {"listen": self.chores.read_requests, "renew": self._renew, "recover": self.chores.recover}
 
         async def go() -> None:
             with contextlib.suppress(ClicketError):  # it is done again
@@ -209,4 +209,4 @@ class Process:
         await self.engine.processes.close()
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        return [*self.engine.tasks, *self.waiters.values(), *self.errands]
+        return [*self.engine.tasks.running, *self.waiters.values(), *self.errands]

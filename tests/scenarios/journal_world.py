@@ -28,7 +28,6 @@ from tests.scenarios.journal_laws import (
 from tests.scenarios.journal_memory import SharedMemory
 from tests.scenarios.journal_process import APPROVAL, QUEUE, Body, Kind, Process
 
-from clicket.engine import close, recover
 from clicket.kernel import State
 from clicket.model import Event, fold, result_of
 from clicket.ports import Query
@@ -95,7 +94,7 @@ class World:
         self.processes.append(process)
         if slow:
             process.door.hold_up(after=1)
-        process.send(recover(process.engine))
+        process.send(process.engine.recovery.recover())
         await self.settle()
         assert slow or not process.errands, "a runtime cannot be opened"
 
@@ -136,9 +135,9 @@ class World:
 
     def cancel(self, process: Process, id: str) -> None:
         """From inside the process that runs it."""
-        call = process.engine.find_live(id, None, None)
+        call = process.engine.live.find(id, None, None)
         if call is not None:
-            process.engine.cancel(call, "asked to")
+            process.engine.stopping.cancel(call, "asked to")
 
     def caller_leaves(self, id: str) -> None:
         """Whoever waits for the call is cancelled: a call that was made to be waited for ends with its caller."""
@@ -190,8 +189,8 @@ class World:
         stopped = [body for body in self.bodies if body.process is process and not process.ever_given_up]
         owner = process.door.owner
         self.processes.remove(process)
-        process.chores.stop()
-        closing = asyncio.ensure_future(close(process.engine, patience=0))
+        process.chores.closed = True
+        closing = asyncio.ensure_future(process.engine.closing.close(patience=0))
         await self.settle()
         while not closing.done():  # whatever it waits for hangs on its clock
             process.clock.advance(0.1)
@@ -216,9 +215,9 @@ class World:
         for id in changed:
             self._check_call(id, self.seen[id])
         for process in self.processes:
-            for id, calls in process.engine.live.items():
-                for call in calls:
-                    assert call.events == self.seen[id][: len(call.events)], f"{id}: shown other than it was stored"
+            for call in process.engine.live:
+                shown, id = call.entry.events, call.id
+                assert shown == self.seen[id][: len(shown)], f"{id}: shown other than it was stored"
             self._check_callers(process)
         for name, times in self.started.items():
             assert times == 1, f"attempt {name} was begun {times} times"
@@ -262,7 +261,7 @@ class World:
 
     async def _check_left(self, process: Process, owner: int, stopped: list[Body]) -> None:
         """A runtime that closed left nothing behind: no caller, no task, no call, no slot; and what it stopped says so."""
-        assert not process.engine.tasks, f"tasks of a runtime that closed: {process.engine.tasks}"
+        assert not process.engine.tasks.running, f"tasks of a runtime that closed: {process.engine.tasks.running}"
         assert not process.errands, f"somebody was left waiting by a runtime that closed: {process.errands}"
         await self.check()
         for id, waiter in process.waiters.items():
@@ -298,8 +297,8 @@ class World:
         """A cancel from outside reaches whoever runs the call, as soon as it listens."""
         await self.do("renew", *self.processes)
         for body in self.bodies:
-            call = body.process.engine.find_live(body.id, None, None)
-            if call is None or call.inflight or body.stubborn or body.process.ever_given_up:
+            call = body.process.engine.live.find(body.id, None, None)
+            if call is None or call.entry.inflight or body.stubborn or body.process.ever_given_up:
                 continue  # what could not be written is tried again, and heard with that
             await self.cancel_from(self.observer, body.id)
             await self.do("listen", body.process)
@@ -351,12 +350,12 @@ class World:
             assert waiter.done() or id in self.left, f"{id}: its caller waits for ever"
         engine = process.engine
         assert not process.errands, f"somebody waits for ever: {process.errands}"
-        assert engine.live == {}, f"ended, but still live: {list(engine.live)}"
-        assert not engine.lingering, "a body that came back still lingers"
+        assert not list(engine.live), f"ended, but still live: {list(engine.live)}"
+        assert not engine.ending.lingering, "a body that came back still lingers"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
         assert engine.limiter.queued == 0, "somebody still stands in line"
         assert engine.journal.unsaved == set()
-        assert (engine.followers, engine.caching._flights, engine.slots._held) == ({}, {}, {})
+        assert (engine.stored_calls.followers, engine.caching._flights, engine.slots._held) == ({}, {}, {})
 
     async def end(self) -> None:
         logging.getLogger("clicket").removeHandler(self.log)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from clicket import Settings, State, ToolCall, ToolContext, tool
+from clicket.call import Call, Origin
 from clicket.compose import compose
-from clicket.engine import LocalEngine, close
-from clicket.journal import LiveCall
+from clicket.engine import Engine
 from clicket.stores.liveness import this_process
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
@@ -70,11 +70,11 @@ class CacheMachine(RuleBasedStateMachine):
         self.cleared: list[int] = []
         self.runs: dict[int, Run] = {}
         self.running: list[Run] = []
-        self.live: list[tuple[LiveCall, int, Key]] = []
+        self.live: list[tuple[Call, int, Key]] = []
         self.loose: set[str] = set()
         self.served = self.ended = 0
         self.complaints: list[str] = []
-        self.engines: list[LocalEngine] = []
+        self.engines: list[Engine] = []
         self.memory = MemoryStore()
         self.do(self.open())
 
@@ -140,7 +140,7 @@ class CacheMachine(RuleBasedStateMachine):
         async def accept() -> None:
             for number in range(count):
                 request = ToolCall("work", spelling.format(x), deadline=deadline, id=f"c{self.step}.{number}")
-                self.live.append((self.engines[side].accept(request, caller=caller), side, (caller, x)))
+                self.live.append((self.engines[side].admission.take(request, Origin(caller)), side, (caller, x)))
 
         self.do(accept())
 
@@ -173,7 +173,7 @@ class CacheMachine(RuleBasedStateMachine):
             call, side, _ = self.live[pick % len(self.live)]
 
             async def stop() -> None:
-                self.engines[side].cancel(call, "enough")
+                self.engines[side].stopping.cancel(call, "enough")
 
             self.do(stop())
 
@@ -236,9 +236,9 @@ class CacheMachine(RuleBasedStateMachine):
                 assert not engine.caching._waiting
         finally:
             for engine in self.engines:
-                for task in engine.tasks:  # if all is well there is none; what hangs shall not be waited for
+                for task in engine.tasks.running:  # if all is well there is none; what hangs shall not be waited for
                     task.cancel()
-                self.loop.run_until_complete(close(engine, patience=0))
+                self.loop.run_until_complete(engine.close(patience=0))
             self.loop.run_until_complete(self.memory.close())
             self.loop.close()
 

@@ -40,7 +40,7 @@ async def test_a_runtime_that_closes_is_no_failure_of_its_tools(tmp_path: Path) 
     for _ in range(3):
         rt = await make([slow], sqlite_url(tmp_path)).open()
         handle = await rt.submit("slow", thread="t")
-        await eventually(lambda handle=handle, rt=rt: rt.engine.find_live(handle.id, "t", "").attempt)
+        await eventually(lambda handle=handle, rt=rt: rt.engine.live.find(handle.id, "t", "").entry.attempts)
         await rt.close(patience=0)
     async with make([slow], sqlite_url(tmp_path)) as rt:
         record = await rt.get(handle.id)
@@ -73,7 +73,7 @@ async def test_a_trial_whose_caller_leaves_shuts_the_tool_for_nobody(tmp_path: P
     async with make([flaky], place) as one, make([flaky], place) as two:
         await one.call("flaky", thread="t")
         await rested(one)
-        await eventually(lambda: not one.engine.tasks)  # the change was told
+        await eventually(lambda: not one.engine.tasks.running)  # the change was told
         owner, name, at = (one.store, "hold", 1) if where == "asking for the slot" else (one.engine.hub, "_read", 2)
         method = getattr(owner, name)
         pause = Pause(method, at, after=True)
@@ -154,7 +154,7 @@ async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: p
         waiting = asyncio.ensure_future(anext(rt.hub("other").watch()))
         await eventually(lambda: "other" in threads)
         await rt.call("flaky", thread="t")
-        await eventually(lambda: not rt.engine.tasks)
+        await eventually(lambda: not rt.engine.tasks.running)
         assert threads.count("other") == 1
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -353,7 +353,7 @@ async def test_a_call_that_is_about_to_get_its_slot_is_handed_back_not_cancelled
         rt.engine.limiter.shut(("tool", "work", 1))
         handle = await rt.submit("work", id="s")  # durable, in line
         store.hold = slow
-        rt.engine.room.look()
+        rt.engine.gate.look_again()
         await asked.wait()
         closing = asyncio.create_task(rt.close(patience=0))
         await asyncio.sleep(0)

@@ -7,38 +7,30 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from clicket.engine.plans import Plans
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
 from clicket.ports import Store, Stored
-from clicket.tools import Registry
 
 __all__ = ["WorkClaimer"]
 
 logger = logging.getLogger("clicket.engine")
-_INTERNAL_ROOM = 1_000
-"""How many calls of clicket's own parts are claimed at once: they hold no slot."""
 
 
 class WorkClaimer:
-    """`resume` goes on with calls that were claimed. `internal_only`: calls of tools are left to other processes."""
+    """`rooms`: how many more calls of each tool could start here. `resume` goes on with calls that were claimed."""
 
     def __init__(
         self,
         store: Store,
-        registry: Registry,
-        plans: Plans,
         limiter: Limiter,
         *,
-        internal_only: bool,
+        rooms: Callable[[], dict[str, int]],
         resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
-        self._registry = registry
-        self._plans = plans
         self._limiter = limiter
-        self._internal_only = internal_only
+        self._rooms = rooms
         self._resume = resume
         self._spawn = spawn
         self._running = False
@@ -95,10 +87,3 @@ class WorkClaimer:
                 if len(claimed) == room:  # there may be more, and there is less room now
                     self.has_more = full = True
                     break
-
-    def _rooms(self) -> dict[str, int]:
-        """How many more calls of each tool could start here."""
-        rooms = dict.fromkeys(self._registry.inner_names, _INTERNAL_ROOM)
-        if not self._internal_only:
-            rooms.update((tool.name, self._plans.room(tool, self._limiter.used)) for tool in self._registry)
-        return rooms

@@ -91,8 +91,9 @@ class Engine:
 
         # Slots, work of other processes, equal calls.
         claimer = WorkClaimer(
-            store, registry, plans, limiter,
-            internal_only=gives_away, resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+            store, limiter,
+            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away),
+            resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
         )  # fmt: skip
         gate = SharedSlotGate(
             limiter, slots, clock,
@@ -180,7 +181,7 @@ class Engine:
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
         self.handles = Handles(journal, ending, stored_calls, decisions)
-        self.tasks, self.closing = tasks, closing
+        self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
         store.on_hint = self._on_hint
 
     # Opening and closing.

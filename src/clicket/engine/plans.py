@@ -9,9 +9,13 @@ import msgspec
 
 from clicket.call import Call
 from clicket.execution import RUNTIME, lane_of
-from clicket.tools import Tool
+from clicket.tools import Registry, Tool
 
 __all__ = ["Limits", "Plans"]
+
+
+_INTERNAL_ROOM = 1_000
+"""How many calls of clicket's own parts are claimed at once: they hold no slot."""
 
 
 class _Plan(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +75,13 @@ class Plans:
             needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
         call.needs = needs
         call.max_retries = plan.max_retries
+
+    def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
+        """How many more calls of each tool could start here. `internal_only`: those of tools are left to other processes."""
+        rooms = dict.fromkeys(registry.inner_names, _INTERNAL_ROOM)
+        if not internal_only:
+            rooms.update((tool.name, self.room(tool, used)) for tool in registry)
+        return rooms
 
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
         """How many more calls of a tool could start, by what is used of what they need."""

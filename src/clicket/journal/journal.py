@@ -229,7 +229,13 @@ class Journal:
         if entry.inflight is not None:
             if on_durable is not None:
                 entry.later = (*entry.later, on_durable)
-        elif entry.packed is not None or on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
+        elif (
+            entry.packed is not None
+            or on_durable is not None
+            or entry.rows
+            or entry.opening is not None
+            or entry.artifacts
+        ):
             self._send(entry, () if on_durable is None else (on_durable,))
 
     def commit_soon(self, entry: Entry, on_durable: OnDurable | None = None) -> None:

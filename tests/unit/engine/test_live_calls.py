@@ -5,21 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clicket.call import Call, Origin
 from clicket.engine.live_calls import LiveCalls
-from clicket.journal import LiveCall
+from clicket.journal import Entry
 from clicket.model import ToolCall
 
 IDS, THREADS, CALLERS = ("a", "b"), ("t1", "t2"), ("", "ann")
 
 
-def live(id: str, thread: str, caller: str = "") -> LiveCall:
-    return LiveCall(
-        request=ToolCall("tool", {}, id=id, thread=thread),
-        id=id,
-        caller=caller,
-        created_at=0.0,
-        submitted_at=0.0,
-        idempotency_key="key",
+def live(id: str, thread: str, caller: str = "") -> Call:
+    return Call(
+        Entry(id, thread, caller, "tool", 0.0), ToolCall("tool", {}, id=id, thread=thread), Origin(caller), 0.0, "key"
     )
 
 
@@ -49,7 +45,7 @@ _places = st.tuples(st.sampled_from(IDS), st.sampled_from(THREADS), st.sampled_f
 
 @given(st.lists(st.tuples(st.booleans(), _places, st.integers(0, 5))))
 def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[str, str, str], int]]) -> None:
-    known, calls = LiveCalls(), list[LiveCall]()
+    known, calls = LiveCalls(), list[Call]()
     for adds, place, pick in steps:
         if adds:
             calls.append(live(*place))
@@ -60,7 +56,7 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
             known.remove(call)
             known.remove(call)
         for id in IDS:
-            assert list(known.calls.get(id, ())) == [call for call in calls if call.id == id]
+            assert known.named(id) == [call for call in calls if call.id == id]
             for thread in (None, *THREADS):
                 for caller in (None, *CALLERS):
                     found = [
@@ -71,5 +67,5 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
                     assert known.find(id, thread, caller) is (found[0] if len(found) == 1 else None)
     for call in calls:
         known.remove(call)
-    assert known.calls == {}
+    assert len(known) == 0 and list(known) == []
     assert known._places == {}, "names of calls that are gone"

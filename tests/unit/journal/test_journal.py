@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clicket.errors import ClicketError, InvalidTransition, StoreUnavailable
-from clicket.journal import Fenced, Journal, LiveCall
+from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import CALL, State
-from clicket.model import Event, ToolCall, fold
+from clicket.model import Event, fold, rows_of
 from clicket.ports import Append, Done, Duplicate, Owner
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
@@ -58,12 +58,10 @@ class HeldStore(MemoryStore):
         self.write_at_once(change)
         done(change, StoreUnavailable("the connection broke after the commit"))
 
-    def write_as_outsider(self, call: LiveCall, kind: Any, data: dict[str, Any] | None = None) -> Event:
+    def write_as_outsider(self, call: Entry, kind: Any, data: dict[str, Any] | None = None) -> Event:
         last = self._calls[call.key].events[-1]
         event = Event(call_id=call.id, seq=last.seq + 1, at=0.0, type=kind, state=last.state, data=data or {})
-        change = Append(
-            call.id, call.thread, call.caller, call.tool_name, last.seq, -1, [event], last.state, 0.0, key=call.key
-        )
+        change = Append(call, last.seq, -1, rows_of([event]), last.state, key=call.key)
         self.write_at_once(change)
         return event
 
@@ -75,25 +73,34 @@ class Desk:
         self.clock = StepClock()
         self.store = HeldStore()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.journal = Journal(self.store, self.clock, self.spawn, patience=10.0)
+        self.on_request: Callable[[Entry, list[Event]], None] = lambda call, events: None
+        self.on_unsaved: Callable[[Entry, ClicketError], None] = lambda call, error: None
+        self.journal = Journal(
+            self.store,
+            self.clock,
+            self.spawn,
+            patience=10.0,
+            on_request=lambda call, events: self.on_request(call, events),
+            on_unsaved=lambda call, error: self.on_unsaved(call, error),
+        )
         self.call = live()
         self.seen: list[int] = []
         self.answers: list[ClicketError | None] = []
-        self.journal.listeners.append(lambda call, events: self.seen.extend(e.seq for e in events))
+        self.journal.observers.add(lambda call, events: self.seen.extend(e.seq for e in events))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def then(self, call: LiveCall, error: ClicketError | None) -> None:
+    def then(self, error: ClicketError | None) -> None:
         self.answers.append(error)
 
     def create(self) -> None:
         self.journal.record(self.call, "created", {"tool": "tool", "thread": "t"})
         self.journal.commit(self.call, self.then)
 
-    def exist(self) -> LiveCall:
+    def exist(self) -> Entry:
         """The call is on record; what happens from here on is under test."""
         self.create()
         self.store.let_one_through()
@@ -107,15 +114,8 @@ class Desk:
         return self.store._calls[self.call.key].events
 
 
-def live(id: str = "a") -> LiveCall:
-    return LiveCall(
-        request=ToolCall("tool", {}, thread="t"),
-        id=id,
-        caller="",
-        created_at=1.0,
-        submitted_at=0.0,
-        idempotency_key="k",
-    )
+def live(id: str = "a") -> Entry:
+    return Entry(id, "t", "", "tool", 1.0)
 
 
 @pytest.fixture
@@ -139,14 +139,14 @@ async def test_only_edges_of_the_table_are_staged(desk: Desk, current: State, to
     call.state = current
     if to in CALL.edges[current]:
         desk.journal.advance(call, to, {"why": "x"})
-        (event,) = call.staged
-        assert (call.state, event.state, event.seq, event.type) == (to, to, 2, "state_changed")
-        assert event.data == {"from": str(current), "to": str(to), "why": "x"}
+        ((seq, _, kind, state, data),) = call.rows or ()
+        assert (call.state, state, seq, kind) == (to, to, 2, "state_changed")
+        assert data == {"from": str(current), "to": str(to), "why": "x"}
         assert (call.ended_at is not None) == to.is_terminal
     else:
         with pytest.raises(InvalidTransition):
             desk.journal.advance(call, to)
-        assert (call.state, call.staged, call.seq, call.ended_at) == (current, [], 1, None), "nothing changed"
+        assert (call.state, call.has_staged, call.seq, call.ended_at) == (current, False, 1, None), "nothing changed"
 
 
 async def test_a_call_served_from_the_cache_completes_at_once(desk: Desk) -> None:
@@ -163,8 +163,7 @@ async def test_a_call_served_from_the_cache_completes_at_once(desk: Desk) -> Non
 
 
 async def test_nothing_is_visible_before_it_is_durable(desk: Desk) -> None:
-    watcher = asyncio.get_running_loop().create_future()
-    desk.call.watchers.append(watcher)
+    watcher = desk.journal.watch(desk.call)
     desk.create()
     await desk.clock.settle()
     assert (desk.call.events, desk.seen, desk.answers, watcher.done()) == ([], [], [], False)
@@ -181,7 +180,7 @@ async def test_nothing_is_visible_before_it_is_durable(desk: Desk) -> None:
 
 async def test_the_store_has_it_when_listeners_hear_of_it(desk: Desk) -> None:
     there: list[bool] = []
-    desk.journal.listeners.append(lambda call, events: there.append(desk.stored()[-1] == events[-1]))
+    desk.journal.observers.add(lambda call, events: there.append(desk.stored()[-1] == events[-1]))
     desk.exist()
     desk.note()
     desk.journal.commit(desk.call)
@@ -243,35 +242,35 @@ async def test_whoever_stops_waiting_disturbs_nobody(desk: Desk) -> None:
 async def test_a_listener_that_raises_harms_nobody(desk: Desk) -> None:
     after: list[int] = []
 
-    def bad(call: LiveCall, events: list[Event]) -> None:
+    def bad(call: Entry, events: list[Event]) -> None:
         raise RuntimeError("a listener's own trouble")
 
-    desk.journal.listeners.insert(0, bad)
-    desk.journal.listeners.append(lambda call, events: after.extend(e.seq for e in events))
+    desk.journal.observers.listeners.insert(0, bad)
+    desk.journal.observers.add(lambda call, events: after.extend(e.seq for e in events))
     desk.exist()
-    assert (desk.seen, after, desk.journal.listener_errors) == ([1], [1], 1)
+    assert (desk.seen, after, desk.journal.observers.errors) == ([1], [1], 1)
     desk.note()
     desk.journal.commit(desk.call, desk.then)
     desk.store.let_one_through()
-    assert (desk.answers, desk.journal.listener_errors) == ([None], 2)
+    assert (desk.answers, desk.journal.observers.errors) == ([None], 2)
 
 
 async def test_a_write_without_events_is_no_news(desk: Desk) -> None:
     heard: list[int] = []
     desk.exist()
-    desk.journal.listeners.append(lambda call, events: heard.append(events[-1].seq))
+    desk.journal.observers.add(lambda call, events: heard.append(events[-1].seq))
     desk.journal.commit(desk.call, desk.then)  # an artifact alone, say
     desk.store.let_one_through()
-    assert (desk.answers, heard, desk.journal.listener_errors) == ([None], [], 0)
+    assert (desk.answers, heard, desk.journal.observers.errors) == ([None], [], 0)
 
 
 async def test_a_follow_up_may_stage_more(desk: Desk) -> None:
     """What an answer stages and commits goes out in order, once."""
     desk.exist()
 
-    def then(call: LiveCall, error: ClicketError | None) -> None:
+    def then(error: ClicketError | None) -> None:
         desk.note("from the answer")
-        desk.journal.commit(call, desk.then)
+        desk.journal.commit(desk.call, desk.then)
 
     desk.note("first")
     desk.journal.commit(desk.call, then)
@@ -298,7 +297,7 @@ async def test_a_call_that_is_not_created_is_told_at_once(desk: Desk, error: Cli
 
 async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: Desk) -> None:
     heard: list[str] = []
-    desk.journal.on_request = lambda call, events: heard.extend(e.type for e in events)
+    desk.on_request = lambda call, events: heard.extend(e.type for e in events)
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
@@ -337,7 +336,7 @@ async def test_several_requests_come_in_at_once(desk: Desk) -> None:
 
 async def test_an_empty_commit_brings_the_call_up_to_date(desk: Desk) -> None:
     heard: list[int] = []
-    desk.journal.on_request = lambda call, events: heard.extend(e.seq for e in events)
+    desk.on_request = lambda call, events: heard.extend(e.seq for e in events)
     call = desk.exist()
     desk.store.holding = False
     await desk.journal.flush(call)
@@ -352,11 +351,11 @@ async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
     """The engine answers a request by ending the call, from inside the news of it."""
     call = desk.exist()
 
-    def end(call: LiveCall, events: list[Event]) -> None:
+    def end(call: Entry, events: list[Event]) -> None:
         desk.journal.advance(call, State.CANCELLED)
         desk.journal.commit(call, desk.then)
 
-    desk.journal.on_request = end
+    desk.on_request = end
     desk.store.write_as_outsider(call, "cancel_requested")
     desk.note("ours")
     desk.journal.commit(call)
@@ -444,8 +443,8 @@ async def test_tries_come_less_and_less_often(desk: Desk) -> None:
 
 
 async def test_who_waits_is_told_after_a_while_and_the_news_are_still_kept(desk: Desk) -> None:
-    told: list[tuple[LiveCall, type]] = []
-    desk.journal.on_unsaved = lambda call, error: told.append((call, type(error)))
+    told: list[tuple[Entry, type]] = []
+    desk.on_unsaved = lambda call, error: told.append((call, type(error)))
     call = desk.exist()
     desk.store.failing = 1_000
     desk.note()
@@ -539,7 +538,7 @@ def test_the_hand_made_store_is_what_the_tests_think_it_is() -> None:
     """A guard against stubs that agree with everything."""
     store = HeldStore()
     seen: list[Callable[..., Any] | None] = []
-    change = Append("a", "t", "", "tool", 0, 1, [], State.PENDING, 0.0)
+    change = Append(live(), 0, 1, None, State.PENDING)
     store.append(change, lambda *_: seen.append(None))
     assert (seen, len(store.held)) == ([], 1)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.errors import QueueFull
-from clicket.execution.limits import RUNTIME, Limiter
+from clicket.execution.limiter import RUNTIME, Limiter
 
 
 class Call:
@@ -21,7 +21,7 @@ class Call:
         self.name = name
         self.needs = needs
         self.priority = priority
-        self.request = SimpleNamespace(priority=priority)
+        self.entry = SimpleNamespace(priority=priority, tool="")
         self.queued = False
         self.slot = False
         self.place = 0

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from clicket.engine.sharing import Pump, SharedSlots
+from clicket.engine.claimer import WorkClaimer
+from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import StoreUnavailable
 from clicket.testing import StepClock
 
@@ -189,10 +190,10 @@ class World:
         self.slots, self.tasks, self.taken = Slots(), Tasks(), []  # type: ignore[var-annotated]
         self.fills = fills
         given: Any = (store, self.slots)
-        self.pump = Pump(
+        self.claimer = WorkClaimer(
             *given,
             rooms=lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)),
-            take_up=self.take_up,
+            resume=self.take_up,
             spawn=self.tasks.spawn,
         )
 
@@ -202,7 +203,7 @@ class World:
             self.slots.used[ALL] = self.slots.used.get(ALL, 0) + len(claimed)
 
     async def nudge(self) -> None:
-        self.pump.nudge()
+        self.claimer.nudge()
         await self.tasks.rest()
 
 
@@ -214,8 +215,8 @@ async def test_no_more_is_claimed_than_can_start_here() -> None:
     await world.nudge()
     assert len(world.taken) == 3
     world.slots.used[ALL] = 1
-    assert world.pump.more  # last time
-    world.pump.nudge()
+    assert world.claimer.has_more  # last time
+    world.claimer.nudge()
     await world.tasks.rest()
     assert len(world.taken) == 5
 
@@ -224,7 +225,7 @@ async def test_a_freed_slot_is_no_reason_to_look_when_there_was_no_more() -> Non
     store = Waiting("a")
     world = World(store, "a")
     await world.nudge()
-    assert not world.pump.more
+    assert not world.claimer.has_more
 
 
 async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() -> None:
@@ -249,12 +250,12 @@ async def test_calls_that_take_no_slot_are_claimed_until_there_is_none() -> None
 async def test_a_nudge_while_it_looks_makes_it_look_again() -> None:
     store = Waiting()
     world = World(store, "a")
-    world.pump.nudge()
+    world.claimer.nudge()
     for _ in range(5):
-        world.pump.nudge()
+        world.claimer.nudge()
     await asyncio.sleep(0)
     store.calls.append("a")
-    world.pump.nudge()
+    world.claimer.nudge()
     await world.tasks.rest()
     assert world.taken == ["a"]
     assert len(store.asked) <= 3
@@ -270,7 +271,7 @@ async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.Lo
     await world.nudge()
     assert world.taken == ["a"]
     store.calls.append("a")
-    world.pump.stopped = True
+    world.claimer.closed = True
     await world.nudge()
     assert world.taken == ["a"]
 

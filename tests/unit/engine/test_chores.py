@@ -9,7 +9,8 @@ import msgspec
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Settings, tool
-from clicket.engine import CacheOptions, Housekeeping, keep_of, sweep
+from clicket.engine import CacheOptions
+from clicket.engine.chores import Chores
 from clicket.ports import Keep, Sweep
 from clicket.testing import StepClock, memory_runtime
 
@@ -28,13 +29,13 @@ async def test_the_bounds_are_those_of_the_settings() -> None:
         "thread_retention_bytes": 500,
     }
     async with memory_runtime(clock=clock, retention=60.0, **bounds) as rt:
-        keep = keep_of(rt.engine)
+        keep = rt.retention()
         week = 7 * 24 * 3600.0
         bound = Keep(since=9_940.0, calls=7, bytes=700, thread_calls=5, thread_bytes=500)
         assert keep == msgspec.structs.replace(bound, health_since=10_000.0 - week, now=10_000.0)
-        assert keep_of(rt.engine, since=5.0).since == 5.0
+        assert rt.retention(since=5.0).since == 5.0
     async with memory_runtime(clock=clock) as rt:
-        assert keep_of(rt.engine) == Keep(since=10_000.0 - 24 * 3600, health_since=10_000.0 - week, now=10_000.0)
+        assert rt.retention() == Keep(since=10_000.0 - 24 * 3600, health_since=10_000.0 - week, now=10_000.0)
 
 
 async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
@@ -45,12 +46,11 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
             assert limit >= 1
             return steps.pop(0)
 
-    class Engine:
-        store = Store()
-
-    engine: Any = Engine()
+    store: Any = Store()
+    unused: Any = None
     told: list[int] = []
-    total = await sweep(engine, Keep(), lambda so_far: told.append(so_far.calls))
+    chores = Chores(store, *[unused] * 8, spawn=unused)
+    total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
 
@@ -61,8 +61,7 @@ async def test_a_call_whose_claim_was_answered_to_nobody_is_handed_back(tmp_path
     async with make([echo], url, engine="workers") as front:
         await front.submit("echo", id="lost")
         async with make([], url) as rt:
-            chores = Housekeeping(rt.engine)
-            store = rt.engine.store
+            chores, store = rt.engine.chores, rt.store
             assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the answer is lost
             await chores._hand_back_strays()
             assert await store.owned()  # it may only be on its way

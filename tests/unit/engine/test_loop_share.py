@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from types import SimpleNamespace
-from typing import Any
 
-from clicket.engine.conduct import _CROWD, Conductor
+from clicket.engine.loop_share import _CROWD, LoopShare
 
 
-def breathless() -> Conductor:
+def breathless() -> LoopShare:
     """Time runs a second each time that somebody looks: the breath of a turn is always over."""
     ticks = count()
-    engine: Any = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: float(next(ticks))))
-    return Conductor(engine)
+    return LoopShare(lambda: float(next(ticks)))
 
 
 class Turns:
@@ -34,11 +31,11 @@ class Turns:
 
 
 async def test_a_crowd_goes_on_in_portions_and_in_order() -> None:
-    conductor, turns = breathless(), Turns()
+    share, turns = breathless(), Turns()
     went: list[tuple[int, int]] = []
 
     async def caller(number: int) -> None:
-        await conductor.breathe()
+        await share.yield_to_loop()
         went.append((number, turns.number))
 
     await asyncio.gather(*(caller(number) for number in range(10 * _CROWD)))
@@ -51,11 +48,11 @@ async def test_a_crowd_goes_on_in_portions_and_in_order() -> None:
 
 
 async def test_a_few_lose_no_more_than_one_turn() -> None:
-    conductor, turns = breathless(), Turns()
+    share, turns = breathless(), Turns()
 
     async def caller() -> int:
         before = turns.number
-        await conductor.breathe()
+        await share.yield_to_loop()
         return turns.number - before
 
     assert await asyncio.gather(*(caller() for _ in range(_CROWD))) == [1] * _CROWD
@@ -63,8 +60,8 @@ async def test_a_few_lose_no_more_than_one_turn() -> None:
 
 
 async def test_who_leaves_the_line_holds_nobody_up() -> None:
-    conductor = breathless()
-    callers = [asyncio.ensure_future(conductor.breathe()) for _ in range(4 * _CROWD)]
+    share = breathless()
+    callers = [asyncio.ensure_future(share.yield_to_loop()) for _ in range(4 * _CROWD)]
     await asyncio.sleep(0)
     for left in callers[_CROWD::2]:
         left.cancel()
@@ -74,11 +71,10 @@ async def test_who_leaves_the_line_holds_nobody_up() -> None:
 
 
 async def test_within_a_breath_nobody_waits() -> None:
-    engine: Any = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: 0.0))
-    conductor, turns = Conductor(engine), Turns()
-    await conductor.breathe()  # the first one opens the breath
+    share, turns = LoopShare(lambda: 0.0), Turns()
+    await share.yield_to_loop()  # the first one opens the breath
     before = turns.number
     for _ in range(100):
-        await conductor.breathe()
+        await share.yield_to_loop()
     turns.stop()
     assert turns.number == before

@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from clicket.errors import InvalidInput, UsageError
 from clicket.model.codec import json_pointer
 from clicket.tools.context import ToolContext
+from clicket.tools.plain_signature import plain_binder
 
 __all__ = ["DIALECT", "Binding", "bind_signature", "complaints", "docstring_of"]
 
@@ -27,18 +28,28 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf
 class Binding:
     """What a function's signature says: the schema of its arguments, and how to turn arguments into keywords."""
 
-    __slots__ = ("_fields", "_validate", "context", "schema")
+    __slots__ = ("_fields", "_validate", "bind", "context", "schema")
 
     def __init__(
-        self, schema: dict[str, Any], validate: Callable[[Any], Any], fields: dict[str, str], context: str | None
+        self,
+        schema: dict[str, Any],
+        validate: Callable[[Any], Any],
+        fields: dict[str, str],
+        hints: Mapping[str, Any],
+        context: str | None,
     ) -> None:
         self.schema: dict[str, Any] = schema
         self.context: str | None = context
         self._validate = validate
         self._fields = fields
+        required = frozenset(schema.get("required", ()))
+        self.bind: Callable[[dict[str, Any]], dict[str, Any]] = (
+            plain_binder(hints, required, self.convert) or self.convert
+        )
+        """Keywords for the function, of the types that its hints name. Defaults stay the function's own."""
 
-    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Keywords for the function, converted to the types that its hints name. Defaults stay the function's own."""
+    def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`bind` for every signature: pydantic converts the values, or `InvalidInput` says why it cannot."""
         try:
             values = self._validate(arguments).__dict__
         except ValidationError as error:
@@ -69,6 +80,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
     texts = docstring_of(function)[1]
     definitions: dict[str, Any] = {}
     fields: dict[str, str] = {}
+    given: dict[str, Any] = {}
     context: str | None = None
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, Any)
@@ -82,6 +94,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
             )
         # Fields get neutral names and the parameter's name as alias, so no name can clash with pydantic's own.
         fields[parameter.name] = field = f"p{len(fields)}"
+        given[parameter.name] = hint
         definitions[field] = (hint, _field(parameter, hint, texts.get(parameter.name)))
     try:
         model = create_model("Arguments", __config__=_CONFIG, **definitions)
@@ -95,7 +108,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
         # A model that says nothing of further fields drops them; what was sent and not taken must not go unnoticed.
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)
-    return Binding(schema, model.__pydantic_validator__.validate_python, fields, context)
+    return Binding(schema, model.__pydantic_validator__.validate_python, fields, given, context)
 
 
 class _Schema(GenerateJsonSchema):

@@ -24,7 +24,6 @@ _CUT = 2_000
 """Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
 
 _LINE = 16
-_BARE = frozenset({int, float, bool, type(None)})
 EVERYTHING = "*"
 """Declared in place of names: every argument is a secret."""
 
@@ -62,14 +61,6 @@ _NOTHING = _fields(frozenset())
 
 def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
     """The secrets of a call; None for almost every one, which then costs next to nothing."""
-    if (
-        not sensitive
-        and not metadata
-        and type(arguments) is dict
-        and _BARE.issuperset(map(type, arguments.values()))
-        and max(map(len, arguments), default=0) < MIN_TOKEN
-    ):
-        return None  # numbers under short names
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
     if EVERYTHING in sensitive:
@@ -100,10 +91,11 @@ def has_token(value: Any) -> bool:
         return len(value) >= MIN_TOKEN and has_marker(value)
     if kind is dict:
         for key, item in value.items():
-            if type(item) is str:
+            kind = type(item)
+            if kind is str:
                 if len(item) >= MIN_TOKEN and has_marker(item):
                     return True
-            elif (type(item) is dict or type(item) is list) and item and has_marker(encode(item).decode()):
+            elif (kind is dict or kind is list) and item and has_marker(encode(item).decode()):
                 return True
             if len(key) >= MIN_TOKEN and has_marker(key):
                 return True

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clicket.model.arguments
 from clicket.errors import InvalidInput
 from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.codec import canonical, decode, encode, json_pointer
@@ -417,3 +418,34 @@ def test_a_fingerprint_is_of_the_bytes_as_they_were_sent() -> None:
 def test_pointers_are_written_as_the_rfc_says() -> None:
     assert json_pointer([]) == ""
     assert json_pointer(["a/b", 0, "~x", ""]) == "/a~1b/0/~0x/"
+
+
+# A few scalars are proved plain by their types; the whole proof must say the same.
+
+ODD = st.sampled_from(
+    [math.nan, math.inf, -math.inf, 2**63, -(2**63), 2**64, 10**400, "\x00", "a\x00b", "\ud800", "é", "😀", Colour.RED, Level.HIGH]
+)  # fmt: skip
+FLAT = st.dictionaries(TEXT | ODD.filter(lambda each: isinstance(each, str)) | st.integers(), JSON | ODD, max_size=4)
+
+
+@given(FLAT, st.sampled_from([0, 40, 100, 300, MB]))
+def test_the_short_proof_agrees_with_the_whole_one(value: dict[Any, Any], max_size: int) -> None:
+    def outcome() -> tuple[str, Any]:
+        try:
+            return "taken", parse(value, max_size)
+        except InvalidInput as refused:
+            return "refused", refused.problems
+
+    kind, got = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clicket.model.arguments, "_FEW", -1)
+        wanted = outcome()
+    assert kind == wanted[0]
+    assert exactly(got, wanted[1])
+
+
+def test_the_short_proof_gives_a_copy() -> None:
+    given = {"a": 1, "b": "text", "c": None, "d": 1.5, "e": True}
+    got = parse(given)
+    assert got == given
+    assert got is not given

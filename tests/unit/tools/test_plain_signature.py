@@ -1,0 +1,170 @@
+"""Plain signatures are bound without pydantic, and nothing can tell: both ways give the same values, types and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from clicket.errors import InvalidInput
+from clicket.tools.check import compile_schema
+from clicket.tools.schema import Binding, bind_signature
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
+# Often what the hints of this file ask for, or nearly.
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0, 1, 1.0, -0.0, 2.5, 2**63, 1e300, "a", "b", "1", ""])
+    | TEXT
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+PLAIN: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "None": None,
+    "Any": Any,
+    "optional": int | None,
+    "number": int | float,
+    "number, turned": float | int,
+    "text or number": str | int | None,
+    "bool or int": bool | int,
+    "float or nothing": float | None,
+    "list": list,
+    "dict": dict,
+    "list of Any": list[Any],
+    "dict of Any": dict[str, Any],
+    "list of int": list[int],
+    "list of float": list[float],
+    "list of optionals": list[str | None],
+    "nested": list[dict[str, list[int]]],
+    "dict of int": dict[str, int],
+    "dict of number": dict[str, int | float],
+    "list or nothing": list[int] | None,
+    "two lists": list[int] | list[str],
+    "two lists of numbers": list[float] | list[int],
+    "text or list": str | list[str],
+    "two dicts": dict[str, float] | dict[str, int] | int,
+    "words": Literal["a", "b"],
+    "numbers": Literal[1, 2],
+    "bools": Literal[True, "a"] | None,
+    "one and true": Literal[0, True],
+    "word or number": Literal["a"] | int,
+    "word or text": Literal["a"] | str,  # noqa: PYI051  # as people write it
+    "words, listed": list[Literal["a", "b"]],
+    "described": Annotated[int, "how many"],
+    "described by a field": Annotated[float, Field(description="how much", examples=[1.5])],
+    "described inside": list[Annotated[int, "one"]],
+}
+
+NOT_PLAIN: dict[str, Any] = {
+    "bounded": Annotated[int, Field(ge=1)],
+    "strict": Annotated[int, Field(strict=True)],
+    "bounded inside": list[Annotated[int, Field(ge=1)]],
+    "bytes": bytes,
+    "tuple": tuple[int, ...],
+    "sequence": Sequence[int],
+    "keys that are numbers": dict[int, int],
+    "a union with anything": int | list[Any],
+    "literal of bytes": Literal[b"a"],
+}
+
+
+def bound_by(hint: Any, *, default: bool = False) -> Binding:
+    def function(value, other=1): ...  # type: ignore[no-untyped-def]
+
+    def with_default(value=None, other=1): ...  # type: ignore[no-untyped-def]
+
+    made = with_default if default else function
+    made.__annotations__ = {"value": hint, "other": int}
+    return bind_signature(made, "here")
+
+
+BINDINGS = {name: bound_by(hint) for name, hint in PLAIN.items()}
+CHECKS = {name: compile_schema(each.schema, "here") for name, each in BINDINGS.items()}
+
+
+def outcome(bind: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]) -> Any:
+    try:
+        return typed(bind(arguments))
+    except InvalidInput as refused:
+        return refused.problems
+
+
+def typed(value: Any) -> Any:
+    """The value with its types, all the way down: 1, 1.0 and True are three things; so are 0.0 and -0.0."""
+    if type(value) is dict:
+        return dict, [(key, typed(item)) for key, item in value.items()]
+    if type(value) is list:
+        return list, [typed(item) for item in value]
+    return type(value), repr(value)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_signature_is_known(name: str) -> None:
+    assert BINDINGS[name].bind != BINDINGS[name].convert
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_pydantic_may_convert_or_judge_is_left_to_it(name: str) -> None:
+    binding = bound_by(NOT_PLAIN[name])
+    assert binding.bind == binding.convert
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@given(value=JSON)
+@settings(max_examples=60)
+def test_both_ways_agree(name: str, value: Any) -> None:
+    binding = BINDINGS[name]
+    for arguments in ({"value": value}, {"value": value, "other": 2}, {"other": 1.0, "value": value}):
+        assert outcome(binding.bind, arguments) == outcome(binding.convert, arguments)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@given(data=st.data())
+@settings(max_examples=30)
+def test_both_ways_agree_on_what_the_schema_accepts(name: str, data: st.DataObject) -> None:
+    hint = PLAIN[name]
+    arguments = {"value": data.draw(JSON if "Any" in str(hint) or hint in (None, list, dict) else st.from_type(hint))}
+    if CHECKS[name](arguments) == []:
+        assert outcome(BINDINGS[name].bind, arguments) == outcome(BINDINGS[name].convert, arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"other": 1}, {"value": 1, "unknown": 2}, {"value": 1, "other": "x"}, {"value": "1"}]
+)
+@pytest.mark.parametrize("default", [False, True])
+def test_missing_and_unknown_names_are_refused_alike(arguments: dict[str, Any], default: bool) -> None:
+    binding = bound_by(int, default=default)
+    assert outcome(binding.bind, arguments) == outcome(binding.convert, arguments)
+
+
+def test_the_arguments_are_not_the_keywords() -> None:
+    arguments = {"value": 1}
+    bound = bound_by(int).bind(arguments)
+    bound["value"] = 2
+    assert arguments == {"value": 1}
+
+
+def test_pydantic_is_not_asked_for_an_exact_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(self: Binding, arguments: Any) -> Any:
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr(Binding, "convert", asked)
+    binding = bound_by(list[int] | None)
+    assert binding.bind({"value": [1, 2]}) == {"value": [1, 2]}
+    with pytest.raises(AssertionError):
+        binding.bind({"value": [1, 2.0]})

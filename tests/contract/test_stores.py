@@ -120,7 +120,7 @@ class _Joined(MemoryStore):
     """Makes one name of two, as a key with a colon in it does."""
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
-        names = [place for place in self._records._standings if ":".join(place) == f"{caller}:{thread}"]
+        names = [place for place in self._records._health if ":".join(place) == f"{caller}:{thread}"]
         return [each for place in names for each in self._records.tool_health(*place)]
 
 

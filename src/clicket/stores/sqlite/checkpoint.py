@@ -18,13 +18,13 @@ __all__ = ["Checkpointer"]
 
 logger = logging.getLogger("clicket.stores.sqlite")
 
-_LONG_LOG = 8_000
+_LONG_LOG = 16_000
 _SHORT_REST = 200
 _MAX_PASSES = 5
 
 
 class Checkpointer:
-    """`ended` is called on the loop after each checkpoint, with whether the log is long and not copied to its end."""
+    """`ended` is called on the loop after each checkpoint, with whether the log has become long."""
 
     def __init__(self, path: Path, connection: apsw.Connection, workers: Workers) -> None:
         self.is_running = False
@@ -44,12 +44,15 @@ class Checkpointer:
         await self._workers.run(self._connection.close)
 
     def _run(self) -> bool:
+        before = 0
         for _ in range(_MAX_PASSES):
-            frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            # A pause of the writer is as long as the rest of the log: another pass makes it shorter.
-            if frames < _LONG_LOG or frames - copied <= _SHORT_REST:
+            # `frames`: how long the log was when the pass began. A log that was copied to its end starts anew, and is short.
+            frames, _ = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            # A pause of the writer takes as long as the rest of the log: another pass leaves less of it.
+            if frames < _LONG_LOG or frames - before <= _SHORT_REST:
                 break
-        return frames >= _LONG_LOG and copied < frames
+            before = frames
+        return frames >= _LONG_LOG
 
     def _finished(self, log_is_long: bool | None, error: BaseException | None) -> None:
         self.is_running = False

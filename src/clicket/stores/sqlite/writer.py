@@ -38,7 +38,7 @@ _SLOW = 0.010
 _SLOW_FOR = 5.0
 _CHECK_FILES_EVERY = 0.25
 """Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
-_CHECKPOINT_PAGES = 2_000
+_CHECKPOINT_PAGES = 4_000
 _COMMIT_PAGES = 20
 """Pages that a commit writes at most, as a rule: how often to look how many were written."""
 _HUGE_LOG = 64_000
@@ -451,7 +451,7 @@ class Writer:
             pages, _ = self.connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
         except apsw.Error:
             return
-        if pages - self._pages_copied >= _CHECKPOINT_PAGES and not self._checkpointer.is_running:
+        if pages - self._pages_copied >= _CHECKPOINT_PAGES and not (self._checkpointer.is_running or self._log_is_long):
             self._pages_copied = pages
             self._checkpointer.start()
 

@@ -160,7 +160,7 @@ async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> 
         for number in (_MOST, -_MOST):
             sql(
                 path,
-                "UPDATE standings SET completions = ?1, failures = ?1, consecutive_failures = ?1, version = ?1",
+                "UPDATE tool_health SET completions = ?1, failures = ?1, consecutive_failures = ?1, version = ?1",
                 number,
             )
             sql(path, "UPDATE figures SET count = ?1, seconds = 1e308, least = -1e308, most = 1e308", number)
@@ -175,7 +175,7 @@ async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> 
 async def test_a_spoiled_row_is_reported_and_stops_no_call(path: Path, make: Make) -> None:
     async with opened(make) as store:
         await recorded(store, "a", stats("failed"))
-        sql(path, "UPDATE standings SET last_error = CAST(x'ff' AS TEXT)")
+        sql(path, "UPDATE tool_health SET last_error = CAST(x'ff' AS TEXT)")
         assert store.tool_health_now("", "t") is None
         with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
             await store.tool_health("", "t")
@@ -236,7 +236,7 @@ async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path
             found = store.tool_health_now("", "t")
             assert found is not None
             assert [each.failures for each in found] == [n + 1]
-        sql(path, "UPDATE standings SET status = 'maintenance'")
+        sql(path, "UPDATE tool_health SET status = 'maintenance'")
         found = store.tool_health_now("", "t")
         assert found is not None
         assert found[0].status == "maintenance", "also what another process wrote"
@@ -284,7 +284,7 @@ async def test_what_killed_processes_counted_is_what_they_wrote(path: Path, make
 # Retention.
 
 
-async def test_many_idle_standings_go_in_steps(path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_idle_tool_health_go_in_steps(path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.stores.sqlite.store._FORGET_STEP", 7)
     async with opened(make) as store:
         for n in range(20):
@@ -292,10 +292,10 @@ async def test_many_idle_standings_go_in_steps(path: Path, make: Make, monkeypat
         await ended(store, "a", at=50.0)
         swept = await store.sweep(Keep(since=60.0, health_since=118.0), 10)
         assert (swept.calls, swept.more) == (1, False)
-        assert sql(path, "SELECT thread FROM standings ORDER BY thread") == [("t18",), ("t19",)]
-        sql(path, "UPDATE standings SET updated_at = 0.0 WHERE thread = 't18'")
+        assert sql(path, "SELECT thread FROM tool_health ORDER BY thread") == [("t18",), ("t19",)]
+        sql(path, "UPDATE tool_health SET updated_at = 0.0 WHERE thread = 't18'")
         await store.sweep(Keep(calls=10), 10)
-        assert sql(path, "SELECT count(*) FROM standings") == [(2,)], "without a bound nothing is looked for"
+        assert sql(path, "SELECT count(*) FROM tool_health") == [(2,)], "without a bound nothing is looked for"
 
 
 # Papers are small: they are written where appends are.

@@ -28,10 +28,20 @@ LEASE = 3600.0
 SQLITE = ["process", "power"]
 
 
-@pytest.fixture(params=["memory", *SQLITE])
+class _Alone(SqliteStore):
+    """As the engine sets it while one call is under way: appends are written before `append` returns."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.group_appends = False
+
+
+@pytest.fixture(params=["memory", "alone", *SQLITE])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
     if request.param == "memory":
         return MemoryStore
+    if request.param == "alone":
+        return partial(_Alone, tmp_path / "calls.db")
     return partial(SqliteStore, tmp_path / "calls.db", durability=request.param)
 
 
@@ -120,7 +130,7 @@ class _Joined(MemoryStore):
     """Makes one name of two, as a key with a colon in it does."""
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
-        names = [place for place in self._records._standings if ":".join(place) == f"{caller}:{thread}"]
+        names = [place for place in self._records._health if ":".join(place) == f"{caller}:{thread}"]
         return [each for place in names for each in self._records.tool_health(*place)]
 
 
@@ -352,7 +362,7 @@ async def test_a_row_that_is_not_ours_is_damaged_and_harms_no_other(tmp_path: Pa
     make = partial(SqliteStore, tmp_path / "calls.db")
     async with opened(make) as store:
         await created(store, "a")
-        store._writer.connection.execute("UPDATE events SET body = CAST('[[1]]' AS BLOB)")  # type: ignore[attr-defined]
+        store._writer.connection.execute("UPDATE calls SET first_unit = CAST('[[1]]' AS BLOB)")  # type: ignore[attr-defined]
         await created(store, "b")
         (stored,) = await store.load("a")
         assert stored.events == []

@@ -197,7 +197,7 @@ async def test_damage_in_one_call_leaves_the_others_readable(tmp_path: Path) -> 
     async with make([add], sqlite_url(path.parent)) as rt:
         ids = [item.id for item in (await rt.history()).items]
     connection = apsw.Connection(str(path))
-    connection.execute("UPDATE events SET body = x'ff00' WHERE row = (SELECT min(row) FROM events)")
+    connection.execute("UPDATE calls SET first_unit = x'ff00' WHERE key = (SELECT min(key) FROM calls)")
     connection.close()
     async with make([add], sqlite_url(path.parent)) as rt:
         readable = []

@@ -47,6 +47,7 @@ class SqliteRows:
         connection = apsw.Connection(str(self.path))
         try:
             key = connection.execute("SELECT key FROM calls WHERE id = ?", (id,)).get
+            connection.execute("UPDATE calls SET first_unit = NULL, last_unit = NULL WHERE key = ?", (key,))
             connection.execute("DELETE FROM events WHERE row >> ? = ?", (BITS, key))
             for number, unit in enumerate(units, start=1):
                 connection.execute("INSERT INTO events (row, body) VALUES (?, ?)", (key << BITS | number, unit))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
+from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
-from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth, health_after
+from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,

@@ -16,9 +16,12 @@ __all__ = ["host_clock", "is_dead", "process_gone", "this_process"]
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def host_clock() -> float:
-    """Seconds since this machine started: the same for all its processes, and deaf to changes of the date."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    """Seconds since this machine started, the same for all its processes. It counts sleep, and no change of the date moves it."""
+    return time.clock_gettime(_CLOCK)
 
 
 def this_process(lease: float) -> Owner:

@@ -1,4 +1,4 @@
-"""Standings, figures, papers and the audit log in dictionaries."""
+"""Tool health, figures, documents and the audit log in dictionaries."""
 
 from __future__ import annotations
 
@@ -7,55 +7,19 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports import Append, Audited, StoredDocument, ToolHealth, health_after
 
 __all__ = ["MemoryRecords"]
 
 
-class _Row(msgspec.Struct, gc=False):
-    """A standing that is moved in place: every ending call does so."""
-
-    tool: str
-    completions: int = 0
-    failures: int = 0
-    consecutive_failures: int = 0
-    first_success_at: float | None = None
-    last_success_at: float | None = None
-    last_failure_at: float | None = None
-    last_error: str = ""
-    status: str | None = None
-    reason: str = ""
-    by: str = ""
-    announced: str = "available"
-    updated_at: float = 0.0
-    version: int = 0
-
-    def move(self, stats: OutcomeStats) -> None:
-        """What `ports.moved` says, in place."""
-        at = stats.at
-        if stats.effect == "failed":
-            self.failures += 1
-            self.consecutive_failures += 1
-            self.last_failure_at, self.last_error = at, stats.cause
-        else:
-            self.completions += 1
-            if stats.effect == "completed":
-                self.consecutive_failures = 0
-            if self.first_success_at is None:
-                self.first_success_at = at
-            self.last_success_at = at
-        self.updated_at = at
-        self.version += 1
-
-
 class MemoryRecords:
-    """`now` dates papers and the log."""
+    """`now` dates documents and the audit log."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._standings: dict[tuple[str, str], dict[str, _Row]] = {}
+        self._health: dict[tuple[str, str], dict[str, ToolHealth]] = {}
         self._sums: dict[tuple[str, str, str, str, int | None], tuple[int, float, float, float]] = {}
-        self._papers: dict[tuple[str, str], StoredDocument] = {}
+        self._documents: dict[tuple[str, str], StoredDocument] = {}
         self._audited: list[Audited] = []
 
     def count(self, change: Append) -> None:
@@ -72,38 +36,34 @@ class MemoryRecords:
             self._sums[kind] = (
                 count + 1,
                 total + seconds,
-                seconds if seconds < least else least,  # noqa: FURB136  # every call comes by here
+                seconds if seconds < least else least,  # noqa: FURB136  # every ending call runs this
                 seconds if seconds > most else most,  # noqa: FURB136
             )
         if stats.effect == "none" or not stats.tool:
             return
         place = (change.call.caller, change.call.thread)
-        tools = self._standings.get(place)
+        tools = self._health.get(place)
         if tools is None:
-            tools = self._standings[place] = {}
-        row = tools.get(stats.tool)
-        if row is None:
-            row = tools[stats.tool] = _Row(stats.tool)
-        row.move(stats)
+            tools = self._health[place] = {}
+        tools[stats.tool] = health_after(tools.get(stats.tool), stats)
 
     def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
-        rows = self._standings.get((caller, thread), {}).values()
-        return [ToolHealth(**msgspec.structs.asdict(row)) for row in rows]
+        return list(self._health.get((caller, thread), {}).values())
 
     def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
-        known = self._standings.get((caller, thread), {}).get(health.tool)
+        known = self._health.get((caller, thread), {}).get(health.tool)
         if (known.version if known else 0) != expect:
             return False
-        row = _Row(**{**msgspec.structs.asdict(health), "version": expect + 1})
-        self._standings.setdefault((caller, thread), {})[health.tool] = row
+        written = msgspec.structs.replace(health, version=expect + 1)
+        self._health.setdefault((caller, thread), {})[health.tool] = written
         return True
 
     def forget_health(self, since: float) -> None:
-        for place, tools in list(self._standings.items()):
+        for place, tools in list(self._health.items()):
             for tool in [t.tool for t in tools.values() if t.updated_at < since and t.status is None]:
                 del tools[tool]
             if not tools:
-                del self._standings[place]
+                del self._health[place]
 
     def figures(self, caller: str | None) -> list[Figure]:
         return [
@@ -123,24 +83,24 @@ class MemoryRecords:
         ]
 
     def document(self, kind: str, key: str) -> StoredDocument | None:
-        return self._papers.get((kind, key))
+        return self._documents.get((kind, key))
 
     def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        known = self._papers.get((kind, key))
+        known = self._documents.get((kind, key))
         version = known.version if known else 0
         if expect is not None and version != expect:
             return False
-        self._papers[kind, key] = StoredDocument(
+        self._documents[kind, key] = StoredDocument(
             kind=kind, key=key, body=body, version=version + 1, updated_at=self._now()
         )
         return True
 
     def delete_document(self, kind: str, key: str) -> bool:
-        return self._papers.pop((kind, key), None) is not None
+        return self._documents.pop((kind, key), None) is not None
 
     def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
-        found = sorted(key for known, key in self._papers if known == kind and key > after)
-        return [self._papers[kind, key] for key in found[:limit]]
+        found = sorted(key for known, key in self._documents if known == kind and key > after)
+        return [self._documents[kind, key] for key in found[:limit]]
 
     def audit(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:

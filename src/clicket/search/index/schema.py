@@ -6,20 +6,16 @@ kept as bytes, so that a lone surrogate or a NUL comes back as it was given.
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 import apsw
 
+from clicket import sqlite_file
 from clicket.errors import StoreUnavailable, UsageError
+from clicket.sqlite_file import MEMORY
 
 __all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "explained", "prepare"]
 
 APPLICATION_ID = 0x434C4B49  # "CLKI"
-MEMORY = ":memory:"
-_BUSY_MS = 30_000
-_TRIES, _PAUSE = 100, 0.02
+_BUSY = 30.0
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE documents (
@@ -62,93 +58,47 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
 VERSION = len(_MIGRATIONS)
 
 
+_ADVICE = {
+    "damaged": "move it away and index again.",
+    "foreign": "choose another path for the index.",
+    "newer": "upgrade clicket, or index again under another path.",
+}
+
+
 def connect(path: str) -> apsw.Connection:
-    """A connection with our settings."""
-    connection: apsw.Connection | None = None
+    """A connection with the settings of an index."""
     try:
-        connection = apsw.Connection(path)
-        connection.set_busy_timeout(_BUSY_MS)
-        connection.execute(
-            "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; "
-            "PRAGMA cache_size=-64000; PRAGMA journal_size_limit=67108864"
+        return sqlite_file.connect(
+            path,
+            busy=_BUSY,
+            settings="PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000; PRAGMA journal_size_limit=67108864",
         )
-        return connection
     except apsw.Error as error:
-        if connection is not None:
-            connection.close()
         raise _refusal(error, path) from error
 
 
 def prepare(path: str, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
-        _refuse_foreign(path, connection)
-        if path != MEMORY and _write_ahead(connection) != "wal":
-            raise UsageError(f"{path}: this file system cannot hold a write-ahead log. Put the index on a local disk.")
-        if connection.pragma("user_version") < VERSION:
-            _migrate(path, connection)
+        sqlite_file.prepare(path, connection, APPLICATION_ID, _MIGRATIONS)
+    except sqlite_file.Unusable as refused:
+        if refused.reason == "no_log":
+            raise UsageError(f"{path}: {refused}. Put the index on a local disk.") from refused
+        what = {"damaged": f"is not a sound index ({refused})", "foreign": "is a SQLite database, and no index"}
+        text = what.get(refused.reason, str(refused))
+        raise UsageError(f"{path} {text}. It was left untouched: {_ADVICE[refused.reason]}") from refused
     except apsw.Error as error:
         raise _refusal(error, path) from error
 
 
 def _refusal(error: apsw.Error, path: str) -> Exception:
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-        return UsageError(
-            f"{path} is not a sound index ({error}). It was left untouched: move it away and index again."
-        )
+        return UsageError(f"{path} is not a sound index ({error}). It was left untouched: {_ADVICE['damaged']}")
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
         return UsageError(
             f"{path}: no index can be opened or made there ({error}). Does its folder exist, and may you write to it?"
         )
     return explained(error, path)
-
-
-def _write_ahead(connection: apsw.Connection) -> object:
-    """While somebody else opens the same new file, SQLite may refuse at once, however long it was told to wait."""
-    for _ in range(_TRIES):
-        try:
-            return connection.pragma("journal_mode", "wal")
-        except apsw.BusyError:
-            time.sleep(_PAUSE)
-    return connection.pragma("journal_mode", "wal")
-
-
-def _refuse_foreign(path: str, connection: apsw.Connection) -> None:
-    with connection:  # three looks at one moment: another process may be making the file just now
-        application, version = connection.pragma("application_id"), connection.pragma("user_version")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application == APPLICATION_ID:
-        if version > VERSION:
-            raise UsageError(
-                f"{path} was written by a newer clicket (schema {version}, this one knows {VERSION}). "
-                "It was left untouched: upgrade clicket, or index again under another path."
-            )
-    elif application != 0 or version != 0 or tables:
-        raise UsageError(
-            f"{path} is a SQLite database, and no index. It was left untouched: choose another path for the index."
-        )
-
-
-def _migrate(path: str, connection: apsw.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Another process may have migrated while we waited for the lock.
-        version = connection.pragma("user_version")
-        for number, statements in enumerate(_MIGRATIONS[version:], start=version + 1):
-            for statement in statements:
-                connection.execute(statement)
-            connection.pragma("user_version", number)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    if path == MEMORY:
-        return
-    for suffix in ("", "-wal", "-shm"):
-        file = Path(f"{path}{suffix}")
-        if version == 0 and file.exists():
-            os.chmod(file, 0o600)
 
 
 def explained(error: apsw.Error, path: str) -> StoreUnavailable:

@@ -1,15 +1,15 @@
-"""Standings, figures, papers and the audit log in SQLite. StatsBatch are written inside the transaction of their outcome."""
+"""Tool health, figures, documents and the audit log in SQLite. Health and figures are written with the outcome of their call."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, OutcomeStats, StoredDocument, ToolHealth, health_after
+from clicket.ports import Append, Audited, HealthEffect, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 
 __all__ = [
     "StatsBatch",
@@ -31,21 +31,34 @@ _NO_BUCKET = -(1 << 40)
 
 
 def _more(column: str, by: str) -> str:
-    """So many more, whatever somebody wrote there: a number that cannot grow must not keep a call from ending."""
-    return f"{column} = max(min({column}, 1 << 60), 0) + {by}"
+    """Add, clamped against values that another program wrote: a number that cannot grow must not keep a call from ending."""
+    return f"max(min({column},1<<60),0)+{by}"
 
 
-_MOVE_STANDING = f"""INSERT INTO standings
-    (caller, thread, tool, version, completions, failures, consecutive_failures, first_success_at, last_success_at,
-     last_failure_at, last_error, updated_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET
-    {_more("version", "?4")}, {_more("completions", "?5")}, {_more("failures", "?6")},
-    consecutive_failures = iif(?13, 0, max(min(consecutive_failures, 1 << 60), 0)) + ?7,
-    first_success_at = ifnull(first_success_at, ?8), last_success_at = ifnull(?9, last_success_at),
-    last_failure_at = ifnull(?10, last_failure_at), last_error = iif(?6, ?11, last_error), updated_at = ?12"""  # noqa: S608  # constants
-_ADD_FIGURE = f"""INSERT INTO figures (caller, tool, outcome, error, bucket, count, seconds, least, most)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET
-    {_more("count", "?6")}, seconds = seconds + ?7, least = min(least, ?8), most = max(most, ?9)"""  # noqa: S608  # constants
+# A row exists nearly always, so it is updated first. The texts are short because apsw hashes them at each execution.
+_RULES: dict[HealthRule, str] = {
+    "add": _more("{column}", "?1"),
+    "zero": "0",
+    "at": "?3",
+    "at_if_unset": "ifnull({column},?2)",
+    "cause": "?4",
+}
+
+
+def _change_health(effect: HealthEffect) -> str:
+    changes = ",".join(f"{column}={value}" for column, value in assignments(effect, _RULES))
+    return f"UPDATE tool_health SET {changes} WHERE caller=?5 AND thread=?6 AND tool=?7"  # noqa: S608  # constants
+
+
+_CHANGE_HEALTH = {effect: _change_health(effect) for effect in HEALTH_LAW if HEALTH_LAW[effect]}
+_NEW_HEALTH = """INSERT INTO tool_health (caller, thread, tool, version, completions, failures, consecutive_failures, last_error,
+    updated_at) VALUES (?, ?, ?, 0, 0, 0, 0, '', 0.0)"""
+_ADD_FIGURE = (
+    f"UPDATE figures SET count={_more('count', '?1')},seconds=seconds+?2,least=min(least,?3),most=max(most,?4) "  # noqa: S608  # constants
+    "WHERE caller=?5 AND tool=?6 AND outcome=?7 AND error=?8 AND bucket=?9"
+)
+_NEW_FIGURE = """INSERT INTO figures (count, seconds, least, most, caller, tool, outcome, error, bucket)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 _Place = tuple[str, str, str]
 _Kind = tuple[str, str, str, str, int]
@@ -53,23 +66,26 @@ _Sum = tuple[int, float, float, float]
 
 
 class StatsBatch:
-    """StatsBatch of one transaction, added up: however many calls end in it, each row is written once."""
+    """The outcomes of one transaction, added up: however many calls end in it, a row of figures is written once, and a row of
+    health once for each run of equal effects."""
 
-    def __init__(self) -> None:
-        self._moves: dict[_Place, list[OutcomeStats]] = {}
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._execute = connection.cursor().execute
+        self._changes = connection.changes
+        self._outcomes: dict[_Place, list[OutcomeStats]] = {}
         self._sums: dict[_Kind, _Sum] = {}
 
     def clear(self) -> None:
-        self._moves.clear()
+        self._outcomes.clear()
         self._sums.clear()
 
     def count(self, change: Append) -> None:
-        """What the call that ends with this change adds; to be said once its outcome was taken."""
+        """Add what the call that ends with this change adds; to be called once its outcome was accepted."""
         stats = change.stats
         if stats is None:
             return
-        seconds, bucket = stats.seconds, _NO_BUCKET if stats.bucket is None else stats.bucket
-        kind = (change.call.caller, stats.tool, stats.outcome, stats.error, bucket)
+        seconds, call = stats.seconds, change.call
+        kind = _kind(call.caller, stats)
         known = self._sums.get(kind)
         if known is None:
             self._sums[kind] = (1, seconds, seconds, seconds)
@@ -77,58 +93,65 @@ class StatsBatch:
             count, total, least, most = known
             self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
         if stats.effect != "none" and stats.tool:
-            place = (change.call.caller, change.call.thread, stats.tool)
-            moves = self._moves.get(place)
-            if moves is None:
-                self._moves[place] = [stats]
+            place = (call.caller, call.thread, stats.tool)
+            outcomes = self._outcomes.get(place)
+            if outcomes is None:
+                self._outcomes[place] = [stats]
             else:
-                moves.append(stats)
+                outcomes.append(stats)
 
-    def write(self, connection: apsw.Connection) -> None:
-        """Move what is stored by what was added up. A standing that starts from nothing is its own difference; only
-        whether failures in a row go on from those that are stored must be said beside it."""
-        for place, stats_list in self._moves.items():
-            connection.execute(
-                _MOVE_STANDING, place + (_one(stats_list[0]) if len(stats_list) == 1 else _many(stats_list))
-            )
+    def write(self) -> None:
+        for place, outcomes in self._outcomes.items():
+            for run in runs_of_outcomes(outcomes):
+                self._change_health(run.effect, (run.count, run.first_at, run.last_at, run.cause), place)
         for kind, sums in self._sums.items():
-            connection.execute(_ADD_FIGURE, kind + sums)
+            self._add_figure(sums, kind)
         self.clear()
 
+    def write_one(self, change: Append) -> None:
+        """As `count` and `write` of a single outcome."""
+        stats = change.stats
+        if stats is None:
+            return
+        seconds, at, call = stats.seconds, stats.at, change.call
+        if stats.effect != "none" and stats.tool:
+            self._change_health(stats.effect, (1, at, at, stats.cause), (call.caller, call.thread, stats.tool))
+        self._add_figure((1, seconds, seconds, seconds), _kind(call.caller, stats))
 
-def _one(stats: OutcomeStats) -> tuple[Any, ...]:
-    at = stats.at
-    if stats.effect == "failed":
-        return 1, 0, 1, 1, None, None, at, stats.cause, at, False
-    return 1, 1, 0, 0, at, at, None, "", at, stats.effect == "completed"
+    def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str], place: _Place) -> None:
+        sql, values = _CHANGE_HEALTH[effect], run + place
+        self._execute(sql, values)
+        if self._changes() == 0:
+            self._execute(_NEW_HEALTH, place)
+            self._execute(sql, values)
+
+    def _add_figure(self, sums: _Sum, kind: _Kind) -> None:
+        values = sums + kind
+        self._execute(_ADD_FIGURE, values)
+        if self._changes() == 0:
+            self._execute(_NEW_FIGURE, values)
 
 
-def _many(stats_list: Sequence[OutcomeStats]) -> tuple[Any, ...]:
-    by: ToolHealth | None = None
-    for stats in stats_list:
-        by = health_after(by, stats)
-    assert by is not None
-    counts = (by.version, by.completions, by.failures, by.consecutive_failures)
-    times = (by.first_success_at, by.last_success_at, by.last_failure_at)
-    reset = any(stats.effect == "completed" for stats in stats_list)
-    return *counts, *times, by.last_error, by.updated_at, reset
+def _kind(caller: str, stats: OutcomeStats) -> _Kind:
+    bucket = stats.bucket
+    return caller, stats.tool, stats.outcome, stats.error, _NO_BUCKET if bucket is None else bucket
 
 
-# Standings and figures.
+# Tool health and figures.
 
 _FIELDS = """completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at, last_error,
     status, reason, by, announced, updated_at"""
-_STANDINGS = f"SELECT tool, version, {_FIELDS} FROM standings WHERE caller = ? AND thread = ?"  # noqa: S608  # a constant
-_STANDING = f"{_STANDINGS} AND tool = ?"
-_CREATE_STANDING = f"""INSERT INTO standings (caller, thread, tool, version, {_FIELDS})
+_THREAD_HEALTH = f"SELECT tool, version, {_FIELDS} FROM tool_health WHERE caller = ? AND thread = ?"  # noqa: S608  # a constant
+_ONE_HEALTH = f"{_THREAD_HEALTH} AND tool = ?"
+_CREATE_HEALTH = f"""INSERT INTO tool_health (caller, thread, tool, version, {_FIELDS})
     VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""  # noqa: S608  # a constant
-_PUT_STANDING = f"""UPDATE standings SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_PUT_HEALTH = f"""UPDATE tool_health SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     WHERE caller = ? AND thread = ? AND tool = ? AND version = ?"""  # noqa: S608  # a constant
 
 
 def tool_health(connection: apsw.Connection, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth]:
     one = (caller, thread) if tool is None else (caller, thread, tool)
-    rows = connection.execute(_STANDINGS if tool is None else _STANDING, one)
+    rows = connection.execute(_THREAD_HEALTH if tool is None else _ONE_HEALTH, one)
     return [
         ToolHealth(
             tool=name,
@@ -170,23 +193,23 @@ def put_tool_health(connection: apsw.Connection, caller: str, thread: str, new: 
         new.updated_at,
     )
     if expect == 0:
-        connection.execute(_CREATE_STANDING, place + values)
+        connection.execute(_CREATE_HEALTH, place + values)
     else:
-        connection.execute(_PUT_STANDING, (expect + 1, *values, *place, expect))
+        connection.execute(_PUT_HEALTH, (expect + 1, *values, *place, expect))
     return connection.changes() > 0
 
 
 def idle(connection: apsw.Connection, since: float, after: _Place, limit: int) -> list[_Place]:
-    """Standings that nothing touched, in the order of their names. There is no index to find them: every ending call would
-    pay for it, and who looks through all of them here is a reader, for whom nobody waits."""
-    sql = """SELECT caller, thread, tool FROM standings WHERE updated_at < ? AND status IS NULL AND (caller, thread, tool) > (?, ?, ?)
+    """Health rows that nothing changed since then, in the order of their names. There is no index to find them, because every
+    ending call would pay for it; this scan is made by a reader, and no call waits for it."""
+    sql = """SELECT caller, thread, tool FROM tool_health WHERE updated_at < ? AND status IS NULL AND (caller, thread, tool) > (?, ?, ?)
         ORDER BY caller, thread, tool LIMIT ?"""
     return [(caller, thread, tool) for caller, thread, tool in connection.execute(sql, (since, *after, limit))]
 
 
 def forget(connection: apsw.Connection, since: float, places: Sequence[_Place]) -> None:
-    """Unless something touched them meanwhile."""
-    sql = "DELETE FROM standings WHERE caller = ? AND thread = ? AND tool = ? AND updated_at < ? AND status IS NULL"
+    """Remove these rows, unless an outcome changed them meanwhile."""
+    sql = "DELETE FROM tool_health WHERE caller = ? AND thread = ? AND tool = ? AND updated_at < ? AND status IS NULL"
     connection.executemany(sql, [(*place, since) for place in places])
 
 
@@ -198,11 +221,11 @@ def figures(connection: apsw.Connection, caller: str | None) -> list[Figure]:
     return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
 
 
-# Papers and the log.
+# Documents and the audit log.
 
 
 def document(connection: apsw.Connection, kind: str, key: str) -> StoredDocument | None:
-    sql = "SELECT body, version, updated_at FROM papers WHERE kind = ? AND key = ?"
+    sql = "SELECT body, version, updated_at FROM documents WHERE kind = ? AND key = ?"
     for body, version, updated in connection.execute(sql, (kind, key)):
         return StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated)
     return None
@@ -211,23 +234,23 @@ def document(connection: apsw.Connection, kind: str, key: str) -> StoredDocument
 def put_document(connection: apsw.Connection, kind: str, key: str, body: bytes, expect: int | None) -> bool:
     values = (body, time.time(), kind, key)
     if expect is None or expect == 0:
-        sql = "INSERT INTO papers (body, updated_at, kind, key, version) VALUES (?1, ?2, ?3, ?4, 1) ON CONFLICT DO "
-        update = f"UPDATE SET body = ?1, updated_at = ?2, {_more('version', '1')}"
+        sql = "INSERT INTO documents (body, updated_at, kind, key, version) VALUES (?1, ?2, ?3, ?4, 1) ON CONFLICT DO "
+        update = f"UPDATE SET body = ?1, updated_at = ?2, version = {_more('version', '1')}"
         connection.execute(sql + ("NOTHING" if expect == 0 else update), values)
     else:
-        sql = "UPDATE papers SET body = ?, updated_at = ?, version = version + 1 WHERE kind = ? AND key = ? AND version = ?"
+        sql = "UPDATE documents SET body = ?, updated_at = ?, version = version + 1 WHERE kind = ? AND key = ? AND version = ?"
         connection.execute(sql, (*values, expect))
     return connection.changes() > 0
 
 
 def delete_document(connection: apsw.Connection, kind: str, key: str) -> bool:
-    connection.execute("DELETE FROM papers WHERE kind = ? AND key = ?", (kind, key))
+    connection.execute("DELETE FROM documents WHERE kind = ? AND key = ?", (kind, key))
     return connection.changes() > 0
 
 
 def documents(connection: apsw.Connection, kind: str, after: str, limit: int) -> list[StoredDocument]:
     """SQLite compares text byte by byte, which for UTF-8 is by code point."""
-    sql = "SELECT key, body, version, updated_at FROM papers WHERE kind = ? AND key > ? ORDER BY key LIMIT ?"
+    sql = "SELECT key, body, version, updated_at FROM documents WHERE kind = ? AND key > ? ORDER BY key LIMIT ?"
     return [
         StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated)
         for key, body, version, updated in connection.execute(sql, (kind, after, limit))

@@ -13,10 +13,10 @@ from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["count_over", "end_pins", "kept_artifacts", "loose_pins", "pin", "sweep"]
 
-# SQLite would give the greatest key again, and a reader of the old call would slide into the new one: the row stays, empty,
-# until there is a newer one. (AUTOINCREMENT would do it, too, for 8 microseconds more with each call.)
+# SQLite would give the greatest key to the next call, and a reader of the old call would read events of the new one. So the row
+# stays, empty, until there is a newer one. (AUTOINCREMENT would prevent it, too, for 8 microseconds more with each call.)
 _EMPTY = """UPDATE calls SET id = 'swept:' || key, thread = '', caller = '', tool = '', state = 'swept', owner = 0, bytes = 0,
-    ended_at = NULL, waiting_for = NULL WHERE key = ?"""
+    ended_at = NULL, waiting_for = NULL, first_unit = NULL, last_unit = NULL WHERE key = ?"""
 
 _Row = tuple[Any, ...]
 """A call's key and its size."""
@@ -31,7 +31,9 @@ def sweep(connection: apsw.Connection, keep: Keep, limit: int) -> Sweep:
         connection.execute("DELETE FROM events WHERE row > ? AND row < ?", (key << EVENT_BITS, (key + 1) << EVENT_BITS))
         connection.execute("DELETE FROM artifacts WHERE call = ?", (key,))
         connection.execute(_EMPTY if key == newest else "DELETE FROM calls WHERE key = ?", (key,))
-    connection.execute("DELETE FROM calls WHERE state = 'swept' AND key < ?", (newest,))
+    connection.execute(
+        "DELETE FROM calls WHERE owner = 0 AND ended_at IS NULL AND state = 'swept' AND key < ?", (newest,)
+    )
     return Sweep(calls=len(going), bytes=sum(going.values()), more=len(found) == limit)
 
 

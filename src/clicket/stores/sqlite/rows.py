@@ -1,4 +1,4 @@
-"""Rows become calls again. What somebody else wrote, or a disk spoiled, is shown as damaged and stops nobody."""
+"""Rows become calls again. A row that another program wrote, or that a disk spoiled, is shown as damaged and stops no call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from clicket.stores.sqlite.schema import EVENT_BITS
 __all__ = ["conditions", "read_events", "select"]
 
 # Text that is not UTF-8 can only be read as bytes.
-_COLUMNS = "key, CAST(id AS BLOB), seq, fence, claims, owner"
+_COLUMNS = "key, CAST(id AS BLOB), seq, fence, claims, owner, first_unit, last_unit, last_unit_seq"
+_UNITS = "SELECT row, body FROM events WHERE row >= ? AND row < ? ORDER BY row"
+_HOLDING = "SELECT max(row) FROM events WHERE row > ? AND row <= ?"
 
 
 def conditions(wanted: dict[str, Any]) -> tuple[str, list[Any]]:
@@ -28,21 +30,33 @@ def select(connection: apsw.Connection, clause: str, values: Sequence[Any]) -> l
     return [_stored(connection, *row) for row in rows]
 
 
-def _stored(connection: apsw.Connection, key: Any, id: Any, seq: int, fence: Any, claims: Any, owner: Any) -> Stored:
-    low, high = key << EVENT_BITS, (key + 1) << EVENT_BITS
-    rows = connection.execute("SELECT body FROM events WHERE row > ? AND row < ? ORDER BY row", (low, high))
+def _stored(
+    connection: apsw.Connection, key: Any, id: Any, seq: int, fence: Any, claims: Any, owner: Any, *in_row: Any
+) -> Stored:
     name = id.decode(errors="replace")
-    events, damaged = load_call(name, [body for (body,) in rows], seq)
+    events, damaged = load_call(name, _units(connection, key, *in_row), seq)
     return Stored(key=key, fence=fence, claims=claims, owner=owner, events=events, id=name, damaged=damaged)
 
 
 def read_events(connection: apsw.Connection, key: int, call_id: str, after: int) -> list[Event]:
-    """From the row that holds `after` on, so a few earlier events may come along. None, if the key is another call's now."""
-    if connection.execute("SELECT 1 FROM calls WHERE key = ? AND id = ?", (key, call_id)).get is None:
-        return []
+    """From the unit that holds `after` on, so a few earlier events may come along. None, if the key is another call's now."""
+    sql = "SELECT first_unit, last_unit, last_unit_seq FROM calls WHERE key = ? AND id = ?"
+    for in_row in list(connection.execute(sql, (key, call_id))):
+        return [event for unit in _units(connection, key, *in_row, after=after) for event in load_events(call_id, unit)]
+    return []
+
+
+def _units(
+    connection: apsw.Connection, key: int, first: Any, last: Any, last_seq: Any, *, after: int = 0
+) -> list[bytes]:
+    """The units of a call in order: those in its own row and those in rows of events, the latter from the one that holds event
+    `after` on."""
     low, high = key << EVENT_BITS, (key + 1) << EVENT_BITS
-    if after:
-        start = connection.execute("SELECT max(row) FROM events WHERE row > ? AND row <= ?", (low, low | after)).get
-        low = (start or low + 1) - 1
-    rows = connection.execute("SELECT body FROM events WHERE row > ? AND row < ? ORDER BY row", (low, high))
-    return [event for (body,) in rows for event in load_events(call_id, body)]
+    start = connection.execute(_HOLDING, (low, low | after)).get if after else None
+    units = [(row - low, body) for row, body in connection.execute(_UNITS, (start or low, high))]
+    if first is not None and start is None:
+        units.insert(0, (1, first))
+    if last is not None:  # a unit that was appended after the end of the call comes behind it
+        number = last_seq or high
+        units.insert(sum(1 for other, _ in units if other < number), (number, last))
+    return [unit for _, unit in units]

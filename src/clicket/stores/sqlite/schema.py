@@ -1,16 +1,12 @@
-"""The tables, their versions, and the refusal of every file that is not ours to write.
-
-A file that is corrupt, newer than this program, or made by another is refused by name and left as it is.
-"""
+"""The tables of a store and their versions. `clicket.sqlite_file` creates, migrates or refuses a file."""
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import apsw
 
+from clicket import sqlite_file
 from clicket.errors import StoreUnavailable
 
 __all__ = ["APPLICATION_ID", "EVENT_BITS", "VERSION", "connect", "prepare"]
@@ -19,7 +15,8 @@ APPLICATION_ID = 0x434C4B54  # "CLKT", in the header of every file of ours
 EVENT_BITS = 20
 """A row of events has the number `call << EVENT_BITS | first seq`: one B-tree, read in order, no second index."""
 
-_TRIES, _PAUSE = 100, 0.02
+_PAGE_SIZE = 2048
+"""A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE owners (
@@ -103,82 +100,44 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE pins (name TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX pins_until ON pins (until)",
     ),
+    (
+        # Short first and last units of a call are in its own row: a plain call writes no row of events. `last_unit_seq` is the
+        # number of the first event in `last_unit`.
+        "ALTER TABLE calls ADD COLUMN first_unit BLOB",
+        "ALTER TABLE calls ADD COLUMN last_unit BLOB",
+        "ALTER TABLE calls ADD COLUMN last_unit_seq INTEGER",
+        # Every call wrote into the old index twice. Active calls are found by calls_live, completed ones by their key.
+        "DROP INDEX calls_state",
+        "CREATE INDEX calls_ended_badly ON calls (state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
+        "ALTER TABLE standings RENAME TO tool_health",
+        "ALTER TABLE papers RENAME TO documents",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 
 
+_ADVICE = {
+    "damaged": "restore it from a backup, or move it away and start with a new one.",
+    "foreign": "choose another path for the store.",
+    "newer": "upgrade clicket, or use another store.",
+}
+
+
 def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -> apsw.Connection:
-    """A connection with our settings; checkpoints are made by the store, never in the middle of somebody's commit."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(str(path), flags=flags)
-    connection.set_busy_timeout(int(busy * 1000))
-    connection.execute(f"PRAGMA synchronous={synchronous}; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF")
+    """A connection with the settings of a store. It never checkpoints by itself: the store does, outside of commits."""
+    connection = sqlite_file.connect(str(path), busy=busy, settings=f"PRAGMA synchronous={synchronous}", create=create)
     connection.wal_autocheckpoint(0)
     return connection
-
-
-def _write_ahead(connection: apsw.Connection) -> object:
-    """While somebody else opens the same new or crashed file, SQLite may refuse at once, however long it was told to wait."""
-    for _ in range(_TRIES):
-        try:
-            return connection.pragma("journal_mode", "wal")
-        except apsw.BusyError:
-            time.sleep(_PAUSE)
-    return connection.pragma("journal_mode", "wal")
 
 
 def prepare(path: Path, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
-        _refuse_foreign(path, connection)
-        if _write_ahead(connection) != "wal":
-            raise StoreUnavailable(
-                f"{path}: this file system cannot hold a write-ahead log. Put the store on a local disk, or use another store."
-            )
-        if connection.pragma("user_version") < VERSION:
-            _migrate(path, connection)
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreUnavailable(
-            f"{path} is not a sound SQLite database ({error}). It was left untouched: restore it from a backup, "
-            "or move it away and start with a new one.",
-            path=str(path),
-        ) from error
-
-
-def _refuse_foreign(path: Path, connection: apsw.Connection) -> None:
-    with connection:  # three looks at one moment: another process may be making the file just now
-        application, version = connection.pragma("application_id"), connection.pragma("user_version")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application == APPLICATION_ID:
-        if version > VERSION:
-            raise StoreUnavailable(
-                f"{path} was written by a newer clicket (schema {version}, this one knows {VERSION}). "
-                "It was left untouched: upgrade clicket, or use another store.",
-                path=str(path),
-            )
-        return
-    if application != 0 or version != 0 or tables:
-        raise StoreUnavailable(
-            f"{path} is a SQLite database of another program. It was left untouched: choose another path for the store.",
-            path=str(path),
-        )
-
-
-def _migrate(path: Path, connection: apsw.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Another process may have migrated while we waited for the lock.
-        version = connection.pragma("user_version")
-        for number, statements in enumerate(_MIGRATIONS[version:], start=version + 1):
-            for statement in statements:
-                connection.execute(statement)
-            connection.pragma("user_version", number)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    for suffix in ("", "-wal", "-shm"):
-        file = Path(f"{path}{suffix}")
-        if version == 0 and file.exists():
-            os.chmod(file, 0o600)
+        sqlite_file.prepare(str(path), connection, APPLICATION_ID, _MIGRATIONS, page_size=_PAGE_SIZE)
+    except sqlite_file.Unusable as refused:
+        if refused.reason == "no_log":
+            text = f"{path}: {refused}. Put the store on a local disk, or use another store."
+        else:
+            what = f"is not a sound SQLite database ({refused})" if refused.reason == "damaged" else str(refused)
+            text = f"{path} {what}. It was left untouched: {_ADVICE[refused.reason]}"
+        raise StoreUnavailable(text, path=str(path)) from refused

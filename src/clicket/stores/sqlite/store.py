@@ -15,6 +15,7 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
+from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.figures import Figure
 from clicket.ports import (
@@ -34,10 +35,12 @@ from clicket.ports import (
     ToolHealth,
 )
 from clicket.stores.sqlite import cache, owners, records, retention
+from clicket.stores.sqlite.checkpoint import Checkpointer
+from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
-from clicket.stores.sqlite.writer import Writer, unavailable
+from clicket.stores.sqlite.writer import Writer
 
 __all__ = ["SqliteStore"]
 
@@ -47,7 +50,8 @@ _BRIEF = 64 * 1024
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
 _FORGET_STEP = 500
-"""Standings that are removed in one transaction."""
+"""Rows of health that are removed in one transaction."""
+_ENDED_BADLY = "NOT NULL AND state <> 'completed'"
 
 
 class SqliteStore:
@@ -70,13 +74,17 @@ class SqliteStore:
     async def open(self, owner: Owner) -> None:
         self._writing, self._reading = Workers(1, "clicket-sqlite-writer"), Workers(1, "clicket-sqlite-reader")
         self._filing = Workers(1, "clicket-sqlite-files")
-        self._threads = [self._writing, self._reading, self._filing]
+        copying = Workers(1, "clicket-sqlite-checkpoint")
+        self._threads = [self._writing, self._reading, self._filing, copying]
         connections: tuple[apsw.Connection, ...] = ()
         try:
-            connections = connection, reader, peek = await self._writing.run(self._connect)
+            connections = connection, reader, peek, copier = await self._writing.run(self._connect)
             self._reader, self._peek = reader, peek
+            self._checkpointer = Checkpointer(self.path, copier, copying)
             inline = self.durability == "process"
-            self._writer = Writer(self.path, connection, self._writing, owner, inline=inline, busy=self._busy)
+            self._writer = Writer(
+                self.path, connection, self._writing, self._checkpointer, owner, inline=inline, busy=self._busy
+            )
             await self._write(self._writer.enrol)
             self._look()
         except BaseException:
@@ -86,8 +94,8 @@ class SqliteStore:
             self._close_threads()
             raise
 
-    def _connect(self) -> tuple[apsw.Connection, apsw.Connection, apsw.Connection]:
-        """One connection that writes, one that reads in a thread, and one that peeks from the loop."""
+    def _connect(self) -> tuple[apsw.Connection, ...]:
+        """Connections that write, read in a thread, read on the loop, and copy the log back."""
         try:
             missing = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +107,9 @@ class SqliteStore:
             )
             try:
                 prepare(self.path, connection)
-                reader, peek = (connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0))
+                reader, peek, copier = (
+                    connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0, 0)
+                )
                 for each in (reader, peek):
                     each.execute("PRAGMA query_only=ON")
             except BaseException:
@@ -109,7 +119,7 @@ class SqliteStore:
             raise unavailable(self.path, error) from error
         except OSError as error:
             raise StoreUnavailable(f"{self.path}: {error.strerror}. Choose a folder that can be written.") from error
-        return connection, reader, peek
+        return connection, reader, peek, copier
 
     def _look(self) -> None:
         """SQLite tells nobody of commits, but it does say whether there were any: that costs a few microseconds."""
@@ -139,6 +149,7 @@ class SqliteStore:
             peek.close()
         if reader is not None:
             await self._reading.run(reader.close)
+        await self._checkpointer.close()
         await self._writing.run(end)
         self._close_threads()
 
@@ -150,7 +161,7 @@ class SqliteStore:
         if self._writer is None:
             done(change, StoreUnavailable(f"{self.path} is closed."))
         else:
-            self._writer.append(change, done)
+            self._writer.append(change, done, group=self.group_appends)
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, brief: bool = False) -> T:
         if self._writer is None:
@@ -186,6 +197,9 @@ class SqliteStore:
     async def history(self, query: Query) -> list[Stored]:
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
+        if query.state is not None and query.state is not State.COMPLETED:
+            # As the indexes say it that find such calls; completed ones, which most are, are found by their keys.
+            where += f" AND ended_at IS {_ENDED_BADLY if query.state.is_terminal else 'NULL'}"
         where += " AND state <> 'swept'"  # see retention
         if query.waiting_for is not None:
             where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
@@ -323,7 +337,7 @@ class SqliteStore:
             return None  # whatever the trouble is, who asks patiently is told
 
     def health_stamp(self) -> int | None:
-        return None
+        return None if self._writer is None else self._writer.data_version()
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._write(lambda c: records.put_tool_health(c, caller, thread, health, expect))

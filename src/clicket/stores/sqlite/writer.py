@@ -1,20 +1,18 @@
-"""Group commit. All appends that arrive in one turn of the loop become one transaction.
+"""Appends become transactions. Those of one turn of the loop share one commit, unless one call is alone.
 
 In `process` mode a transaction is a copy into the page cache, about as long as a hop to a thread, so it is made on the loop
-itself. It never waits there: a locked file, a slow disk or `power` mode (which waits for fsync) moves the work to the writer
-thread. Only one of the two writes at a time.
+itself; the append of a call that is alone is written before `append` returns. The loop never waits for the file: a lock, a slow
+disk or `power` mode (which waits for fsync) moves the work to the writer thread. Only one of the two writes at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
@@ -24,10 +22,13 @@ from clicket.model import dump_unit
 from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
+from clicket.stores.sqlite.checkpoint import Checkpointer
+from clicket.stores.sqlite.failures import replaced, unavailable
+from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
 from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["Writer", "unavailable"]
+__all__ = ["Writer"]
 
 logger = logging.getLogger("clicket.stores.sqlite")
 T = TypeVar("T")
@@ -35,110 +36,156 @@ T = TypeVar("T")
 _MAX_GROUP = 256
 _SLOW = 0.010
 _SLOW_FOR = 5.0
-_CHECKPOINT_PAGES = 2_000
-_RESTART_PAGES = 16_000
+_CHECK_FILES_EVERY = 0.25
+"""Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
+_CHECKPOINT_PAGES = 4_000
+_COMMIT_PAGES = 20
+"""Pages that a commit writes at most, as a rule: how often to look how many were written."""
+_HUGE_LOG = 64_000
+"""Pages of a log that is cut, rather than written over."""
+_IN_ROW = 500
+"""Bytes of a first or last unit that is stored in the call's own row."""
 
-_INSERT_CALL = """INSERT INTO calls
-    (id, thread, caller, tool, state, seq, fence, claims, owner, priority, bytes, waiting_for, created_at, ended_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
-_UPDATE_CALL = """UPDATE calls SET state = ?, seq = ?, bytes = bytes + ?, waiting_for = ?, ended_at = ?, request = 0
-    WHERE key = ? AND seq = ? AND fence = ?"""
-_END_CALL = f"{_UPDATE_CALL} AND ended_at IS NULL"
-_REQUEST = "UPDATE calls SET seq = ?, bytes = bytes + ?, request = max(request, ?) WHERE key = ? AND seq = ?"
-_GIVE_BACK = "UPDATE calls SET owner = NULL WHERE key = ?"
-_INSERT_EVENTS = "INSERT INTO events (row, body) VALUES (?, ?)"
-_INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts (call, name) VALUES (?, ?)"
+# Short, as apsw hashes the text at each execution.
+_INSERT_CALL = (
+    "INSERT INTO calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,"
+    "first_unit) VALUES(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
+)
+_UPDATE_CALL = (
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
+)
+_END_CALL = (
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=? "
+    "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
+)
+_REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
+_GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
+_INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
+_INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
 
 _Outcome = ClicketError | None
 _Waiting = tuple[Append, Done, bytes]
+
+
+class _Locked:
+    """Another process holds the file, and nothing was written."""
+
+
+_LOCKED: Final = _Locked()
 
 
 class Writer:
     """Owns the writing connection. `append` and `run` are called on the loop."""
 
     def __init__(
-        self, path: Path, connection: apsw.Connection, workers: Workers, identity: Owner, *, inline: bool, busy: float
+        self,
+        path: Path,
+        connection: apsw.Connection,
+        workers: Workers,
+        checkpointer: Checkpointer,
+        identity: Owner,
+        *,
+        inline: bool,
+        busy: float,
     ) -> None:
         self.path = path
         self.connection = connection
         self.owner = 0
+        self._cursor = connection.cursor()
+        self._changes = connection.changes
         self._identity = identity
         self._renew_by = float("inf")
-        self._names = (str(path), f"{path}-wal", f"{path}-shm")
-        self._files = [_identity(name) for name in self._names]
-        self._look_at = 0
+        self._files = OpenFiles(path)
+        self._check_files_at = 0.0
         self._gave_up = float("-inf")
         self._hits: list[tuple[str, float]] = []
-        self._tallies = StatsBatch()
+        self._stats = StatsBatch(connection)
         self._version: int | None = None
+        self._version_cursor = connection.cursor()
         self._workers = workers
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
+        self._busy_set = -1
         self._queue: deque[_Waiting] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._scheduled = False
         self._in_thread = False
         self._job_was_last = False
         self._threaded_until = 0.0
-        self._pages = 0
+        self._commits = 0
+        self._pages_copied = 0
+        self._log_is_long = False
+        self._checkpointer = checkpointer
+        checkpointer.ended = self._checkpoint_ended
         self._idle: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
-        connection.set_wal_hook(self._wal_grew)
 
-    def append(self, change: Append, done: Done) -> None:
+    def append(self, change: Append, done: Done, *, group: bool) -> None:
+        """`group`: several calls are under way, so commits are worth sharing."""
         try:
             body = b"" if change.unit is None else dump_unit(change.unit)
             if change.stats is not None:
                 change.stats.cause.encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            # Found here, it is one call's trouble; found inside the transaction, it would be the whole group's.
+            # Found here, it fails one call; found inside the transaction, it would fail the whole group.
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)
             return
+        if not (group or self._scheduled or self._in_thread or self._queue or self._jobs) and self._inline:
+            started = host_clock()
+            if started >= self._threaded_until:
+                outcome = self._write_alone(change, body, started)
+                if not isinstance(outcome, _Locked):
+                    self._committed(started)
+                    _answer(change, done, outcome)
+                    return
         self._queue.append((change, done, body))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
+        self._schedule()
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run a write of another kind in the writer thread, in its own transaction, between groups."""
-        return await self.alone(lambda: _transaction(self.connection, job))
+        return await self.alone(lambda: self._transaction(job))
 
     async def run_briefly(self, job: Callable[[apsw.Connection], T]) -> T:
-        """As `run`, for a job no longer than an append: made where appends are, if nothing stands in its way."""
-        started = perf_counter()
+        """As `run`, for a job no longer than an append: on the loop, if the loop may write now."""
+        started = host_clock()
         if not self._inline or self._in_thread or started < self._threaded_until:
             return await self.run(job)
         try:
-            value = _transaction(self.connection, job, busy=0)
-        except apsw.BusyError:  # nothing was written, and waiting is for the thread
+            value = self._transaction(job, busy=0)
+        except apsw.BusyError:  # nothing was written, and only the thread may wait
             return await self.run(job)
-        if perf_counter() - started > _SLOW:
-            self._threaded_until = started + _SLOW_FOR
-        await asyncio.sleep(0)  # who writes one after the other must not keep the loop for itself
+        self._committed(started)
+        await asyncio.sleep(0)  # a task that writes in a loop must let other tasks run
         return value
 
     async def alone(self, job: Callable[[], T]) -> T:
         """Run something in the writer thread while nothing else writes."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.append((job, future))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
+        self._schedule()
         return await future
 
     def enrol(self, connection: apsw.Connection) -> None:
-        """Say, inside a transaction, that this owner lives."""
+        """Register this owner, or renew its lease, inside a transaction."""
         self.owner = owners.register(connection, self._identity, self.owner or None)
         self._renew_by = host_clock() + self._identity.lease / 2
 
-    def others_wrote(self) -> bool:
-        """Did another connection commit since the last look? Asked on the loop; while our thread writes, it can wait."""
+    def data_version(self) -> int | None:
+        """A number that changes when another connection commits, and not with commits of this writer. Called on the loop; None
+        while the thread has the connection."""
         if self._in_thread:
-            return False
+            return None
         try:
-            version = self.connection.pragma("data_version")
+            version: int = self._version_cursor.execute("PRAGMA data_version").get
         except apsw.Error:
+            return None
+        return version
+
+    def others_wrote(self) -> bool:
+        """Did another connection commit since the last call? False while the thread writes: a later call will see it."""
+        version = self.data_version()
+        if version is None:
             return False
         before, self._version = self._version, version
         return before is not None and version != before
@@ -150,11 +197,20 @@ class Writer:
             self._idle.append(future)
             await future
 
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
         self._scheduled = False
         if self._in_thread:
             return
-        if self._jobs and not (self._queue and self._job_was_last):  # who runs job after job starves no append
+        if self._log_is_long:
+            self._log_is_long = False
+            self._to_thread(self._end_log, lambda value, error: None)
+            return
+        if self._jobs and not (self._queue and self._job_was_last):  # jobs and groups take turns
             self._job_was_last = True
             job, future = self._jobs.popleft()
             self._to_thread(job, lambda value, error: fulfil(future, value, error))
@@ -166,37 +222,42 @@ class Writer:
         queue = self._queue
         group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
         if self._inline:
-            started = perf_counter()
+            started = host_clock()
             if started >= self._threaded_until:
-                self.connection.set_busy_timeout(0)
-                outcomes = self._write(group)
+                outcomes = self._write(group, busy=0)
                 if outcomes is not None:
-                    if perf_counter() - started > _SLOW:
-                        # The disk is slow just now: the loop must not feel it a second time.
-                        self._threaded_until = started + _SLOW_FOR
+                    self._committed(started)
                     self._deliver(group, outcomes)
                     return
         self._to_thread(
             lambda: self._write_patiently(group), lambda value, error: self._thread_wrote(group, value, error)
         )
 
+    def _committed(self, started: float) -> None:
+        """After a write on the loop: count it, and note if it was slow."""
+        self._commits += 1
+        if self._commits * _COMMIT_PAGES >= _CHECKPOINT_PAGES:
+            self._look_at_log()
+        if host_clock() - started > _SLOW:
+            # The disk is slow: for some time writes go to the thread, so that the loop does not wait for it again.
+            self._threaded_until = started + _SLOW_FOR
+
     def _to_thread(self, function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._in_thread = True
 
         def finished(value: Any, error: BaseException | None) -> None:
             self._in_thread = False
+            self._look_at_log()
             done(value, error)
             self._go_on()
 
         self._workers.submit(function, finished)
 
     def _go_on(self) -> None:
-        if (self._queue or self._jobs) and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
-        elif self._pages >= _CHECKPOINT_PAGES and not self._in_thread and not self._scheduled:
-            pages, self._pages = self._pages, 0
-            self._to_thread(lambda: self._checkpoint(pages), lambda value, error: None)
+        if self._in_thread:
+            return
+        if self._queue or self._jobs:
+            self._schedule()
         else:
             self._wake_idle()
 
@@ -216,22 +277,45 @@ class Writer:
 
     def _deliver(self, group: list[_Waiting], outcomes: list[_Outcome]) -> None:
         for (change, done, _), outcome in zip(group, outcomes, strict=True):
-            try:
-                done(change, outcome)
-            except Exception:
-                logger.exception("the follow-up of an append to call %s failed", change.id)
-        if not self._in_thread:
-            self._go_on()
+            _answer(change, done, outcome)
+        self._go_on()
 
-    # The transaction itself: on the loop, or in the writer thread.
+    # Transactions: on the loop, or in the writer thread.
+
+    def _write_alone(self, change: Append, body: bytes, now: float) -> _Outcome | _Locked:
+        """One transaction of one append, with as few statements as possible."""
+        if change.cache is not None or change.artifacts or now > self._renew_by:
+            outcomes = self._write([(change, _unanswered, body)], busy=0)
+            return _LOCKED if outcomes is None else outcomes[0]
+        if now >= self._check_files_at and self._were_replaced(now):
+            return replaced(self.path)
+        if self._busy_set:
+            self._set_busy(0)
+        execute = self._cursor.execute
+        # A short creation is one statement, and a statement without a transaction is its own.
+        is_one = change.expect == 0 and change.ended_at is None and len(body) <= _IN_ROW
+        try:
+            if is_one:
+                return self._apply(change, body, self._stats.write_one)
+            execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return _LOCKED
+        except Exception as error:
+            return self._undone(error)
+        try:
+            outcome = self._apply(change, body, self._stats.write_one)
+            execute("COMMIT")
+        except Exception as error:
+            _rollback(self.connection)
+            return self._undone(error)
+        return outcome
 
     def _write_patiently(self, group: list[_Waiting]) -> list[_Outcome]:
-        # Who comes after one that waited in vain has waited as long.
-        waited = perf_counter() - self._gave_up < 1.0
-        self.connection.set_busy_timeout(100 if waited else self._busy_timeout)
-        outcomes = self._write(group)
+        # A group that comes right after one that waited in vain has waited as long in the queue.
+        waited = host_clock() - self._gave_up < 1.0
+        outcomes = self._write(group, busy=100 if waited else self._busy_timeout)
         if outcomes is None:
-            self._gave_up = perf_counter()
+            self._gave_up = host_clock()
             failure = StoreUnavailable(
                 f"{self.path} is locked by another process for over {self._busy_timeout / 1000:g} s. "
                 "Nothing was written; end the other writer or try again."
@@ -239,46 +323,48 @@ class Writer:
             return [failure] * len(group)
         return outcomes
 
-    def _write(self, group: list[_Waiting]) -> list[_Outcome] | None:
+    def _write(self, group: list[_Waiting], busy: int) -> list[_Outcome] | None:
         """One transaction. None: the file is locked and nothing was written."""
-        connection = self.connection
-        if self._was_replaced():
+        now = host_clock()
+        if now >= self._check_files_at and self._were_replaced(now):
             return [replaced(self.path)] * len(group)
+        execute, stats = self._cursor.execute, self._stats
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._set_busy(busy)
+            execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
             return None
         except apsw.Error as error:
             return [unavailable(self.path, error)] * len(group)
         self._hits.clear()
-        self._tallies.clear()
+        stats.clear()
         try:
-            if host_clock() > self._renew_by:  # we slept: who writes again, lives again
-                self.enrol(connection)
-            outcomes = [self._apply(connection, change, body) for change, _, body in group]
+            if now > self._renew_by:  # after a pause other processes may have given this owner up
+                self.enrol(self.connection)
+            count, apply = stats.count, self._apply
+            outcomes = [apply(change, body, count) for change, _, body in group]
             if self._hits:
                 hits, self._hits = self._hits, []
-                cache.count_hits(connection, hits)
-            self._tallies.write(connection)
-            connection.execute("COMMIT")
-        except apsw.Error as error:
-            _rollback(connection)
-            if len(group) > 1 and isinstance(error, apsw.TooBigError | apsw.ConstraintError | apsw.MismatchError):
-                # One member cannot be stored: the others must not suffer for it.
-                alone = [self._write([member]) for member in group]
-                return [outcome[0] if outcome else unavailable(self.path, error) for outcome in alone]
-            return [self._undone(error)] * len(group)
+                cache.count_hits(self.connection, hits)
+            stats.write()
+            execute("COMMIT")
         except Exception as error:
-            _rollback(connection)
-            return [StoreUnavailable(f"{self.path}: the write failed: {error!r}.")] * len(group)
+            _rollback(self.connection)
+            if len(group) > 1 and isinstance(error, apsw.TooBigError | apsw.ConstraintError | apsw.MismatchError):
+                # One append cannot be stored; the others can.
+                each = [self._write([member], busy) for member in group]
+                return [outcome[0] if outcome else unavailable(self.path, error) for outcome in each]
+            return [self._undone(error)] * len(group)
         return outcomes
 
-    def _undone(self, error: apsw.Error) -> StoreUnavailable:
-        """A commit that the disk refused may still stand in the log, and be found there after a crash: write over it."""
+    def _undone(self, error: Exception) -> StoreUnavailable:
+        """A commit that the disk refused may still be in the log, and be found there after a crash: write over it."""
+        if not isinstance(error, apsw.Error):
+            return StoreUnavailable(f"{self.path}: the write failed: {error!r}.")
         failure = unavailable(self.path, error)
         if isinstance(error, apsw.IOError | apsw.FullError):
             try:
-                _transaction(self.connection, self.enrol)
+                self._transaction(self.enrol)
             except apsw.Error:
                 return StoreUnavailable(
                     f"{failure.message} What was refused now may be found there after a crash: ask for it by its id.",
@@ -286,124 +372,118 @@ class Writer:
                 )
         return failure
 
-    def _was_replaced(self) -> bool:
-        """Is a file another than the one that was opened? With each group one of the three is looked at."""
-        at = self._look_at = (self._look_at + 1) % 3
-        found, known = _identity(self._names[at]), self._files[at]
-        if known is None:
-            self._files[at] = found
-        return known is not None and found != known
+    def _transaction(self, job: Callable[[apsw.Connection], T], busy: int = 5_000) -> T:
+        connection = self.connection
+        self._set_busy(busy)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            value = job(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            _rollback(connection)
+            raise
+        return value
 
-    def _apply(self, connection: apsw.Connection, change: Append, body: bytes) -> _Outcome:
-        last = change.last
-        ended_at = change.ended_at
-        size = len(body)
+    def _set_busy(self, milliseconds: int) -> None:
+        if milliseconds != self._busy_set:
+            self.connection.set_busy_timeout(milliseconds)
+            self._busy_set = milliseconds
+
+    def _were_replaced(self, now: float) -> bool:
+        if self._files.were_replaced():
+            return True
+        self._check_files_at = now + _CHECK_FILES_EVERY
+        return False
+
+    def _apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> _Outcome:
+        """The statements of one append. `count` is called if it ends its call."""
+        execute, call, ended_at = self._cursor.execute, change.call, change.ended_at
+        expect, last, size = change.expect, change.last, len(body)
+        in_row = body if 0 < size <= _IN_ROW else None
         ends = ended_at is not None and change.fence != -1
         for _, weight in change.artifacts:
             size += weight
-        if change.expect == 0:
+        if expect == 0:
             owner = self.owner if change.owned and ended_at is None else None
-            row = (
-                change.id,
-                change.call.thread,
-                change.call.caller,
-                change.call.tool,
-                change.state.value,
-                last,
-                change.fence,
-                owner,
-            )
-            rest = (change.call.priority, size, change.waiting_for, change.call.created_at, ended_at)
-            connection.execute(_INSERT_CALL, row + rest)
-            if connection.changes() == 0:
-                return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
-            change.key = connection.last_insert_rowid()
+            row = (call.id, call.thread, call.caller, call.tool, change.state.value, last, change.fence, owner)
+            execute(_INSERT_CALL, (*row, call.priority, size, change.waiting_for, call.created_at, ended_at, in_row))
+            if self._changes() == 0:
+                return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+            change.key = self.connection.last_insert_rowid()
         else:
-            where = (change.key, change.expect)
+            key = change.key
             if change.fence == -1:
-                connection.execute(_REQUEST, (last, size, change.request, *where))
+                in_row = None
+                execute(_REQUEST, (last, size, change.request, key, expect))
             else:
-                news = (change.state.value, last, size, change.waiting_for, ended_at, *where, change.fence)
-                connection.execute(_END_CALL if ends else _UPDATE_CALL, news)
-                if ends and connection.changes() == 0:  # a late word of its owner's, perhaps: it ends nothing
-                    ends = False
-                    connection.execute(_UPDATE_CALL, news)
-            if connection.changes() == 0:
+                values = (change.state.value, last, size, change.waiting_for, ended_at)
+                where = (key, expect, change.fence)
+                if ends:
+                    execute(_END_CALL, (*values, in_row, in_row and expect + 1, *where))
+                    # An append after the end of its call ends nothing.
+                    ends = self._changes() != 0
+                if not ends:
+                    in_row = None
+                    execute(_UPDATE_CALL, values + where)
+            if self._changes() == 0:
                 return Stale(f"call {change.id} was changed by another writer")
             if not change.owned:
-                connection.execute(_GIVE_BACK, (change.key,))
-        if body:
-            connection.execute(_INSERT_EVENTS, (change.key << EVENT_BITS | change.expect + 1, body))
+                execute(_GIVE_BACK, (key,))
+        if body and in_row is None:
+            execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
         for name, _ in change.artifacts:
-            connection.execute(_INSERT_ARTIFACT, (change.key, name))
+            execute(_INSERT_ARTIFACT, (change.key, name))
         if change.cache is not None:
             if change.cache.hit:
-                self._hits.append((change.cache.key, ended_at or change.call.created_at))
+                self._hits.append((change.cache.key, ended_at or call.created_at))
             else:
-                cache.missed(connection, change.cache.item)
+                cache.missed(self.connection, change.cache.item)
         if ends:
-            self._tallies.count(change)
+            count(change)
         return None
 
-    # The write-ahead log is folded back in the writer thread, never inside a commit.
+    # The write-ahead log.
 
-    def _wal_grew(self, _: apsw.Connection, database: str, pages: int) -> int:
-        self._pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self, pages: int) -> None:
-        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+    def _look_at_log(self) -> None:
+        """Start a checkpoint if enough pages were written since the last one. Called on the loop."""
+        self._commits = 0
         try:
-            self.connection.set_busy_timeout(100)
-            self.connection.wal_checkpoint(mode=mode)
+            pages, _ = self.connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
+        except apsw.Error:
+            return
+        if pages - self._pages_copied >= _CHECKPOINT_PAGES and not (self._checkpointer.is_running or self._log_is_long):
+            self._pages_copied = pages
+            self._checkpointer.start()
+
+    def _checkpoint_ended(self, log_is_long: bool) -> None:
+        # A write that was slow while the checkpoint waited for the disk says nothing about the next ones.
+        self._threaded_until = 0.0
+        if log_is_long:
+            self._log_is_long = True
+            self._schedule()
+
+    def _end_log(self) -> None:
+        """Copy the rest of the log while nothing is written, so that it starts anew."""
+        try:
+            self._set_busy(100)
+            frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if frames > _HUGE_LOG:
+                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
-            logger.info("%s: the checkpoint waits for later: %s", self.path, error)
+            logger.info("%s: the checkpoint is put off: %s", self.path, error)
 
 
-def _transaction(connection: apsw.Connection, job: Callable[[apsw.Connection], T], busy: int = 5_000) -> T:
-    connection.set_busy_timeout(busy)
-    connection.execute("BEGIN IMMEDIATE")
+def _answer(change: Append, done: Done, outcome: _Outcome) -> None:
     try:
-        value = job(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        _rollback(connection)
-        raise
-    return value
+        done(change, outcome)
+    except Exception:
+        logger.exception("the callback of an append to call %s failed", change.id)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """Which file that is, whatever its name."""
-    try:
-        facts = os.stat(path)
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino
-
-
-def replaced(path: Path) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{path} was removed or replaced while it was open. What is written now would be lost, so nothing is: close this "
-        "runtime, and put the file back or start with the new one.",
-        path=str(path),
-    )
+def _unanswered(change: Append, outcome: _Outcome) -> None:
+    """For a group of one whose answer is given elsewhere."""
 
 
 def _rollback(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def unavailable(path: Path, error: apsw.Error) -> StoreUnavailable:
-    """SQLite's complaint in words that say what to do."""
-    advice = {
-        apsw.FullError: "The disk is full: free some space; clicket goes on by itself.",
-        apsw.BusyError: "Another process holds the file: end it or try again.",
-        apsw.ReadOnlyError: "The file or its folder cannot be written: check its permissions.",
-        apsw.CantOpenError: "The file cannot be opened: check that its folder exists and may be written.",
-        apsw.CorruptError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
-        apsw.NotADBError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
-    }.get(type(error), "Look at the disk and the system log.")
-    return StoreUnavailable(
-        f"{path}: {str(error) or type(error).__name__}. {advice}", path=str(path), sqlite=type(error).__name__
-    )

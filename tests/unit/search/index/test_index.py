@@ -282,7 +282,7 @@ def test_remove_takes_a_list() -> None:
 
 
 def test_a_busy_file_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.search.index.schema._BUSY_MS", 1)
+    monkeypatch.setattr("clicket.search.index.schema._BUSY", 0.001)
     path = tmp_path / "index.db"
     with Index.open(path) as index, closing(apsw.Connection(str(path))) as other:
         index.add(FILMS)

@@ -1,0 +1,103 @@
+"""How clicket opens a SQLite file of its own: create it, migrate it, or refuse it and leave it as it is.
+
+A file is ours if its header has our application id. Its `user_version` is the number of migrations that were applied.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+__all__ = ["MEMORY", "Migrations", "Unusable", "connect", "prepare"]
+
+MEMORY = ":memory:"
+Migrations = Sequence[Sequence[str]]
+"""The statements of each version, in order."""
+
+_TRIES, _PAUSE = 100, 0.02
+
+
+class Unusable(Exception):
+    """Why a file was refused. It was not changed."""
+
+    def __init__(self, reason: Literal["damaged", "foreign", "newer", "no_log"], text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+def connect(path: str, *, busy: float, settings: str, create: bool = True) -> apsw.Connection:
+    """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(path, flags=flags)
+    try:
+        connection.set_busy_timeout(int(busy * 1000))
+        connection.execute(f"PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; {settings}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(
+    path: str, connection: apsw.Connection, application_id: int, migrations: Migrations, *, page_size: int = 4096
+) -> None:
+    """Create or migrate the file; `page_size` is for new ones. Raises `Unusable`, or an `apsw.Error` that is not about the
+    file's content."""
+    try:
+        _refuse_foreign(connection, application_id, len(migrations))
+        if path != MEMORY:
+            connection.execute(f"PRAGMA page_size={page_size}")  # a file that has pages keeps their size
+            if _write_ahead(connection) != "wal":
+                raise Unusable("no_log", "this file system cannot hold a write-ahead log")
+        if connection.pragma("user_version") < len(migrations):
+            _migrate(path, connection, application_id, migrations)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise Unusable("damaged", str(error)) from error
+
+
+def _write_ahead(connection: apsw.Connection) -> object:
+    """While another process opens the same new or crashed file, SQLite may refuse at once, whatever its busy timeout is."""
+    for _ in range(_TRIES):
+        try:
+            return connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(_PAUSE)
+    return connection.pragma("journal_mode", "wal")
+
+
+def _refuse_foreign(connection: apsw.Connection, application_id: int, known: int) -> None:
+    with connection:  # one transaction for all three reads: another process may be creating the file at this moment
+        application, version = connection.pragma("application_id"), connection.pragma("user_version")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application == application_id:
+        if version > known:
+            raise Unusable("newer", f"was written by a newer clicket (schema {version}, this one knows {known})")
+    elif application != 0 or version != 0 or tables:
+        raise Unusable("foreign", "is a SQLite database of another program")
+
+
+def _migrate(path: str, connection: apsw.Connection, application_id: int, migrations: Migrations) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated the file while this one waited for the lock.
+        version = connection.pragma("user_version")
+        for number, statements in enumerate(migrations[version:], start=version + 1):
+            for statement in statements:
+                connection.execute(statement)
+            connection.pragma("user_version", number)
+        connection.pragma("application_id", application_id)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    if path == MEMORY or version != 0:
+        return
+    for suffix in ("", "-wal", "-shm"):
+        file = Path(f"{path}{suffix}")
+        if file.exists():
+            os.chmod(file, 0o600)

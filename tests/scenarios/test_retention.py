@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.cache_kit import stepped
-from tests.scenarios.kit import assert_sound, eventually, make
+from tests.scenarios.kit import assert_sound, make
 
 from clicket import Policy, Runtime, State, tool
 from clicket.engine import housekeeping, keep_of, sweep

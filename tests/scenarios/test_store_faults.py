@@ -16,16 +16,12 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.kit.tools import add
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, measured_lag, sqlite_url
 
 from clicket import State, StoreUnavailable, ToolContext, tool
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tool

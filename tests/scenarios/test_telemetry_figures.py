@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 from tests.scenarios.test_telemetry_property import sums
 
 from clicket import Policy, RetryableError, Runtime, ToolContext, tool

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.scenarios.kit import eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
 from clicket import Policy, Runtime, StoreUnavailable, tool

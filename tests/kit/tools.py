@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from clicket import tool
 
@@ -16,6 +17,18 @@ async def add(a: int, b: int) -> int:
 @tool
 async def echo(text: str = "") -> str:
     return text
+
+
+@tool(name="echo")
+async def echo_value(value: Any = None) -> Any:
+    """Give back what was given, whatever it is."""
+    return value
+
+
+@tool(failure_threshold=100)
+async def breaks() -> None:
+    """Fails, and is not switched off for it."""
+    raise ValueError("no")
 
 
 @tool(timeout=None)

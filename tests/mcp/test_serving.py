@@ -15,6 +15,7 @@ from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from tests.kit.waiting import eventually
 from tests.mcp.kit import BOTH, LEGACY, MODERN, PATIENCE, Hand, accept, connected, serving
+from tests.mcp.toolbox import add
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.mcp import answers, elicit, image, need, reply
@@ -27,12 +28,6 @@ NAME = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
 class Point:
     x: int
     y: int
-
-
-@tool(read_only=True)
-async def add(a: int, b: int) -> int:
-    """Adds two numbers."""
-    return a + b
 
 
 @tool(idempotent=True)

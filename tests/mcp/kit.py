@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, Self
 
 import httpx2
+import tests.kit.servers  # noqa: F401  # servers that end at once
 import uvicorn
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx2
+import tests.kit.servers  # noqa: F401  # servers that end at once
 from tests.kit.tools import echo_value
 from tests.scenarios.kit import make
 

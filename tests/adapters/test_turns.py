@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.kit import ANTHROPIC, RUNS, refused, runtime
+from tests.kit.tools import forever
 
 import clicket.sync
 from clicket import Conflict, QueueFull, Runtime, StoreUnavailable, ToolCall, tool
@@ -207,12 +208,8 @@ async def test_a_cancelled_call_is_answered() -> None:
 
 
 async def test_timeouts_for_all_calls() -> None:
-    @tool
-    async def wait() -> None:
-        await asyncio.Event().wait()
-
-    async with runtime(tools=[wait]) as rt:
-        (result,) = await anthropic.run(rt, response(("u1", "wait", {})), "t1", timeout=0.05)
+    async with runtime(tools=[forever]) as rt:
+        (result,) = await anthropic.run(rt, response(("u1", "forever", {})), "t1", timeout=0.05)
     assert refused(str(result["content"]), "timeout")
 
 

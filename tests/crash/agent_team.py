@@ -11,7 +11,7 @@ from tests.crash.agent_scene import MESSAGE, Death, Effect, Script, asked_for, d
 from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 
 from clicket import Record, Runtime
 from clicket.agents import Agent, AgentEvent, PlanExecuteAgent, ReActAgent, TurnDocument

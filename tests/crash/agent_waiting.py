@@ -25,7 +25,7 @@ from tests.crash.agent_scene import (
 from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 
 from clicket import Policy, Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
@@ -143,7 +143,7 @@ async def waits(rt: Runtime, agent: ReActAgent, place: Place, script: str) -> No
             return await on_record(rt, place) == 2 and len((await agent.look(thread)).waiting_for) == 1
         return ended == 2 and any(map(began, effects(folder)))
 
-    await eventually(there, within=60)
+    await eventually(there, timeout=60)
 
 
 def stay(given: dict[str, Any]) -> None:

@@ -25,15 +25,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
+from tests.kit.children import ROOT, environment
 
 __all__ = ["Ending", "Nest", "say_ready"]
 
-ROOT = Path(__file__).resolve().parents[2]
 _LINE = "CRASH_TEST_LINE"
 _HUNG = 90.0
 """Seconds after which a child that does not end by itself is called hung."""
@@ -58,11 +57,13 @@ class Nest:
         self._line, far = socket.socketpair()
         self._line.setblocking(False)
         self._busy = False
-        paths = [str(ROOT), *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         with far:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.nest"], stdin=far.fileno(), stdout=far.fileno(), cwd=ROOT, env=env
+                [sys.executable, "-m", "tests.crash.nest"],
+                stdin=far.fileno(),
+                stdout=far.fileno(),
+                cwd=ROOT,
+                env=environment(),
             )
 
     def __enter__(self) -> Self:

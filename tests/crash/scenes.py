@@ -14,6 +14,7 @@ from tests.crash.judge import Ack, Effect, Rule
 from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import POLICY, effect
+from tests.kit.waiting import eventually, file_exists
 
 from clicket import Runtime, ToolContext, tool
 
@@ -65,8 +66,8 @@ def deadly_apart(folder: str, ctx: ToolContext) -> None:
 async def resume(folder: str, ctx: ToolContext) -> str:
     """The first attempt returns when a file is there."""
     effect(folder, ctx)
-    while ctx.attempt == 1 and not Path(folder, "go").exists():
-        await asyncio.sleep(0.01)
+    if ctx.attempt == 1:
+        await file_exists(Path(folder, "go"))
     return f"attempt {ctx.attempt}"
 
 
@@ -134,8 +135,10 @@ async def _act(scene: Scene) -> None:
         for tool_name, id in scene.submit:
             handles.append(await rt.submit(tool_name, arguments, id=id))
             acknowledge(folder, Ack(did="submit", id=id))
-        while not set(scene.until) <= {(line.id, line.attempt) for line in place.lines("effects", Effect)}:
-            await asyncio.sleep(0.005)
+        wanted = set(scene.until)
+        await eventually(
+            lambda: wanted <= {(line.id, line.attempt) for line in place.lines("effects", Effect)}, timeout=60
+        )
         if scene.die:
             os.kill(os.getpid(), signal.SIGKILL)
         for handle in [*handles, *[await rt.handle(id) for id in scene.watch]]:

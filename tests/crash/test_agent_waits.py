@@ -12,7 +12,8 @@ from tests.crash.agent_scene import MESSAGE, Effect, asked, effects, thread_of, 
 from tests.crash.agent_waiting import SCRIPTS, Stay, Told, agent_at, runtime_at, stay, waits
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
-from tests.scenarios.kit import assert_sound, eventually
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
 from clicket.agents import AgentResult, AgentState
@@ -224,7 +225,7 @@ async def test_stopped_from_another_process(place: Place, nest: Nest, script: st
     scene = msgspec.to_builtins(Stay(place=place, script=script, die=False))
     child = asyncio.create_task(nest.raise_child(stay, scene))
     async with asyncio.timeout(PATIENCE), runtime_at(place) as rt:
-        await eventually((folder / "here").exists, within=PATIENCE)
+        await eventually((folder / "here").exists, timeout=PATIENCE)
         assert await agent_at(rt, place, script).stop(thread, "enough")
         ending = await child
         assert (ending.signal, ending.code) == (0, 0)

@@ -13,7 +13,7 @@ import pytest
 from tests.crash.agent_scene import MESSAGE, Model, Script, asked, effects, note, thread_of, tools_at
 from tests.crash.nest import Nest, say_ready
 from tests.crash.settle import Place
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
@@ -34,7 +34,7 @@ class Sleeper(Model):
     async def chat(self, request: ChatRequest) -> ChatReply:
         if "hold" not in [name for name, _ in self._script[0]]:
             say_ready()
-            await eventually((self._folder / "go").exists, within=60)
+            await eventually((self._folder / "go").exists, timeout=60)
         return await super().chat(request)
 
 
@@ -47,7 +47,7 @@ class Heir(Model):
         if not (self._folder / "go").exists():
             (self._folder / "go").touch()
             os.kill(self.pid, signal.SIGCONT)
-            await eventually(lambda: "hold" in self._woke() or "asked" in self._woke(), within=60)
+            await eventually(lambda: "hold" in self._woke() or "asked" in self._woke(), timeout=60)
             for _ in range(50):  # not to wait for anything: what must not happen has no end to wait for
                 await asyncio.sleep(0.01)
         return await super().chat(request)
@@ -65,7 +65,7 @@ def runtime_of(place: Place) -> Runtime:
     async def hold(ctx: ToolContext, nonce: str = "") -> str:
         note(ctx, "begin", folder)
         say_ready()
-        await eventually((folder / "go").exists, within=60)
+        await eventually((folder / "go").exists, timeout=60)
         note(ctx, "end", folder)
         return "held"
 
@@ -98,13 +98,13 @@ async def test_who_wakes_up_too_late_does_nothing(place: Place, nest: Nest, wher
     given = {"place": msgspec.to_builtins(place), "where": where}
     stop = [(0.0, int(signal.SIGSTOP))]
     child = asyncio.create_task(nest.raise_child(sleep_in, given, signals=stop, ready=True))
-    await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), within=60)
+    await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), timeout=60)
     model = Heir(folder, " for the heir", SCRIPTS[where])
     model.pid = int((folder / "pid").read_text())
     rt = runtime_of(place)
     agent = ReActAgent(rt, model)
     async with asyncio.timeout(90), rt:
-        await eventually((folder / "go").exists, within=60)  # the turn was taken over
+        await eventually((folder / "go").exists, timeout=60)  # the turn was taken over
         result = await agent.wait(thread, 1)
         assert not (await child).code
         calls = (await rt.history(thread=thread)).items

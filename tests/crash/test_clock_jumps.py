@@ -17,7 +17,8 @@ import msgspec
 import pytest
 from tests.crash.faults.host import Child, child
 from tests.crash.faults.shim import Control
-from tests.scenarios.kit import assert_sound, eventually
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound
 
 from clicket import Record
 
@@ -47,7 +48,7 @@ async def record(program: Child, id: str) -> Record:
 
 async def started(program: Child, *ids: str) -> None:
     for id in ids:
-        await eventually(partial(program.ask, "runs", id=id), within=SOON)
+        await eventually(partial(program.ask, "runs", id=id), timeout=SOON)
 
 
 @JUMPS
@@ -97,7 +98,7 @@ async def test_the_wait_in_line_keeps_its_length(tmp_path: Path, control: Contro
         await program.ask("submit", tool="held", id="first")
         await started(program, "first")
         waiting = program.begin("timed", tool="echo", arguments={"text": "late"}, id="second")
-        await eventually(lambda: _is_known(program, "second"), within=SOON)
+        await eventually(lambda: _is_known(program, "second"), timeout=SOON)
         control.clock = jump
         ended = await asyncio.wait_for(waiting, SOON)
         assert ended["result"]["metadata"]["phase"] == "queue"
@@ -119,7 +120,7 @@ async def test_durations_are_real_and_numbers_are_in_order(tmp_path: Path, contr
         for offset in (jump, 0.0, jump):
             control.clock = offset
             before = len((await record(program, "talk")).events)
-            await eventually(partial(_has_more, program, before), within=SOON)
+            await eventually(partial(_has_more, program, before), timeout=SOON)
         await program.ask("release", id="talk")
         await program.ask("result", id="talk")
         call = await record(program, "talk")
@@ -208,7 +209,7 @@ async def test_no_dead_owner_is_kept(tmp_path: Path, control: Control, whose: st
         await started(owner, "first", "second")
         (control if whose == "the owner's" else other_control).clock = jump
         owner.process.send_signal(signal.SIGSTOP)
-        await eventually(partial(other.ask, "runs", id="first"), within=SOON)
+        await eventually(partial(other.ask, "runs", id="first"), timeout=SOON)
         assert (await other.ask("result", id="first"))["attempts"] == 2
         await owner.kill()
         assert (await other.ask("result", id="second"))["state"] == "completed"
@@ -239,7 +240,7 @@ async def left_behind(folder: Path, control: Control, **options: Any) -> None:
     """A repeatable call whose process was killed in the middle of it."""
     async with over(folder, control) as program:
         await program.ask("submit", id="call", **options)
-        await eventually(lambda: _is_known(program, "call"), within=SOON)
+        await eventually(lambda: _is_known(program, "call"), timeout=SOON)
         await program.kill()
 
 

@@ -15,20 +15,16 @@ from pathlib import Path
 import apsw
 import pytest
 from tests.crash.faults.host import child
+from tests.kit.tools import add
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
-from clicket import ClicketError, StoreUnavailable, tool
+from clicket import ClicketError, StoreUnavailable
 
 
 def assert_intact(path: Path) -> None:
     connection = apsw.Connection(str(path))
     assert connection.pragma("integrity_check") == "ok"
     connection.close()
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 async def made(folder: Path, calls: int = 60) -> Path:

@@ -21,7 +21,8 @@ import msgspec
 import pytest
 from tests.crash.faults.host import PATIENCE, Child, Refused, child
 from tests.crash.faults.shim import Control, Files, Place
-from tests.scenarios.kit import assert_sound, eventually
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound
 
 from clicket import Record
 
@@ -100,7 +101,7 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
         if place is Place.SYNC:  # written, and not known to be safe: nobody can promise that it is gone
             assert "may be found there" in refused.value.message
         await program.ask("release", id="under way")
-        await eventually(lambda: program.ask("unsaved"), within=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
         for id in kept:  # reading goes on
             assert record(await program.ask("get", id=id)).success
         assert {item["id"] for item in await program.ask("history")} == {*kept, "under way", "chatter"}
@@ -138,7 +139,7 @@ async def test_a_runtime_on_a_dead_disk_can_be_closed_and_is_honest_afterwards(
         control.fail(place, error, files=STORED)
         for name in ("held", "again"):
             await program.ask("release", id=name)
-        await eventually(lambda: program.ask("unsaved"), within=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
         await program.close()  # in bounded time
     control.mend()
     async with over(tmp_path, control=control) as program:
@@ -177,7 +178,7 @@ async def test_a_process_that_dies_on_a_failing_disk_leaves_what_was_acknowledge
         await program.ask("submit", tool="held", id="held")
         control.fail(Place.SYNC, errno.EIO, files=STORED)
         await program.ask("release", id="held")
-        await eventually(lambda: program.ask("unsaved"), within=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
         await program.kill()
     control.mend()
     async with over(tmp_path, control=control) as program:
@@ -405,5 +406,5 @@ async def test_a_file_that_was_removed_under_a_runtime_is_missed(
                 return helps(refused)
             return False
 
-        await eventually(is_refused, within=10)
+        await eventually(is_refused, timeout=10)
         await program.close()  # in bounded time, and without an error

@@ -17,7 +17,7 @@ from tests.crash.judge import Ack, Effect, Verdict
 from tests.crash.nest import Ending, Nest
 from tests.crash.scenes import RULES, TOOLS, Scene, act
 from tests.crash.settle import Place, settle, verdict
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 
 from clicket import Record, Runtime, State, ToolContext, tool
 
@@ -224,7 +224,7 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
         play(nest, place, submit=((name, "a"),), until=(("a", 1),), die=False, settings={"lease": 0.5})
     )
     await eventually(
-        lambda: ran(place, "a") == [1] and any(ack.id == "a" for ack in place.lines("acks", Ack)), within=30
+        lambda: ran(place, "a") == [1] and any(ack.id == "a" for ack in place.lines("acks", Ack)), timeout=30
     )
     pid = int((folder / "pid").read_text())
     os.kill(pid, signal.SIGSTOP)
@@ -236,7 +236,7 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
         async def late() -> Any:
             return [event for event in (await rt.get("a")).events if event.type == "late_result"]
 
-        [event] = await eventually(late, within=30)
+        [event] = await eventually(late, timeout=30)
         assert event.data["output"] == "attempt 1"
         assert (await asyncio.wait_for(child, 30)).signal == 0
         record = await rt.get("a")
@@ -257,5 +257,5 @@ async def eventually_ended(rt: Runtime, id: str) -> Record:
         await rt.recover()
         return (await rt.state(id)).is_terminal
 
-    await eventually(over, within=30)
+    await eventually(over, timeout=30)
     return await rt.get(id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import sys
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 from tests.crash.child import acknowledge
 from tests.crash.judge import Ack, Effect
-from tests.crash.nest import ROOT
 from tests.crash.settle import Place, settle
 from tests.crash.tools import RULES, TOOLS, arguments
-from tests.scenarios.kit import eventually
+from tests.kit.children import environment
+from tests.kit.waiting import eventually
 
 from clicket import Runtime
 
@@ -25,12 +24,11 @@ NAMES = sorted(RULES.keys() - {"approved", "pay_in_process"})
 
 async def start(place: Place) -> asyncio.subprocess.Process:
     settings = {"STORE": place.store, "DURABILITY": place.durability, "CLOSE_TIMEOUT": "0.05", "CANCEL_GRACE": "0.1"}
-    own = {name: value for name, value in os.environ.items() if not name.startswith("CLICKET_")}
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "clicket", "worker", "--quiet", "--tools", "tests.crash.tools:TOOLS",
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, cwd=place.folder,
-        env={**own, **{f"CLICKET_{name}": value for name, value in settings.items()}, "PYTHONPATH": paths},
+        env={**own, **{f"CLICKET_{name}": value for name, value in settings.items()}},
     )  # fmt: skip
 
 
@@ -50,7 +48,7 @@ async def test_a_worker_that_leaves_at_any_moment_loses_and_repeats_nothing(plac
                 given: dict[str, Any] = arguments("workers", id, name, place.folder)
                 await rt.submit(name, given, id=id)
                 acknowledge(folder, Ack(did="submit", id=id))
-            await eventually(lambda: len(place.lines("effects", Effect)) >= 10, within=60)
+            await eventually(lambda: len(place.lines("effects", Effect)) >= 10, timeout=60)
             for name in signals:
                 if worker.returncode is None:
                     worker.send_signal(signal.Signals[name])

@@ -11,11 +11,13 @@ from itertools import count
 from typing import Any, Self
 
 import httpx2
+import tests.kit.servers  # noqa: F401  # servers that end at once
 import uvicorn
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
+from tests.kit.waiting import eventually
 
 from clicket import Runtime
 from clicket.mcp import McpEndpoint
@@ -48,7 +50,7 @@ async def listening(app: Any, port: int = 0) -> AsyncIterator[str]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
         task = asyncio.create_task(server.serve(sockets=[sock]))
-        await until(lambda: server.started)
+        await eventually(lambda: server.started, timeout=PATIENCE)
         try:
             yield f"http://127.0.0.1:{sock.getsockname()[1]}"
         finally:
@@ -63,18 +65,6 @@ async def _end_watchers() -> None:
     for each in left:
         each.cancel()
     await asyncio.gather(*left, return_exceptions=True)
-
-
-async def until(look: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """The first true answer; what is awaited is awaited."""
-    async with asyncio.timeout(patience):
-        while True:
-            answer = look()
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            if answer:
-                return answer
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -161,7 +151,7 @@ class Hand:
             task = await self.result("tasks/get", taskId=id)
             return task if not statuses or task["status"] in statuses else None
 
-        found: dict[str, Any] = await until(look)
+        found: dict[str, Any] = await eventually(look, timeout=PATIENCE)
         return found
 
     async def answer(self, id: str, **responses: Any) -> dict[str, Any]:

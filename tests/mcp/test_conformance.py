@@ -6,13 +6,14 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.waiting import eventually_sync
 from tests.mcp.npm_tools import ROOT, run_node
 from tests.redis_server import free_port
 
@@ -40,16 +41,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        give_up_at = time.monotonic() + 60
-        while True:
-            try:
-                httpx2.get(f"http://127.0.0.1:{port}/mcp")
-                break
-            except httpx2.TransportError:
-                assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < give_up_at
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
+        url = f"http://127.0.0.1:{port}/mcp"
+
+        def answers() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            with suppress(httpx2.TransportError):
+                httpx2.get(url)
+                return True
+            return False
+
+        eventually_sync(answers, timeout=60)
+        yield url
     finally:
         process.terminate()
         process.wait(30)

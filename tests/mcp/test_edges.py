@@ -12,7 +12,8 @@ from mcp.server import MCPServer
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.mcp.kit import BOTH, LEGACY, Hand, accept, connected, listening, serving, until
+from tests.kit.waiting import eventually
+from tests.mcp.kit import BOTH, LEGACY, PATIENCE, Hand, accept, connected, listening, serving
 from tests.mcp.test_serving import text_of
 
 from clicket import Runtime, ToolContext, tool
@@ -152,7 +153,7 @@ async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
         request = types.SetLevelRequest(params=types.SetLevelRequestParams(level="error"))
         await client.session.send_request(request, types.EmptyResult)
         await client.call_tool("chatty")
-        await until(lambda: heard)
+        await eventually(lambda: heard, timeout=PATIENCE)
     assert heard == [{"text": "high", "code": 7}]
 
 
@@ -178,7 +179,7 @@ async def test_an_id_that_two_threads_use_is_found_in_the_request_s_own() -> Non
         async def done() -> bool:
             return await status("two") == "completed"
 
-        await until(done)
+        await eventually(done, timeout=PATIENCE)
         assert await status("one") == "input_required"
 
 

@@ -7,21 +7,16 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.tools import echo_value
 from tests.mcp.kit import MODERN, TASKS, Hand, serving
 
-from clicket import Runtime, tool
+from clicket import Runtime
 from clicket.mcp.visit import ID_META, THREAD_META
 
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": {TASKS: {}}},
 }
-
-
-@tool
-async def echo(value: Any = None) -> Any:
-    """Gives back what it got."""
-    return value
 
 
 def request(method: str, params: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
@@ -88,7 +83,7 @@ def headers_of(body: Any) -> dict[str, str]:
 async def test_each_gets_an_answer() -> None:
     wrong: dict[str, str] = {}
     async with (
-        Runtime([echo], store="memory://") as rt,
+        Runtime([echo_value], store="memory://") as rt,
         serving(rt) as url,
         httpx2.AsyncClient(timeout=30) as http,
         Hand(url) as hand,
@@ -106,7 +101,7 @@ async def test_each_gets_an_answer() -> None:
 
 
 async def test_a_body_that_is_too_large_is_refused() -> None:
-    async with Runtime([echo], store="memory://") as rt, serving(rt, max_body_size=10_000) as url:
+    async with Runtime([echo_value], store="memory://") as rt, serving(rt, max_body_size=10_000) as url:
         async with httpx2.AsyncClient(timeout=30) as http:
             headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
             response = await http.post(url, content=b" " * 20_000, headers=headers)
@@ -123,7 +118,7 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 )
 async def test_foreign_hosts_and_origins_are_refused(headers: dict[str, str], status: int) -> None:
     allowed = {"allowed_hosts": ["127.0.0.1:*"], "allowed_origins": ["http://127.0.0.1:*"]}
-    async with Runtime([echo], store="memory://") as rt, serving(rt, **allowed) as url:
+    async with Runtime([echo_value], store="memory://") as rt, serving(rt, **allowed) as url:
         async with httpx2.AsyncClient(timeout=30) as http:
             needed = {
                 "accept": "application/json, text/event-stream",

@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
+from tests.kit.children import PYTHONPATH, ROOT
+from tests.kit.waiting import eventually
 from tests.mcp import toolbox
-from tests.mcp.kit import BOTH, Hand, connected, serving, until
+from tests.mcp.kit import BOTH, PATIENCE, Hand, connected, serving
 
 from clicket import Runtime, State, tool
 from clicket.errors import UsageError
 from clicket.mcp import McpServer, declared_servers, join_declared, mcp_tools
 from clicket.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://"]
-ENV = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{ROOT}"}
+ENV = {"PYTHONPATH": PYTHONPATH}
 
 
 def over_stdio(**more: Any) -> McpServer:
@@ -102,13 +103,13 @@ async def test_cancelling_here_ends_the_work_there(kind: str, tmp_path: Path) ->
     file = tmp_path / "log"
     async with joined(kind) as rt:
         handle = await rt.submit("hang", {"file": str(file)})
-        await until(lambda: file.exists() and "started" in file.read_text())
+        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
         assert await handle.cancel()
         assert (await handle.result()).state is State.CANCELLED
-        await until(lambda: "ended" in file.read_text())
+        await eventually(lambda: "ended" in file.read_text(), timeout=PATIENCE)
         timed_out = await rt.call("hang", {"file": str(file)}, timeout=0.5)
         assert timed_out.state is State.TIMEOUT
-        await until(lambda: file.read_text().count("ended") == 2)
+        await eventually(lambda: file.read_text().count("ended") == 2, timeout=PATIENCE)
         assert (await rt.call("add", {"a": 2, "b": 2})).output == 4  # the connection is as good as before
 
 
@@ -121,7 +122,7 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
         link = rt.registry.get("steps")._link
-        await until(lambda: link._client is None)
+        await eventually(lambda: link._client is None, timeout=PATIENCE)
         # It died while nobody asked it anything: what may be done only once has not been done, and is.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 
@@ -133,7 +134,7 @@ async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) ->
         pid = (await rt.call("facts")).output["pid"]
         reads = await rt.submit("hang_reading", {"file": str(reading)})
         does = await rt.submit("hang", {"file": str(doing)})
-        await until(lambda: reading.exists() and doing.exists())
+        await eventually(lambda: reading.exists() and doing.exists(), timeout=PATIENCE)
         os.kill(pid, signal.SIGKILL)
         assert (await reads.result()).output == "read"
         lost = await does.result()
@@ -166,7 +167,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
             async def back() -> bool:
                 return (await rt.call("add", {"a": 1, "b": 3})).success
 
-            await until(back)
+            await eventually(back, timeout=PATIENCE)
 
 
 async def test_tools_that_appear_later_are_registered() -> None:
@@ -184,7 +185,7 @@ async def test_tools_that_appear_later_are_registered() -> None:
         async def known() -> bool:
             return "late" in [info.name for info in await rt.tools()]
 
-        await until(known)
+        await eventually(known, timeout=PATIENCE)
         assert (await rt.call("late")).output == "here"
         await server.close()
 
@@ -203,7 +204,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
         async def names() -> bool:
             return [info.name for info in await rt.tools()] == ["box_add"]
 
-        await until(names)
+        await eventually(names, timeout=PATIENCE)
         lost = await rt.call("box_facts")
         assert lost.error is not None
         assert lost.error.code == "tool_not_found"
@@ -213,7 +214,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
         async def back() -> bool:
             return (await rt.call("box_facts")).success
 
-        await until(back)
+        await eventually(back, timeout=PATIENCE)
         await server.close()
 
 

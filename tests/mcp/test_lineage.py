@@ -8,13 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.mcp.kit import until
+from tests.kit.children import PYTHONPATH
+from tests.kit.waiting import eventually, eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place, is_gone
 
 from clicket.errors import UsageError
@@ -22,8 +21,7 @@ from clicket.mcp import McpServer
 from clicket.mcp.lineage import MAX_DEPTH, VARIABLE, came_from, handed_down, mark_of
 from clicket.mcp.link import Unreachable
 
-ROOT = Path(__file__).resolve().parents[2]
-ENV = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{ROOT}"}
+ENV = {"PYTHONPATH": PYTHONPATH}
 MUTE = "sleep 1000 & echo $$ $! >> pids.new; mv pids.new pids; wait"
 """Never answers, does not care about its stdin, and has a child of its own."""
 HELLO = {
@@ -47,14 +45,6 @@ def pids(folder: Path) -> list[int]:
     return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
-def wait_until(look: Callable[[], Any]) -> Any:
-    give_up_at = time.monotonic() + PATIENCE
-    while not (answer := look()):
-        assert time.monotonic() < give_up_at
-        time.sleep(0.02)
-    return answer
-
-
 def declare(folder: Path, **servers: list[str]) -> None:
     """Each command is a clicket that finds these very settings, and notes that it was started."""
     launcher = folder / "launcher.py"
@@ -76,7 +66,7 @@ def test_a_declared_server_that_finds_the_same_settings_does_not_start_itself_ag
     assert json.loads(done.stdout)["output"] == 3
     assert "has the same settings" in done.stderr
     assert len(pids(place.folder)) == 2
-    wait_until(lambda: all(is_gone(pid) for pid in pids(place.folder)))
+    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
 
 
 def test_marks_are_of_the_declaration_and_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +94,14 @@ async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str
     patience = 1.0 if why == "no answer in time" else 60.0
     server = McpServer("mute", command="sh", args=["-c", MUTE], cwd=str(tmp_path), connect_timeout=patience)
     asking = asyncio.create_task(server.tools())
-    await until(lambda: pids(tmp_path))
+    await eventually(lambda: pids(tmp_path), timeout=PATIENCE)
     if why == "nobody waits any more":
         asking.cancel()
         asking.cancel()
     with pytest.raises((Unreachable, asyncio.CancelledError)):
         await asking
     for pid in pids(tmp_path):
-        await until(lambda pid=pid: is_gone(pid))
+        await eventually(lambda pid=pid: is_gone(pid), timeout=PATIENCE)
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
 
 
@@ -142,7 +132,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
     it = Started(place)
     it.stdin.write(json.dumps(HELLO).encode() + b"\n")
     it.stdin.flush()
-    wait_until(lambda: pids(place.folder))
+    eventually_sync(lambda: pids(place.folder), timeout=PATIENCE)
     if deaf:
         it.stdout.close()
     it.stdin.close()
@@ -150,23 +140,23 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
         assert json.loads(it.stdout.read())["result"]["serverInfo"]["name"] == "clicket"  # it had asked
     assert it.ended() == 0
     assert "Group" not in it.err.read_text()
-    wait_until(lambda: all(is_gone(pid) for pid in pids(place.folder)))
+    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_signal_while_servers_are_joined_leaves_none_behind(left: bool, place: Place) -> None:
     it = Started(place)
-    wait_until(lambda: pids(place.folder))
+    eventually_sync(lambda: pids(place.folder), timeout=PATIENCE)
     if left:
         it.stdin.close()  # what an impatient client does: it lets go, and asks to end soon after
     it.process.send_signal(signal.SIGTERM)
     assert it.ended() == 130
-    wait_until(lambda: all(is_gone(pid) for pid in pids(place.folder)))
+    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
 
 
 def test_a_signal_ends_a_server_whose_client_is_still_there(place: Place) -> None:
     it = Started(place, mute=False)
-    wait_until(lambda: "7 tools" in it.err.read_text())
+    eventually_sync(lambda: "7 tools" in it.err.read_text(), timeout=PATIENCE)
     it.process.send_signal(signal.SIGTERM)
     assert it.process.wait(20) == -signal.SIGTERM
     it.ended()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
+from tests.kit.tools import add
 from tests.mcp.kit import BOTH, MODERN, Hand, connected, listening
 from tests.mcp.test_serving import text_of
 
@@ -15,12 +16,6 @@ from clicket.server import Options, create_app
 
 ALICE, BOB, BOSS, READER = ("alices-secret-key-1", "bobs-secret-key-12", "the-boss-secret-key", "a-readers-secret-key")
 KEYS = (f"alice:read+call:{ALICE}", f"bob:read+call:{BOB}", f"boss:read+call+approve:{BOSS}", f"reader:read:{READER}")
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 @tool(tags={"mcp:task"})

@@ -13,7 +13,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from tests.mcp.kit import BOTH, LEGACY, MODERN, Hand, accept, connected, serving, until
+from tests.kit.waiting import eventually
+from tests.mcp.kit import BOTH, LEGACY, MODERN, PATIENCE, Hand, accept, connected, serving
+from tests.mcp.toolbox import add
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.mcp import answers, elicit, image, need, reply
@@ -26,12 +28,6 @@ NAME = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
 class Point:
     x: int
     y: int
-
-
-@tool(read_only=True)
-async def add(a: int, b: int) -> int:
-    """Adds two numbers."""
-    return a + b
 
 
 @tool(idempotent=True)
@@ -180,7 +176,7 @@ async def test_progress_and_remarks_arrive_while_the_tool_works(mode: str) -> No
         connected(url, mode, logging_callback=remark, log_level="info") as client,
     ):
         await client.call_tool("steps", {"count": 4}, progress_callback=progress)
-        await until(lambda: len(remarks) == 4)
+        await eventually(lambda: len(remarks) == 4, timeout=PATIENCE)
     assert seen[-1] == (4, 4, "step 4")
     assert [each[0] for each in seen] == sorted({each[0] for each in seen})
     assert remarks == [f"warning: remark {step}" for step in (1, 2, 3, 4)]
@@ -201,7 +197,7 @@ async def test_output_that_comes_in_pieces_is_progress(mode: str) -> None:
     async with Runtime([count], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
         result = await client.call_tool("count", progress_callback=progress)
         assert text_of(result) == "onetwothree"
-        await until(lambda: len(seen) == 3)
+        await eventually(lambda: len(seen) == 3, timeout=PATIENCE)
     assert seen == [(1, "one"), (2, "two"), (3, "three")]
 
 
@@ -221,7 +217,7 @@ async def test_numbers_grow_also_for_a_tool_that_speaks_first_and_reports_afterw
 
     async with Runtime([mixed], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
         await client.call_tool("mixed", progress_callback=progress)
-        await until(lambda: len(seen) == 4)
+        await eventually(lambda: len(seen) == 4, timeout=PATIENCE)
     assert seen == [(1, "one"), (2, "two"), (3, "half"), (4, "three")]
 
 
@@ -240,7 +236,7 @@ async def test_a_request_that_is_taken_back_ends_its_call(mode: str) -> None:
         async def cancelled() -> bool:
             return (await rt.history()).items[0].state is State.CANCELLED
 
-        await until(cancelled)
+        await eventually(cancelled, timeout=PATIENCE)
         assert (await client.call_tool("add", {"a": 1, "b": 1})).is_error is False
 
 
@@ -358,7 +354,7 @@ async def test_a_server_that_stops_does_not_end_calls_that_are_under_way() -> No
                 page = await rt.history(active=True)
                 return any(each.state is State.RUNNING for each in page.items)
 
-            await until(running)
+            await eventually(running, timeout=PATIENCE)
         with pytest.raises(httpx2.HTTPError):
             await request
         record = (await rt.history()).items[0]

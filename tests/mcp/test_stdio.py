@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,14 +12,15 @@ from pathlib import Path
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from tests.mcp.kit import BOTH, until
+from tests.kit.children import PYTHONPATH
+from tests.kit.waiting import eventually
+from tests.mcp.kit import BOTH, PATIENCE
 from tests.mcp.test_serving import text_of
 from tests.scenarios.cli_kit import Place
 
 from clicket import Runtime, State
 
-ROOT = Path(__file__).resolve().parents[2]
-ENV = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{ROOT}"}
+ENV = {"PYTHONPATH": PYTHONPATH}
 ARGUMENTS = ["-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox"]
 
 
@@ -59,10 +59,10 @@ async def test_a_client_that_takes_its_request_back_ends_the_call(mode: str, tmp
     file = tmp_path / "log"
     async with started(tmp_path, mode) as client:
         request = asyncio.create_task(client.call_tool("hang", {"file": str(file)}))
-        await until(lambda: file.exists() and "started" in file.read_text())
+        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
         request.cancel()
         await asyncio.wait([request])
-        await until(lambda: "ended" in file.read_text())
+        await eventually(lambda: "ended" in file.read_text(), timeout=PATIENCE)
         assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
 
 
@@ -70,7 +70,7 @@ async def test_a_client_that_leaves_ends_what_it_waited_for(tmp_path: Path) -> N
     file = tmp_path / "log"
     async with started(tmp_path, BOTH[0]) as client:
         request = asyncio.create_task(client.call_tool("hang", {"file": str(file)}))
-        await until(lambda: file.exists() and "started" in file.read_text())
+        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
         request.cancel()
         await asyncio.wait([request])
     async with Runtime(store=f"sqlite:///{tmp_path}/calls.db") as rt:

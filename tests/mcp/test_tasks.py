@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mcp.kit import TASKS, Hand, accept, serving, until
+from tests.kit.waiting import eventually
+from tests.mcp.kit import PATIENCE, TASKS, Hand, accept, serving
 from tests.redis_server import free_port
 
 from clicket import Policy, Runtime, State, ToolContext, tool
@@ -137,7 +138,7 @@ async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds()
         async def third() -> bool:
             return set((await hand.task(id)).get("inputRequests", {})) == {"third"}
 
-        await until(third)
+        await eventually(third, timeout=PATIENCE)
         await hand.answer(id, third=accept(word="c"))
         done = await hand.task(id, "completed")
         assert done["result"]["content"][0]["text"] == "a b c"
@@ -206,7 +207,7 @@ async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypat
             assert set((await hand.task(id))["inputRequests"]) == {"first"}
             return [document.key for document in await store.documents("mcp-task")] == [f'["","mcp","{id}"]']
 
-        await until(swept)
+        await eventually(swept, timeout=PATIENCE)
 
 
 async def test_task_methods_need_the_extension_and_the_right_name() -> None:
@@ -245,7 +246,7 @@ async def answers_at(url: str) -> Hand:
         except Exception:
             return False
 
-    await until(up, 60)
+    await eventually(up, timeout=60)
     return hand
 
 
@@ -264,7 +265,7 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
             async def running() -> bool:
                 return "running" in (await hand.task(lost)).get("statusMessage", "")
 
-            await until(running)
+            await eventually(running, timeout=PATIENCE)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
     with server(store, port):
@@ -293,11 +294,13 @@ async def test_a_stream_tells_how_tasks_go_on() -> None:
         seen: list[dict[str, Any]] = []
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(hand.listen(seen, taskIds=[id, "nobody's"]))
-            await until(lambda: len(seen) >= 2)
+            await eventually(lambda: len(seen) >= 2, timeout=PATIENCE)
             await hand.answer(id, first=accept(word="a"), second=accept(word="b"))
-            await until(lambda: any("third" in each["params"].get("inputRequests", {}) for each in seen))
+            await eventually(
+                lambda: any("third" in each["params"].get("inputRequests", {}) for each in seen), timeout=PATIENCE
+            )
             await hand.answer(id, third=accept(word="c"))
-            await until(lambda: seen[-1]["params"].get("status") == "completed")
+            await eventually(lambda: seen[-1]["params"].get("status") == "completed", timeout=PATIENCE)
             listening.cancel()
         assert seen[0]["method"] == "notifications/subscriptions/acknowledged"
         assert seen[0]["params"]["notifications"] == {"taskIds": [id]}

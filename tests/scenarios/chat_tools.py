@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
+
+from tests.kit.waiting import file_exists
 
 from clicket import ToolContext, tool
 
@@ -15,8 +16,7 @@ async def crawl(pages: int, ctx: ToolContext) -> str:
         file.write("x")
     for page in range(1, pages + 1):
         ctx.progress(page, pages, f"page {page}")
-    while not Path("go").exists():
-        await asyncio.sleep(0.02)
+    await file_exists("go")
     return f"{pages} pages\x1b[31m"
 
 

@@ -8,18 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.kit.children import PYTHONPATH
+from tests.kit.waiting import eventually_sync
+
 from clicket.cli import main
 
 PROGRAM = (sys.executable, "-m", "clicket")
 PATIENCE = 90.0  # seconds; only what hangs waits for all of it
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Command:
@@ -63,14 +64,18 @@ class Command:
 
     def until(self, look: Callable[[], Any]) -> Any:
         """The first true answer, while the command lives."""
-        give_up_at = time.monotonic() + PATIENCE
-        while True:
+
+        def answered() -> Any:
             alive = self.process.poll() is None
-            if answer := look():
-                return answer
-            assert alive, f"ended before: {self.out}{self.err}"
-            assert time.monotonic() < give_up_at, f"not in time: {self.out}{self.err}"
-            time.sleep(0.02)
+            answer = look()
+            assert answer or alive, f"ended before: {self.out}{self.err}"
+            return answer
+
+        try:
+            return eventually_sync(answered, timeout=PATIENCE)
+        except AssertionError as error:
+            error.add_note(f"{self.out}{self.err}")
+            raise
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -93,7 +98,7 @@ class Place:
         self.store = store
         self.commands: list[Command] = []
         own = {key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "COLUMNS"))}
-        names = {"CLICKET_STORE": store, "CLICKET_TOOLS": tools, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+        names = {"CLICKET_STORE": store, "CLICKET_TOOLS": tools, "PYTHONPATH": PYTHONPATH, "NO_COLOR": "1"}
         self.environment = {**own, **names, **settings}
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import file_exists
+
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, tool
 
 POLICY = Policy(ask=["asked"])
@@ -126,8 +128,7 @@ async def resumes(folder: str, ctx: ToolContext) -> str:
     """For a process that is stopped and goes on: returns once a file is there."""
     trace(folder, ctx)
     say("started", ctx.call_id)
-    while not Path(folder, "go").exists():
-        await asyncio.sleep(0.01)
+    await file_exists(Path(folder, "go"))
     return "from the old owner"
 
 

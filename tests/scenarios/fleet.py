@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.kit.children import ROOT, environment
+from tests.kit.waiting import eventually
 from tests.scenarios.fleet_tools import traces
-from tests.scenarios.kit import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 60.0
 
 
@@ -80,7 +79,7 @@ async def member(store: str, *tools: str, **settings: Any) -> AsyncIterator[Memb
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.scenarios.fleet_child", store, json.dumps(tools), json.dumps(settings),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24, cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        env=environment(),
     )  # fmt: skip
     one = Member(process)
     try:
@@ -90,12 +89,12 @@ async def member(store: str, *tools: str, **settings: Any) -> AsyncIterator[Memb
         await one.gone()
 
 
-async def until_traced(folder: Path, count: int, kind: str | None = None, within: float = 60.0) -> list[list[str]]:
+async def until_traced(folder: Path, count: int, kind: str | None = None, timeout: float = 60.0) -> list[list[str]]:
     """The lines that tools have left, once there are that many (of a kind)."""
 
     def look() -> Any:
         found = [line for line in traces(folder) if kind is None or line[0] == kind]
         return found if len(found) >= count else None
 
-    found: list[list[str]] = await eventually(look, within=within)
+    found: list[list[str]] = await eventually(look, timeout=timeout)
     return found

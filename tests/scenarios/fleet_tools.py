@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import file_exists
+
 from clicket import Policy, ToolContext, tool
 
 POLICY = Policy(ask=["asked"])
@@ -33,8 +35,7 @@ def traces(folder: Path | str) -> list[list[str]]:
 
 async def gate(folder: str, name: str = "go") -> None:
     """Until the test has made a file of that name."""
-    while not Path(folder, name).exists():
-        await asyncio.sleep(0.01)
+    await file_exists(Path(folder, name))
 
 
 @tool

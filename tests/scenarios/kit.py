@@ -68,19 +68,6 @@ def label(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:40]
 
 
-async def eventually(look: Callable[[], Any], *, within: float = 10.0) -> Any:
-    """The first true answer of `look` (which may be async), for what nobody can be awaited for."""
-    give_up_at = time.monotonic() + within
-    while True:
-        answer = look()
-        if asyncio.iscoroutine(answer):
-            answer = await answer
-        if answer:
-            return answer
-        assert time.monotonic() < give_up_at, f"not true within {within} s"
-        await asyncio.sleep(0.005)
-
-
 class Lag:
     """`worst`: the longest time that the loop did not come round."""
 

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx2
+import tests.kit.servers  # noqa: F401  # servers that end at once
+from tests.kit.tools import echo_value
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, ToolContext, tool
@@ -24,12 +26,6 @@ __all__ = ["TOOLS", "Api", "Sse", "api", "key_for", "read_sse", "served", "servi
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
-
-
-@tool
-async def echo(value: Any = None) -> Any:
-    """Give back what was given."""
-    return value
 
 
 @tool
@@ -52,7 +48,7 @@ async def long(size: int = 5000, letter: str = "x") -> str:
     return letter * size
 
 
-TOOLS = (add, echo, fail, count, long)
+TOOLS = (add, echo_value, fail, count, long)
 
 
 class Api:

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import GRACE, assert_sound, eventually, make, types
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import GRACE, assert_sound, make, types
 
 from clicket import State, ToolContext, tool
 
@@ -115,7 +116,7 @@ async def test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot(store:
             async def late() -> Any:
                 return [e.data for e in (await rt.get(result.call_id)).events if e.type == "late_result"]
 
-            assert await eventually(late, within=2) == [{"output": value}]
+            assert await eventually(late, timeout=2) == [{"output": value}]
             assert_sound(await rt.get(result.call_id))
     finally:
         gate.set()

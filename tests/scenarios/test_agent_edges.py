@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Says, check_pairs
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import tool
 from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
@@ -19,11 +21,6 @@ from clicket.agents.threads import Threads
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatRequest, Usage
 from clicket.testing import ScriptedModel
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 @contextmanager

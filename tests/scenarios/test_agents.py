@@ -7,27 +7,17 @@ import logging
 from typing import Any
 
 import pytest
+from tests.kit.tools import add, echo
 from tests.scenarios.agent_kit import Gate, Says, asks, check_legal, check_pairs, one
 from tests.scenarios.kit import make
 
-from clicket import RetryableError, tool
+from clicket import RetryableError
 from clicket.agents import AgentBusy, AgentState, ReActAgent
 from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse
 from clicket.testing import ScriptedModel
 
 IDLE, RUNNING, FINISHED, ERROR = AgentState.IDLE, AgentState.RUNNING, AgentState.FINISHED, AgentState.ERROR
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 def endless(name: str = "echo") -> Says:

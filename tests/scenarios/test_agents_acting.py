@@ -6,19 +6,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs, one
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import Policy, tool
 from clicket.agents import AgentState, PlanExecuteAgent, ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.ports import Keep
 from clicket.testing import ScriptedModel
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 @tool(max_retries=0)

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, asks, assert_told_in_order, called, check_pairs
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
 from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
@@ -16,11 +18,6 @@ from clicket.model.chat import ChatReply, ChatRequest
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 def closing(store: str, tools: list[Any]) -> Runtime:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.tools import echo
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
@@ -16,11 +17,6 @@ from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.testing import ScriptedModel, StepClock, memory_runtime
 
 IDLE = AgentState.IDLE
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 async def test_tokens_and_money_are_budgets(store: str) -> None:

@@ -7,19 +7,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, check_legal, check_pairs
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import tool
 from clicket.agents import AgentState, PlanExecuteAgent
 from clicket.errors import UsageError
 from clicket.model.chat import ChatRequest
 from clicket.testing import ScriptedModel
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 def create(*steps: Any) -> list[tuple[str, Any]]:

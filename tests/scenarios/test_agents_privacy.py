@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.kit.tools import echo
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
@@ -16,11 +17,6 @@ from clicket.model.chat import ChatReply, ChatRequest
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 async def test_callers_do_not_see_each_others_threads(store: str) -> None:

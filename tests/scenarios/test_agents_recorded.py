@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, asks
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
 from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply
 from clicket.ports import Append, Done
 from clicket.testing import ScriptedModel, StepClock
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 class Units:

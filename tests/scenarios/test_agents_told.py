@@ -8,19 +8,16 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, Streams, asks, assert_told_in_order, check_pairs, durable
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 
 from clicket import ToolContext, tool
 from clicket.agents import AgentEvent, AgentState, ReActAgent
 from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.testing import ScriptedModel
-
-
-@tool
-async def echo(text: str = "") -> str:
-    return text
 
 
 @tool

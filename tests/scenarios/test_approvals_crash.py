@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import ROOT, environment
+from tests.kit.waiting import eventually
 from tests.scenarios.approval_child import POLICY, put
-from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url
+from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Record
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @asynccontextmanager
@@ -25,7 +24,7 @@ async def child(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process whose call waits for a person."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.scenarios.approval_child", sqlite_url(folder), str(folder),
-        stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(),
     )  # fmt: skip
     try:
         await said(process, "accepted")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.process_tools import add
 
 from clicket import Condition, Conflict, Policy, Rule, Runtime, State, ToolContext, tool

@@ -7,7 +7,8 @@ import logging
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, StoreUnavailable, sync, tool
 from clicket.engine.audit import AuditEntry, note

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import apsw
 import msgspec
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.cache_kit import Counted, stepped
-from tests.scenarios.kit import assert_sound, eventually, make, states
+from tests.scenarios.kit import assert_sound, make, states
 
 from clicket import NativeTool, Runtime, Settings, State, ToolContext, tool
 from clicket.errors import UsageError

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import RetryableError, State, ToolContext, tool
@@ -288,7 +289,6 @@ async def test_after_the_end_nothing_is_kept(store: str) -> None:
         result = await rt.call("worker")
         assert result.state is State.TIMEOUT
         released.set()
-        while not told:
-            await asyncio.sleep(0.005)
+        await eventually(lambda: told)
         assert "the call has ended" in told[0]
         assert not notes(await rt.get(result.call_id))

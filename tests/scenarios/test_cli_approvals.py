@@ -37,7 +37,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     (tmp_path / "till.py").write_text(TOOLS)
     made = Place(
         tmp_path, sqlite_url(tmp_path), "till", CLICKET_POLICY=json.dumps(POLICY), USER="ann", LOGNAME="ann",
-        PYTHONPATH=str(tmp_path),
     )  # fmt: skip
     try:
         yield made

@@ -9,12 +9,12 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from tests.kit.waiting import eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 from tests.unit.interpreter.starting.test_packages import wheel
 
@@ -281,10 +281,7 @@ class TestSignals:
         temp = Path(place.environment["TMPDIR"])
         assert caged(temp) != []
         command.kill()
-        give_up_at = time.monotonic() + PATIENCE
-        while caged(temp):
-            assert time.monotonic() < give_up_at
-            time.sleep(0.01)
+        eventually_sync(lambda: not caged(temp), timeout=PATIENCE)
         assert place.run("code", "--code", "1").returncode == 0  # whoever comes next sweeps up
 
 

@@ -32,7 +32,7 @@ async def bad() -> None:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     (tmp_path / "steps.py").write_text(TOOLS)
-    made = Place(tmp_path, sqlite_url(tmp_path), "steps", PYTHONPATH=str(tmp_path))
+    made = Place(tmp_path, sqlite_url(tmp_path), "steps")
     try:
         yield made
     finally:

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
 
 from clicket import Conflict, Policy, Runtime, Settings, State, ToolCall, ToolContext, tool

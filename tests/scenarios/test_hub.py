@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime, State, tool
 from clicket.errors import InvalidTransition, ToolNotFound, UsageError

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime, tool
 from clicket.hub import Change
@@ -90,7 +91,7 @@ async def test_a_trial_whose_caller_leaves_shuts_the_tool_for_nobody(tmp_path: P
                 result = await rt.call("flaky", thread="t")
                 return result.error is not None and result.error.code == "tool_error"
 
-            await eventually(tried, within=5)
+            await eventually(tried, timeout=5)
 
 
 async def test_names_with_colons_share_no_trial() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime, State, tool
 from clicket.hub import Change

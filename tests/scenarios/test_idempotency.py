@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make
 
 from clicket import Conflict, RetryableError, State, ToolContext, tool
 

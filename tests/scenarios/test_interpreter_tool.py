@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import ROOT
+from tests.kit.waiting import eventually
 from tests.mcp.kit import connected
 from tests.mcp.kit import serving as serving_mcp
-from tests.scenarios.cli_kit import PROGRAM, ROOT, Place
-from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url
+from tests.scenarios.cli_kit import PROGRAM, Place
+from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.server_kit import key_for, read_sse, served
 
 from clicket import Runtime, Settings, State
@@ -317,7 +319,7 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
         await child.wait()
     await eventually(lambda: not any(map(is_there, caged)))
     async with runtime(interpreter(timeout=0.5, grace=20), store) as rt:
-        record = await eventually(lambda: ended(rt, id), within=30)
+        record = await eventually(lambda: ended(rt, id), timeout=30)
         assert record.state is State.COMPLETED
         assert len(record.attempts) == 2
         assert record.output["status"] == "interrupted"

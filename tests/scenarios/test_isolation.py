@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios import process_tools
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, eventually, make, sqlite_url, states
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, sqlite_url, states
 
 from clicket import Runtime, State, tool
 

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_loop_is_free, eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_loop_is_free, make
 
 from clicket import QueueFull, State, ToolCall, tool
 

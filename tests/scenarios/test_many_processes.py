@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS, traces
-from tests.scenarios.kit import assert_sound, eventually, make, states, types
+from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Conflict, Policy, Runtime, State
 from clicket.errors import NotFound, UsageError
@@ -50,7 +51,7 @@ async def test_submitted_here_run_there_and_watched_from_a_third(front: Runtime,
         async def half() -> bool:
             return types(await front.get("t")).count("output") >= 30
 
-        await eventually(half, within=30)
+        await eventually(half, timeout=30)
         (tmp_path / "go").touch()
         result = await asyncio.wait_for(handle.result(), 30)
         seen = (await asyncio.wait_for(live, 30))["value"]
@@ -89,7 +90,7 @@ async def test_nobody_hoards_what_another_could_run_now(sqlite: str, tmp_path: P
         async with AsyncExitStack() as stack:
             for _ in range(3):
                 await stack.enter_async_context(make(TOOLS, sqlite, worker_threads=1, max_concurrency=5))
-            await until_traced(tmp_path, 3, within=15)
+            await until_traced(tmp_path, 3, timeout=15)
             (tmp_path / "go").touch()
             assert [(await outcome(front, id)).output for id in ids] == ["done"] * 3
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
-from tests.scenarios.kit import eventually, make
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make
 
 from clicket import NativeTool, State, ToolContext
 from clicket.errors import UsageError

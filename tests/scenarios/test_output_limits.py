@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make, types
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Event, RetryableError, ToolContext, tool
 from clicket.tools import STREAMED

@@ -7,7 +7,8 @@ import random
 import time
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make, types
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.errors import UsageError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
 import signal
 import sys
@@ -15,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import ROOT, environment
+from tests.kit.waiting import eventually
 from tests.scenarios.crash_child import POLICY, TOOLS
-from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url, states, types
+from tests.scenarios.kit import assert_sound, make, sqlite_url, states, types
 
 from clicket import Runtime, State
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Child:
@@ -48,7 +47,7 @@ class Child:
 async def child(folder: Path, *calls: str, **settings: Any) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.scenarios.crash_child", sqlite_url(folder), str(folder), json.dumps(settings), *calls,
-        stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(),
     )  # fmt: skip
     try:
         yield Child(process)

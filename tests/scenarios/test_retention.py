@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.tools import echo_value
+from tests.kit.waiting import eventually
 from tests.scenarios.cache_kit import stepped
-from tests.scenarios.kit import assert_sound, eventually, make
+from tests.scenarios.kit import assert_sound, make
 
 from clicket import Policy, Runtime, State, tool
 from clicket.engine import housekeeping
@@ -20,11 +22,6 @@ BIG = 20_000
 @tool(cache=3600)
 async def known() -> str:
     return "known"
-
-
-@tool
-async def echo(x: Any = None) -> Any:
-    return x
 
 
 @tool(max_result_size=1000)
@@ -53,7 +50,7 @@ async def swept(rt: Runtime) -> Any:
 
 async def test_by_age_counted_from_the_end(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo], store, clock, retention=3600.0) as rt:
+    async with stepped([echo_value], store, clock, retention=3600.0) as rt:
         await run(rt, "ab")
         clock.advance(1800)
         await run(rt, "cd")
@@ -71,7 +68,7 @@ async def test_by_age_counted_from_the_end(store: str) -> None:
 
 async def test_by_number_the_oldest_end_goes_first(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo], store, clock, retention_calls=3) as rt:
+    async with stepped([echo_value], store, clock, retention_calls=3) as rt:
         await run(rt, "abc", clock)
         assert (await swept(rt)).calls == 0
         await run(rt, "de", clock)
@@ -82,7 +79,7 @@ async def test_by_number_the_oldest_end_goes_first(store: str) -> None:
 
 async def test_by_bytes_of_events_and_artifacts_together(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo, big], store, clock, retention_bytes=3 * BIG) as rt:
+    async with stepped([echo_value, big], store, clock, retention_bytes=3 * BIG) as rt:
         await run(rt, "abcdef", clock, tool="big")
         report = await swept(rt)
         assert await kept(rt) == "ef"  # three with their events are more than three alone
@@ -92,13 +89,13 @@ async def test_by_bytes_of_events_and_artifacts_together(store: str) -> None:
 
 async def test_per_thread_by_number_and_bytes(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo, big], store, clock, thread_retention_calls=2, thread_retention_bytes=3 * BIG) as rt:
+    async with stepped([echo_value, big], store, clock, thread_retention_calls=2, thread_retention_bytes=3 * BIG) as rt:
         await run(rt, "abcd", clock, thread="many")
         await run(rt, "e", clock, thread="few")
         await run(rt, "fg", clock, thread="big", tool="big")
         assert (await swept(rt)).calls == 2
         assert await kept(rt) == "cdefg"
-    async with stepped([echo, big], "memory://", clock, thread_retention_bytes=BIG // 2) as rt:
+    async with stepped([echo_value, big], "memory://", clock, thread_retention_bytes=BIG // 2) as rt:
         await run(rt, "ab", clock, thread="big", tool="big")
         await run(rt, "cd", clock, thread="few")
         await swept(rt)
@@ -107,7 +104,7 @@ async def test_per_thread_by_number_and_bytes(store: str) -> None:
 
 async def test_bounds_together_keep_what_breaks_none(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo], store, clock, retention=100.0, retention_calls=6, thread_retention_calls=2) as rt:
+    async with stepped([echo_value], store, clock, retention=100.0, retention_calls=6, thread_retention_calls=2) as rt:
         await run(rt, "ab", clock, thread="old")
         clock.advance(100)
         await run(rt, "cdef", clock, thread="one")
@@ -128,7 +125,7 @@ async def test_calls_that_have_not_ended_are_never_swept(store: str) -> None:
         return "asked"
 
     settings: dict[str, Any] = {"retention": 1.0, "retention_calls": 1, "retention_bytes": 1, "max_concurrency": 1}
-    rt = stepped([echo, slow, asked], store, clock, queue_timeout=None, **settings)
+    rt = stepped([echo_value, slow, asked], store, clock, queue_timeout=None, **settings)
     rt.policy = Policy(ask=["asked"])
     async with rt:
         await run(rt, "abc", clock)
@@ -147,7 +144,7 @@ async def test_calls_that_have_not_ended_are_never_swept(store: str) -> None:
 
 async def test_the_runtime_sweeps_by_itself(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo], store, clock, retention_calls=2) as rt:
+    async with stepped([echo_value], store, clock, retention_calls=2) as rt:
         await run(rt, "abcd", clock)
         clock.advance(housekeeping.SWEEP_EVERY + 1)
 
@@ -159,7 +156,7 @@ async def test_the_runtime_sweeps_by_itself(store: str) -> None:
 
 async def test_what_is_swept_goes_whole_and_its_id_is_free(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo, big, known], store, clock, retention=10.0) as rt:
+    async with stepped([echo_value, big, known], store, clock, retention=10.0) as rt:
         await run(rt, "a", tool="big")
         await run(rt, "k", tool="known")
         clock.advance(11)
@@ -167,7 +164,7 @@ async def test_what_is_swept_goes_whole_and_its_id_is_free(store: str) -> None:
         for look in (rt.get("a"), rt.state("a"), rt.handle("a"), rt.cancel("a"), rt.approve("a")):
             with pytest.raises(NotFound):
                 await look
-        assert (await rt.call("echo", {"x": 2}, id="a")).output == 2  # another tool, other arguments: no conflict
+        assert (await rt.call("echo", {"value": 2}, id="a")).output == 2  # another tool, other arguments: no conflict
         assert_sound(await rt.get("a"))
         assert (await rt.call("known")).cached  # the cache has bounds of its own
 
@@ -229,7 +226,7 @@ async def test_a_reader_never_slides_into_another_call_of_the_same_name(sqlite: 
 
 
 async def test_a_call_that_is_swept_just_after_its_end_was_seen_is_not_found(sqlite: str) -> None:
-    async with make([echo], sqlite) as rt:
+    async with make([echo_value], sqlite) as rt:
         await run(rt, "a")
         handle = await rt.handle("a")
         store = rt.store
@@ -250,8 +247,8 @@ async def test_a_call_that_is_swept_just_after_its_end_was_seen_is_not_found(sql
 
 async def test_who_has_the_result_keeps_it(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo], store, clock, retention=10.0) as rt:
-        handle = await rt.submit("echo", {"x": 1}, id="a")
+    async with stepped([echo_value], store, clock, retention=10.0) as rt:
+        handle = await rt.submit("echo", {"value": 1}, id="a")
         assert (await handle.result()).output == 1
         clock.advance(11)
         assert (await swept(rt)).calls == 1
@@ -264,7 +261,7 @@ async def test_who_has_the_result_keeps_it(store: str) -> None:
 
 async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_SWEEP_STEP", 30)
-    async with make([echo], store, retention_calls=5) as rt:
+    async with make([echo_value], store, retention_calls=5) as rt:
         await rt.call_many([("echo", None)] * 100)
         told: list[int] = []
         total = await rt.sweep(progress=lambda so_far: told.append(so_far.calls))
@@ -275,21 +272,21 @@ async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, mon
 async def test_writers_go_on_between_the_steps(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is made while thousands are swept ends before the sweep does."""
     monkeypatch.setattr(housekeeping, "_SWEEP_STEP", 10)
-    async with make([echo], sqlite) as rt:
+    async with make([echo_value], sqlite) as rt:
         await rt.call_many([("echo", None)] * 800, max_concurrency=50)
         begun = asyncio.Event()
         sweeping = asyncio.create_task(rt.sweep(rt.retention(2e9), progress=lambda _: begun.set()))
         await begun.wait()
-        assert (await rt.call("echo", {"x": 1})).success
+        assert (await rt.call("echo", {"value": 1})).success
         assert not sweeping.done()
         assert (await sweeping).calls >= 800
 
 
 async def test_thousands_of_calls_leave_a_file_of_bounded_size(sqlite: str) -> None:
     sizes = []
-    async with make([echo], sqlite, retention_calls=200, max_concurrency=50) as rt:
+    async with make([echo_value], sqlite, retention_calls=200, max_concurrency=50) as rt:
         for number in range(10):
-            done = await rt.call_many([("echo", {"x": f"{number}:{i}"}) for i in range(500)], max_concurrency=50)
+            done = await rt.call_many([("echo", {"value": f"{number}:{i}"}) for i in range(500)], max_concurrency=50)
             assert all(result.success for result in done)
             await swept(rt)
             assert len((await rt.history(limit=1000)).items) == 200

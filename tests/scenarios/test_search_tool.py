@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import eventually
 from tests.mcp.kit import connected
 from tests.mcp.kit import serving as serving_mcp
 from tests.scenarios.cli_kit import PROGRAM, Place
-from tests.scenarios.kit import assert_sound, eventually, make, sqlite_url
+from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.server_kit import read_sse, served
 
 from clicket import Settings, State

@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.waiting import eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.cli_kit import Command, Place
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
 from clicket import Policy, tool

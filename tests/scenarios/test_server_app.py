@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import TOOLS, served
 
 from clicket.errors import StoreUnavailable, UsageError

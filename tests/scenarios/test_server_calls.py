@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound
 from tests.scenarios.server_kit import Api, served
 
 from clicket import Policy, State, ToolContext, tool

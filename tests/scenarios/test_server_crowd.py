@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
 from clicket import ToolContext, tool
@@ -114,7 +114,7 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         silent = [await stopped(it, path) for _ in range(STOPPED)]
         readers = [Reader(it, path, every=1_000 if number % 10 else 7) for number in range(CROWD - STOPPED)]
         tasks = [asyncio.create_task(reader.read()) for reader in readers]
-        await eventually(lambda: len(it.context.readers.open) >= CROWD * 0.9, within=60)
+        await eventually(lambda: len(it.context.readers.open) >= CROWD * 0.9, timeout=60)
         before = memory()
         for _ in range(40):
             step.release()
@@ -132,5 +132,5 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert grown < 150_000_000, f"{grown / 1e6:.0f} MB more"
         for raw in silent:
             raw.close()
-        await eventually(lambda: not it.context.readers.open, within=30)
+        await eventually(lambda: not it.context.readers.open, timeout=30)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

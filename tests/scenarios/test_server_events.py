@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
 from clicket import ToolContext, tool

@@ -7,8 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios import fleet_tools
-from tests.scenarios.kit import assert_sound, eventually, make, states, types
+from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import ClicketError, Policy, RetryableError, Runtime, State, ToolContext, tool
 from clicket.errors import UsageError

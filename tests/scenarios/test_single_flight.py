@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.cache_kit import stepped
-from tests.scenarios.kit import assert_sound, eventually, make, states
+from tests.scenarios.kit import assert_sound, make, states
 
 from clicket import Policy, Runtime, State, StoreUnavailable, tool
 from clicket.testing import StepClock

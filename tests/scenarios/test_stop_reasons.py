@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.kit.tools import forever
 
 from clicket import Policy, Runtime, Settings, State, ToolContext, tool
 from clicket.errors import ClicketError
@@ -66,13 +67,9 @@ async def test_words_that_are_no_utf8_harm_nobody(store: str) -> None:
         ctx.note("\ud800")
         return "done"
 
-    @tool
-    async def slow() -> None:
-        await asyncio.Event().wait()
-
-    async with Runtime([odd, slow], settings=settings(store)) as rt:
+    async with Runtime([odd, forever], settings=settings(store)) as rt:
         assert (await rt.call("odd")).output == "done"
-        handle = await rt.submit("slow")
+        handle = await rt.submit("forever")
         assert await handle.cancel("because \ud800")
         assert (await handle.result()).state is State.CANCELLED
 

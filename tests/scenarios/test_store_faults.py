@@ -16,16 +16,12 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.kit.tools import add, echo
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, measured_lag, sqlite_url
 
 from clicket import State, StoreUnavailable, ToolContext, tool
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tool
@@ -389,10 +385,6 @@ async def test_a_file_that_vanishes_while_in_use_is_not_recreated_in_silence(tmp
 
 async def test_the_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     """Two thousand durable calls with payloads: no single turn of the loop takes 50 ms because of the store."""
-
-    @tool
-    async def echo(text: str) -> str:
-        return text
 
     async with make([echo], sqlite_url(tmp_path), max_concurrency=50) as rt:
 

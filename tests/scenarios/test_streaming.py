@@ -191,7 +191,7 @@ async def test_values_that_are_not_text_are_kept_as_values(store: str) -> None:
     assert result.output == ["text", {"a": [1, None]}, 7]
 
 
-@pytest.mark.parametrize("chunk", [float("nan"), b"bytes", object(), "\ud800", {1, object()}], ids=label)
+@pytest.mark.parametrize("chunk", [float("nan"), b"bytes", object(), "\ud800", {object()}], ids=label)
 async def test_a_chunk_that_is_not_json_is_a_typed_error(store: str, chunk: Any) -> None:
     @tool
     async def bad() -> AsyncIterator[Any]:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.tools import breaks
+from tests.kit.waiting import eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS
-from tests.scenarios.kit import eventually, make
+from tests.scenarios.kit import make
 from tests.scenarios.test_telemetry_property import sums
 
 from clicket import Policy, RetryableError, Runtime, ToolContext, tool
@@ -30,11 +32,6 @@ LEASE = 2.0
 @tool
 async def works(x: int = 0) -> int:
     return x
-
-
-@tool(failure_threshold=100)
-async def breaks() -> None:
-    raise ValueError("no")
 
 
 @tool(max_retries=2, retry_delay=0.001, failure_threshold=100)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.scenarios.kit import eventually, make
+from tests.kit.tools import breaks
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
 from clicket import Policy, Runtime, StoreUnavailable, tool
@@ -16,11 +18,6 @@ from clicket.telemetry.prometheus import scrape
 @tool
 async def works() -> int:
     return 1
-
-
-@tool(failure_threshold=100)
-async def breaks() -> None:
-    raise ValueError("no")
 
 
 @tool

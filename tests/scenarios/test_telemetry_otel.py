@@ -9,6 +9,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.kit.tools import add
 from tests.scenarios.kit import make
 from tests.scenarios.otel_kit import Collector, facts
 
@@ -19,12 +20,6 @@ from clicket.telemetry import instrument, within_trace
 
 BOUNDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 program = trace.get_tracer("a tool of ours")
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Adds two numbers."""
-    return a + b
 
 
 @tool(failure_threshold=100)

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import assert_sound, eventually, make, states, types
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import RetryableError, State, ToolContext, tool
 

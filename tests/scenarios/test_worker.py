@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios import worker_tools
 from tests.scenarios.cli_kit import PROGRAM, Place, is_gone
-from tests.scenarios.kit import assert_sound, eventually, sqlite_url
+from tests.scenarios.kit import assert_sound, sqlite_url
 from tests.scenarios.worker_tools import TOOLS
 
 from clicket import Policy, Record, Runtime, Settings, State
@@ -130,7 +131,7 @@ class TestManyProcesses:
         pids = [int(pid) for pid in worker.until(lambda: written(place))[0].split()]
         assert not any(is_gone(pid) for pid in pids)
         assert place.json("cancel", "tree", "--wait", "60s")["cancelled"]
-        await eventually(lambda: all(is_gone(pid) for pid in pids), within=60)
+        await eventually(lambda: all(is_gone(pid) for pid in pids), timeout=60)
 
 
 class TestDraining:
@@ -211,7 +212,7 @@ class TestDraining:
         assert set(worker.wait_for("draining")["running"]) == {"again", "once", "tree"}
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 128 + signal.SIGTERM
-        await eventually(lambda: all(is_gone(int(pid)) for pid in pids.split()), within=60)
+        await eventually(lambda: all(is_gone(int(pid)) for pid in pids.split()), timeout=60)
         assert "stopped" not in [event["event"] for event in worker.lines]
         listed = {call["id"]: call["owner_gone"] for call in place.json("ps")["calls"]}
         assert listed == {"again": True, "once": True, "tree": True}
@@ -248,7 +249,7 @@ class TestWords:
             worker.stdout.close()
             worker.stderr.close()
             await submit(place, *((name, "quick", {"log": log, "name": name}) for name in ("one", "two")))
-            await eventually(lambda: sorted(written(place)) == ["one", "two"], within=60)
+            await eventually(lambda: sorted(written(place)) == ["one", "two"], timeout=60)
             worker.terminate()
             assert worker.wait(60) == 0
         finally:

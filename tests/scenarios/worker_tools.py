@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from tests.kit.waiting import file_exists, file_exists_sync
 
 from clicket import ToolContext, tool
 
@@ -23,11 +23,6 @@ def note(log: str, text: str) -> None:
         os.close(file)
 
 
-async def wait_for(gate: str) -> None:
-    while not os.path.exists(gate):
-        await asyncio.sleep(0.01)
-
-
 @tool
 async def quick(log: str, name: str) -> str:
     """Done at once, and may be done only once."""
@@ -39,7 +34,7 @@ async def quick(log: str, name: str) -> str:
 async def look(log: str, gate: str) -> str:
     """May be repeated; ends when the gate is there."""
     note(log, "look")
-    await wait_for(gate)
+    await file_exists(gate)
     return "seen"
 
 
@@ -47,7 +42,7 @@ async def look(log: str, gate: str) -> str:
 async def pay(log: str, gate: str) -> str:
     """May not be repeated; ends when the gate is there."""
     note(log, "pay")
-    await wait_for(gate)
+    await file_exists(gate)
     return "paid"
 
 
@@ -74,8 +69,7 @@ def tree(log: str) -> None:
 def stuck(log: str) -> None:
     """Holds the worker's loop up."""
     note(log, "stuck")
-    while not Path(f"{log}.never").exists():
-        time.sleep(0.01)
+    file_exists_sync(f"{log}.never")
 
 
 @tool

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.tools import add
 from tests.scenarios.kit import assert_sound, make
 from tests.security.hostile_rows import (
     PICKLE,
@@ -44,11 +45,6 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Rows:
 
 
 # A store with calls in it --------------------------------------------------------------------------------------------
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tool

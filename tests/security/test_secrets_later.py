@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import ROOT, environment
 from tests.scenarios.kit import make
 from tests.security.secrets_child import POLICY, TOOLS
 from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean, got, hash_of
@@ -19,7 +19,6 @@ from clicket import ClicketError, Policy, State
 from clicket.errors import InvalidInput, PermissionDenied
 from clicket.vault import MASK
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY, OTHER = "the first key of this test", "quite another key altogether"
 
 
@@ -37,7 +36,7 @@ async def crash(folder: Path, canary: Canary, key: str | None) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.security.secrets_child", url(folder), str(folder), cwd=ROOT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        env=environment(),
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None

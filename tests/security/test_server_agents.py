@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, key_for, read_sse, served
 from tests.scenarios.test_server_agents import TURN, Gate, replayed, say, script, told, with_id
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
 SMALL = {

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.mcp.kit import _end_watchers
-from tests.scenarios.kit import eventually, sqlite_url
+from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, key_for, read_sse, served
 
 from clicket import ToolContext, tool
@@ -74,7 +75,7 @@ class Reader:
         return self._task.done()
 
     async def end(self) -> None:
-        await eventually(lambda: self.is_over, within=PATIENCE)
+        await eventually(lambda: self.is_over, timeout=PATIENCE)
 
 
 async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.kit import eventually, make, sqlite_url
+from tests.kit.waiting import eventually
+from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import key_for, served
 
 from clicket import NativeTool, ToolContext, tool

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.cli_kit import is_gone
-from tests.scenarios.kit import eventually
 from tests.unit.web.kit import Request, answer, head, packed, page, serving
 
 from clicket.model.document import Document

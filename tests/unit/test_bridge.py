@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 
 from clicket.bridge import LoopThread, Workers, fulfil, on_loop, on_loop_thread, refuse_running_loop
 from clicket.errors import UsageError
@@ -59,8 +60,7 @@ async def test_threads_are_started_when_needed_reused_and_never_more_than_the_si
         return threading.current_thread().name
 
     waiting = [asyncio.ensure_future(workers.run(hold)) for _ in range(8)]
-    while len(inside) < 3:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: len(inside) >= 3)
     assert len(inside) == 3
     gate.set()
     assert len(set(await asyncio.gather(*waiting))) == 3
@@ -81,8 +81,7 @@ async def test_who_stops_waiting_does_not_stop_the_function(workers: Workers) ->
         await waiting
     gate.set()
     await workers.run(lambda: None)
-    while not done:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: done)
 
 
 async def test_done_is_called_on_the_loop_that_asked(workers: Workers) -> None:
@@ -102,11 +101,7 @@ async def test_an_idle_thread_keeps_no_result_alive(workers: Workers) -> None:
     watch = weakref.ref(made)
     del made
     await asyncio.sleep(0)
-    give_up_at = time.monotonic() + 5
-    while watch() is not None and time.monotonic() < give_up_at:
-        gc.collect()
-        await asyncio.sleep(0.001)
-    assert watch() is None
+    await eventually(lambda: gc.collect() >= 0 and watch() is None)
 
 
 async def test_closed_workers_take_nothing_and_leave_nothing() -> None:

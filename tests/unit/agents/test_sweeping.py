@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from tests.kit.tools import forever
 
-from clicket import tool
 from clicket.agents import ReActAgent
 from clicket.agents.memory import HEAD, TURN
 from clicket.agents.sweeping import ThreadSweep
@@ -20,17 +19,12 @@ class Model:
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         if request.messages[-1].content == "wait":
-            return ChatReply(uses=(ToolUse(id="w", name="wait"),))
+            return ChatReply(uses=(ToolUse(id="w", name="forever"),))
         return ChatReply(text="yes")
 
 
-@tool(timeout=None)
-async def wait() -> None:
-    await asyncio.Event().wait()
-
-
 async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> None:
-    async with memory_runtime([wait], memory_retention=1.0, retention=1.0) as rt:
+    async with memory_runtime([forever], memory_retention=1.0, retention=1.0) as rt:
         agent, chores = ReActAgent(rt, Model()), Housekeeping(rt.engine)
         await agent.run("hello", thread="old")
         await agent.run("hello", thread="busy")

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.tools import forever
 
 from clicket import Runtime, Settings, State, tool
 
@@ -151,14 +152,10 @@ async def test_the_callers_own_cancellation_is_not_swallowed() -> None:
 
 
 async def test_a_timeout_around_a_call_works_as_around_any_await() -> None:
-    @tool
-    async def slow() -> None:
-        await asyncio.Event().wait()
-
-    async with Runtime([slow], settings=settings()) as rt:
+    async with Runtime([forever], settings=settings()) as rt:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
-                await rt.call("slow", id="x")
+                await rt.call("forever", id="x")
         assert await rt.state("x") is State.CANCELLED
 
 

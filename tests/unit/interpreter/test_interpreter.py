@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import eventually
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
@@ -257,9 +258,7 @@ async def test_a_short_run_is_told_like_a_long_one(ci: Interpreter) -> None:
 
 async def test_what_a_killed_block_was_about_to_make_is_missed(ci: Interpreter) -> None:
     running = asyncio.ensure_future(ci.run("table = 1\nopen('here', 'w').close()\nwhile True: pass"))
-    async with asyncio.timeout(20):
-        while ci.session is None or not (ci.session.cage.work / "here").exists():
-            await asyncio.sleep(0.005)
+    await eventually(lambda: ci.session is not None and (ci.session.cage.work / "here").exists(), timeout=30)
     assert ci.state is CodeState.MONITORING
     ci.kill()
     assert ((await running).status, (await ci.run("table")).status) == ("killed", "session_lost")
@@ -280,9 +279,9 @@ async def test_interrupt_and_kill(ci: Interpreter) -> None:
 async def test_who_closes_while_a_run_is_cancelled_may_close_again(turns: int) -> None:
     interpreter = await Interpreter(grace=0.2).open()
     running = asyncio.ensure_future(interpreter.run("open('here', 'w').close()\nwhile True: pass"))
-    async with asyncio.timeout(30):
-        while interpreter.session is None or not (interpreter.session.cage.work / "here").exists():
-            await asyncio.sleep(0.005)
+    await eventually(
+        lambda: interpreter.session is not None and (interpreter.session.cage.work / "here").exists(), timeout=30
+    )
     closing = asyncio.ensure_future(interpreter.close())
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -296,9 +295,7 @@ async def test_who_closes_while_a_run_is_cancelled_may_close_again(turns: int) -
 async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
     async with Interpreter(idle_after=0.05) as ci:
         await ci.run("x = 1")
-        async with asyncio.timeout(20):
-            while ci.session is not None:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: ci.session is None, timeout=20)
         lost = await ci.run("x")
         assert lost.status == "session_lost"
         assert "nobody used it" in message(lost)

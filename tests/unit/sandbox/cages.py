@@ -9,8 +9,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,13 +90,6 @@ async def start(made: Sandbox, settings: dict[str, Any] | None = None) -> Caged:
     ready = await found.frame()
     assert ready["type"] == "ready", ready
     return found
-
-
-async def until(true: Callable[[], Any], what: str) -> None:
-    give_up_at = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < give_up_at, f"waited for: {what}"
-        await asyncio.sleep(0.005)
 
 
 def alive(pid: int) -> bool:

@@ -8,7 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.unit.sandbox.cages import Caged, alive, caged, groups, until
+from tests.kit.waiting import eventually
+from tests.unit.sandbox.cages import PATIENCE, Caged, alive, caged, groups
 
 from clicket.sandbox import Cage, Exit, Limits, cgroup
 
@@ -30,7 +31,7 @@ async def ended(cage: Cage) -> Exit:
 async def test_an_interrupt_reaches_the_program_alone(tier: dict[str, object]) -> None:
     async with caged(**tier) as program:
         await program.begin("open('busy', 'w').close()\nwhile True: pass")
-        await until((program.cage.work / "busy").exists, "the program to be busy")
+        await eventually((program.cage.work / "busy").exists, what="the program to be busy", timeout=PATIENCE)
         program.cage.interrupt()
         with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
             await program.answer()
@@ -59,7 +60,7 @@ async def test_a_kill_takes_daemons_along_and_close_removes_what_they_made(tier:
         assert len(pids) == 4
         cage.kill()
         assert await ended(cage) == Exit(signal=signal.SIGKILL)
-        await until(lambda: not any(map(alive, pids)), "the death of all")
+        await eventually(lambda: not any(map(alive, pids)), what="the death of all", timeout=PATIENCE)
         await asyncio.gather(cage.close(), cage.close())
         await cage.close()
         assert not cage.work.parent.exists()
@@ -168,16 +169,20 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
             text = (cage.work / "count").read_bytes()
             return [int(text[at : at + 20].strip(b"\0 ") or 0) for at in (0, 20)]
 
-        await until(lambda: min(numbers()) > 0, "both to count")
+        await eventually(lambda: min(numbers()) > 0, what="both to count", timeout=PATIENCE)
         cage.freeze()
-        await until(lambda: _stands_still(cage), "all to stand still")
+        await eventually(lambda: _stands_still(cage), what="all to stand still", timeout=PATIENCE)
         before = numbers()
         await program.begin("value = 'awake'")
         assert _stands_still(cage)
         assert numbers() == before
         cage.thaw()
         assert await program.answer() == "awake"
-        await until(lambda: all(now > then for now, then in zip(numbers(), before, strict=True)), "both to count again")
+        await eventually(
+            lambda: all(now > then for now, then in zip(numbers(), before, strict=True)),
+            what="both to count again",
+            timeout=PATIENCE,
+        )
         cage.freeze()
         await cage.close()
         assert await ended(cage) == Exit(signal=signal.SIGKILL)
@@ -201,7 +206,7 @@ async def test_without_a_namespace_nobody_leaves_the_programs_group() -> None:
         assert found == [program.cage.pids()[0]] * 3
         pids = program.cage.pids()
         await program.cage.close()
-        await until(lambda: not any(map(alive, pids)), "both to end")
+        await eventually(lambda: not any(map(alive, pids)), what="both to end", timeout=PATIENCE)
 
 
 def _stands_still(cage: Cage) -> bool:

@@ -7,10 +7,10 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import eventually_sync
 
 from clicket.sandbox import home as homes
 from clicket.sandbox.home import Home
@@ -68,8 +68,7 @@ def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_pat
     orphan = subprocess.Popen([f"{homes.MARK}{dead.name}", "1000"], executable="/bin/sleep")
     other = subprocess.Popen([f"{homes.MARK}{dead.name}er", "1000"], executable="/bin/sleep")
     for process in (orphan, other):
-        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # a moment after its start it has no words yet
-            time.sleep(0.001)
+        eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # a moment after its start it has no words yet
     homes.sweep(tmp_path)
     assert orphan.wait(60) == -signal.SIGKILL
     assert other.poll() is None

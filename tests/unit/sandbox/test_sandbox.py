@@ -13,7 +13,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.sandbox.cages import alive, as_user, caged, groups, sandbox, start, until
+from tests.kit.waiting import eventually
+from tests.unit.sandbox.cages import PATIENCE, alive, as_user, caged, groups, sandbox, start
 
 from clicket.errors import UsageError
 from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed, identity, probe
@@ -407,7 +408,7 @@ async def test_a_host_that_is_killed_leaves_no_process_and_the_next_one_sweeps(w
             assert all(map(alive, pids))
         finally:
             host.send_signal(signal.SIGKILL)
-    await until(lambda: not any(map(alive, pids)), "the death of all that was caged")
+    await eventually(lambda: not any(map(alive, pids)), what="the death of all that was caged", timeout=PATIENCE)
     (home,) = temp.iterdir()
     async with sandbox(temp=temp) as made:
         assert not home.exists() or await made.isolation()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import eventually
 
 from clicket.bridge import Workers
 from clicket.sandbox import Limits
@@ -184,12 +185,10 @@ async def test_a_watch_rests_when_told_and_tells_what_it_finds(
         folders=(folder,), limits=Limits(files=300), pids=pids, memory=True, workers=workers, tell=told.put_nowait
     )
     watch.start()
-    while looks < 3:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: looks >= 3)
     assert told.empty()
     watch.rest()
-    while watch._timer is not None:  # the last one runs out and is not renewed
-        await asyncio.sleep(0.001)
+    await eventually(lambda: watch._timer is None)  # the last one runs out and is not renewed
     before = looks
     for number in range(301):
         (tmp_path / str(number)).touch()
@@ -218,8 +217,7 @@ async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
     limits = Limits(memory=64 << 20)
     watch = Watch(folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, tell=told.put_nowait)
     watch.start()
-    while looks < 3:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: looks >= 3)
     if memory:
         async with asyncio.timeout(60):
             assert await told.get() == "memory"

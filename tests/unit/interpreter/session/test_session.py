@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.waiting import eventually
 from tests.unit.interpreter.session.pipe_cage import OneCage, PipeCage
 
 from clicket.errors import UsageError
@@ -54,12 +55,6 @@ async def follow(session: Session) -> tuple[list[Any], Ended]:
 async def outcome(session: Session) -> tuple[str, str | None]:
     _, ended = await follow(session)
     return ended.status, ended.reason
-
-
-async def eventually(condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 class TestBlocks:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import eventually
 
 from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import Ended, Out, Session
@@ -191,9 +192,7 @@ threading.Thread(target=count, daemon=True).start()
 """
     assert (await run(session, counting)).threads == 1
     session.rest()
-    async with asyncio.timeout(10):
-        while not session._frozen:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: session._frozen)
     async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their time stands still
         before, used = -1, _cpu(session)
         while used != before:

@@ -53,7 +53,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
             return
         async with Runtime((), settings=session.settings) as runtime:
             yield await _reached(runtime)
-            for risk in getattr(runtime.engine.store, "risks", []):
+            for risk in getattr(runtime.store, "risks", []):
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
             yield await _owners(runtime)
     except ClicketError as error:
@@ -64,7 +64,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
 
 
 async def _reached(runtime: Runtime) -> Check:
-    store = runtime.engine.store
+    store = runtime.store
     probe = f"doctor:{os.getpid()}"
     began = time.perf_counter()
     await store.hold(probe, 1, 1)

@@ -71,7 +71,7 @@ def search_setup(settings: Settings, **given: Any) -> Setup:
     """What `[search]` says, and what a command line gives in its place, checked; engines and models that are declared are made."""
     from clicket.search.tool.options import Makers, setup_of
 
-    makers = Makers(engine=_engine_of, model=_model_of)
+    makers = Makers(engine=_search_backend, model=_model_of)
     replaced = {*given, *(("engine",) if "engines" in given else ())}  # one engine, or several
     kept = {name: value for name, value in settings.search.items() if name not in replaced}
     return setup_of(given, setup_of(kept, where=_search_of(settings), makers=makers), "clicket search", makers)
@@ -81,7 +81,7 @@ def _search_of(settings: Settings) -> str:
     return f"[search] of {settings.origins.get('search', 'Settings')}"
 
 
-def _engine_of(declared: Any) -> Any:
+def _search_backend(declared: Any) -> Any:
     from clicket.web import engine_of
 
     return engine_of({"kind": declared} if isinstance(declared, str) else declared)

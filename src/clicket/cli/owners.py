@@ -25,7 +25,7 @@ class Owners:
 
     @classmethod
     async def of(cls, runtime: Runtime) -> Owners:
-        return cls(await runtime.engine.store.owners())
+        return cls(await runtime.workers())
 
     def have_left(self, stored: Stored) -> bool:
         """Is the call under way, with nobody there to go on with it? One that only waits for a worker is not."""
@@ -47,8 +47,7 @@ def _has_ended(stored: Stored) -> bool:
 
 async def active_calls(runtime: Runtime) -> list[Stored]:
     """The newest calls that have not ended, as many as one would count by hand."""
-    found: list[Stored] = await runtime.engine.store.history(Query(active=True, limit=MOST_COUNTED))
-    return found
+    return await runtime.store.history(Query(active=True, limit=MOST_COUNTED))
 
 
 async def orphans(runtime: Runtime) -> list[Stored]:
@@ -59,6 +58,6 @@ async def orphans(runtime: Runtime) -> list[Stored]:
 
 
 async def is_orphan(runtime: Runtime, record: Record) -> bool:
-    found = await runtime.engine.store.load(record.id, record.thread)
+    found = await runtime.store.load(record.id, record.thread)
     owners = await Owners.of(runtime)
     return any(owners.have_left(stored) for stored in found)

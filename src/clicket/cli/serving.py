@@ -18,12 +18,12 @@ from clicket.cli.errors import silence_stdout
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import as_state, at, duration, short
 from clicket.engine import Recovered
-from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.runtime import Runtime
+from clicket.telemetry.entry import Entry, tool_name
 
-__all__ = ["Leaving", "Teller", "live_calls"]
+__all__ = ["Leaving", "Teller"]
 
 T = TypeVar("T")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -84,11 +84,6 @@ def _end_now(number: int) -> None:
     os._exit(128 + number)
 
 
-def live_calls(runtime: Runtime) -> list[Entry]:
-    """The calls that this process holds."""
-    return [call for calls in runtime.engine.live.values() for call in calls]
-
-
 class Teller:
     """Says what a worker does, while it does it: lines on stderr for people, JSON lines on stdout for programs."""
 
@@ -100,41 +95,43 @@ class Teller:
         self._quiet = quiet
         self._output_closed = False
 
-    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         """A listener of the journal: what it is told is durable."""
         for event in events:
             if event.type == "attempt_started":
                 self.started += 1
                 attempt = event.data["attempt"]
-                self._tell(call, "started", Text(f"attempt {attempt}"), event, attempt=attempt)
+                self._tell(entry, "started", Text(f"attempt {attempt}"), event, attempt=attempt)
             elif event.is_terminal:
                 self.ended += 1
                 error = event.data.get("error") or {}
                 took = event.data.get("duration")
                 text = Text(f"{error['code']}: {short(error['message'], 100)}", style="red") if error else Text("")
                 text.append(f"  {duration(took)}" if error else duration(took), style="bright_black")
-                self._tell(call, "ended", text, event, error=error.get("code"), duration=took, attempts=call.attempts)
+                self._tell(entry, "ended", text, event, error=error.get("code"), duration=took, attempts=entry.attempts)
             elif event.type == "state_changed" and event.state is State.RETRYING:
-                self._retrying(call, event)
+                self._retrying(entry, event)
 
-    def _retrying(self, call: Entry, event: Event) -> None:
+    def _retrying(self, entry: Entry, event: Event) -> None:
         error = event.data.get("error") or {}
         why = short(error.get("message", ""), 100)
-        if not call.owned:
-            self._tell(call, "handed_back", Text(f"handed back: {why}"), event, error=error.get("code"))
+        if not entry.owned:
+            self._tell(entry, "handed_back", Text(f"handed back: {why}"), event, error=error.get("code"))
             return
         delay = event.data.get("delay")
         when = f"in {duration(delay)}" if delay is not None else "when somebody approves"
-        self._tell(call, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
+        self._tell(entry, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
 
-    def _tell(self, call: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
+    def _tell(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
-            names = {"id": call.id, "thread": call.thread, "tool": call.tool, "state": str(event.state)}
+            names = {"id": entry.id, "thread": entry.thread, "tool": tool_name(entry), "state": str(event.state)}
             self.json(what, event.at, **names, **facts)
         elif not self._quiet:
             line = Text(f"{at(event.at)}  ", style="bright_black")
             line.append_text(_padded(as_state(event.state, plain=self.terminal.plain)))
-            line.append(f"  {clean(call.id)[:14]}  ", style="bright_black").append(f"{clean(call.tool)}  ", "bold")
+            line.append(f"  {clean(entry.id)[:14]}  ", style="bright_black").append(
+                f"{clean(tool_name(entry))}  ", "bold"
+            )
             self._say(line.append_text(text))
 
     def _say(self, text: str | Text, style: str = "") -> None:
@@ -151,7 +148,7 @@ class Teller:
             silence_stdout()
 
     def ready(self, runtime: Runtime, tools: Sequence[str]) -> None:
-        store, most = runtime.engine.store, runtime.settings.max_concurrency
+        store, most = runtime.store, runtime.settings.max_concurrency
         facts = {"store": store.url, "durability": store.durability, "tools": list(tools), "concurrency": most}
         if self.terminal.json:
             self.json("ready", time.time(), pid=os.getpid(), **facts)
@@ -170,10 +167,10 @@ class Teller:
             parts = ", ".join(f"{count} {name}" for name, count in _counts(report).items() if count)
             self._say(f"took over {report.total} calls of owners that are gone: {parts}", style="yellow")
 
-    def draining(self, leaving: Leaving, runtime: Runtime) -> None:
-        """What it waits for before it leaves, and for how long."""
-        calls = live_calls(runtime)
-        running = [call for call in calls if call.slot]
+    async def draining(self, leaving: Leaving, runtime: Runtime) -> None:
+        """Say which calls the process waits for before it ends, and how long."""
+        calls = runtime.held_calls()
+        running = [call for call in calls if call.is_running]
         patience, reason = runtime.settings.close_timeout, leaving.signal.name if leaving.signal else "an error"
         if self.terminal.json:
             ids = [call.id for call in running]
@@ -189,7 +186,8 @@ class Teller:
             style="yellow",
         )
         for call in running:
-            age = duration(max(time.time() - (call.started_at or call.created_at), 0.0))
+            record = await runtime.acting_for(call.caller).get(call.id, thread=call.thread)
+            age = duration(max(time.time() - (record.started_at or record.created_at), 0.0))
             self._say(f"  {clean(call.id)}  {clean(call.tool)}  {age}", style="bright_black")
 
     def stopped(self) -> None:

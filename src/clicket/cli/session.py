@@ -130,7 +130,7 @@ async def find_call(runtime: Runtime, id: str | None, thread: str | None) -> Rec
 
 
 async def _find_by_prefix(runtime: Runtime, prefix: str, thread: str | None) -> Record:
-    store = runtime.engine.store
+    store = runtime.store
     found = await store.history(Query(id_prefix=prefix, thread=thread, limit=_MOST_NAMED))
     if len(found) == 1:
         return await runtime.get(found[0].id, thread=thread)

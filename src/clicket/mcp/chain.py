@@ -14,7 +14,6 @@ import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
 
-from clicket.engine.unsealing import LOST, in_force
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.mcp.listing import find_tool
 from clicket.mcp.questions import Round, fits
@@ -28,6 +27,10 @@ __all__ = ["KIND", "Chain", "answer", "drop", "look_up"]
 KIND = "mcp-task"
 _MAX_ROUNDS = 1_000
 _TRIES = 20
+_LOST = (
+    "its arguments hold a secret that only its first process knew, so it cannot be run from the record. Submit it again; "
+    "with the same CLICKET_SECRET_KEY in every process such calls outlive their process."
+)
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +134,7 @@ async def drop(who: Visit, chain: Chain) -> None:
 
 
 async def _read(who: Visit, chain: Chain) -> tuple[_Draft, int]:
-    document = await who.runtime.engine.store.document(KIND, _key(chain))
+    document = await who.runtime.store.document(KIND, _key(chain))
     if document is None:
         return _Draft(chain.round), 0
     try:
@@ -141,13 +144,13 @@ async def _read(who: Visit, chain: Chain) -> tuple[_Draft, int]:
     if draft.round != chain.round:  # left by somebody who started the next round and died
         return _Draft(chain.round), document.version
     if draft.sealed:
-        whole = who.runtime.engine.vault.unseal(chain.identity, KIND, draft.sealed)
+        whole = who.runtime.vault.unseal(chain.identity, KIND, draft.sealed)
         draft = msgspec.structs.replace(draft, answers=whole["arguments"] if whole else {}, sealed={})
     return draft, document.version
 
 
 async def _write(who: Visit, chain: Chain, draft: _Draft, version: int) -> bool:
-    vault = who.runtime.engine.vault
+    vault = who.runtime.vault
     if draft.answers and vault.seals:
         draft = msgspec.structs.replace(draft, answers={}, sealed=vault.keep(chain.identity, KIND, draft.answers, None))
     elif has_token(draft.answers):
@@ -156,7 +159,7 @@ async def _write(who: Visit, chain: Chain, draft: _Draft, version: int) -> bool:
             "An answer holds what looks like a secret, and this server has no key to keep it. Answer all questions at once.",
         )
     body = msgspec.json.encode(draft)
-    return bool(await who.runtime.engine.store.put_document(KIND, _key(chain), body, version))
+    return bool(await who.runtime.store.put_document(KIND, _key(chain), body, version))
 
 
 def _key(chain: Chain) -> str:
@@ -165,18 +168,18 @@ def _key(chain: Chain) -> str:
 
 async def _go_on(who: Visit, chain: Chain, answers: dict[str, Any]) -> Chain:
     """Start the next round: the same call, with all answers so far."""
-    engine, first = who.runtime.engine, chain.first
-    arguments, _, lost = in_force(engine.vault, first.id, first.events)
-    _, before, lost_too = in_force(engine.vault, chain.now.id, chain.now.events)
+    runtime, first = who.runtime, chain.first
+    arguments, _, lost = runtime.arguments_of(first)
+    _, before, lost_too = runtime.arguments_of(chain.now)
     if lost or lost_too:
-        return msgspec.structs.replace(chain, lost=LOST.message)
+        return msgspec.structs.replace(chain, lost=_LOST)
     known = ((before or {}).get("mcp") or {}).get("answers") or {}
     after = Round(chain.round + 1, {**known, **answers})
     try:
-        await who.runtime.submit(
+        await runtime.submit(
             first.tool, arguments, thread=first.thread, id=after.call_id(first.id), metadata=after.metadata
         )
     except ClicketError as error:
         raise MCPError(types.INTERNAL_ERROR, told(error)) from error
-    await engine.store.delete_document(KIND, _key(chain))
+    await runtime.store.delete_document(KIND, _key(chain))
     return await look_up(who, first.id)

@@ -177,8 +177,7 @@ async def _whenever(
         if matters(call, events):
             news.set()
 
-    listeners = who.runtime.engine.journal.listeners
-    listeners.append(heard)
+    remove = who.runtime.observers.add(heard)
     try:
         while True:
             with anyio.move_on_after(every):
@@ -187,4 +186,4 @@ async def _whenever(
             if not await look():
                 return
     finally:
-        listeners.remove(heard)
+        remove()

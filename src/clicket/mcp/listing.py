@@ -28,13 +28,11 @@ _MODES: dict[str, TaskMode] = {
 
 async def list_tools(visit: Visit) -> list[types.Tool]:
     names = set(await visit.runtime.hub(visit.thread).available())
-    registry = visit.runtime.engine.registry
-    return [_listed(tool) for tool in registry if tool.name in names]
+    return [_listed(tool) for tool in visit.runtime.registry if tool.name in names]
 
 
 def find_tool(runtime: Runtime, name: str) -> Tool | None:
-    found: Tool | None = runtime.engine.registry.get(name)
-    return found
+    return runtime.registry.get(name)
 
 
 def task_mode(tool: Tool | None) -> TaskMode:

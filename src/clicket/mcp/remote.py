@@ -116,7 +116,7 @@ class McpServer:
         """Register the server's tools with an open runtime, and keep up with what it offers. Closes with the runtime."""
         tools = self._register(runtime, await self.tools())
         self._runtimes.append(runtime)
-        runtime.engine.on_close.append(self.close)
+        runtime.on_close(self.close)
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep_fresh(), name=f"mcp {self.name} tools")
         return tools
@@ -147,7 +147,7 @@ class McpServer:
     def _withdraw(self, runtime: Runtime) -> None:
         """What the server offers no more is taken out, unless somebody has put a tool of that name in its place."""
         for tool in self._tools.values():
-            if not tool.offered and runtime.engine.registry.get(tool.name) is tool:
+            if not tool.offered and runtime.registry.get(tool.name) is tool:
                 runtime.remove(tool.name)
 
     async def close(self) -> None:

@@ -90,7 +90,7 @@ class Tasks:
         headers = getattr(ctx.request, "headers", None)
         if headers is not None and headers.get("mcp-name") != id:
             raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header must be the taskId.")
-        self._sweep.now_and_then(who.runtime.engine)
+        self._sweep.now_and_then(who.runtime)
         return who
 
 

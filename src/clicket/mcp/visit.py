@@ -95,7 +95,7 @@ def _session_thread(ctx: Context, modern: bool) -> str:
 
 def caller_of(runtime: Runtime) -> str | None:
     """In whose name a view of the runtime acts; None: the runtime's own."""
-    return runtime._caller
+    return runtime.caller
 
 
 def missing_capability(required: dict[str, Any], why: str) -> MCPError:

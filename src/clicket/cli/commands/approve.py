@@ -19,8 +19,6 @@ from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import ago, as_state, duration, short, shortened
-from clicket.engine.approvals import examine
-from clicket.engine.unsealing import unmasked
 from clicket.errors import UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
@@ -96,10 +94,7 @@ def _read(given: str) -> str:
 
 def _examine(session: Session, runtime: Runtime, record: Record, given: str) -> None:
     """The runtime here has no tools, so that it takes over nobody's calls; to judge arguments they are looked at anyway."""
-    edited, settings = unmasked(runtime.engine, record, None, given), runtime.settings
-    if edited is not None:
-        policy, registry = settings.declared_policy(), Registry(session.tools)
-        examine(registry, policy, record, edited, max_size=settings.max_arguments_size)
+    runtime.examine(record, given, registry=Registry(session.tools))
 
 
 def who(by: str | None) -> str:

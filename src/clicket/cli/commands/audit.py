@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -12,7 +12,6 @@ from rich.text import Text
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 from clicket.cli.words import ago, short
-from clicket.engine.audit import AuditEntry
 
 __all__ = ["audit"]
 
@@ -24,12 +23,12 @@ async def audit(
 ) -> None:
     """List who approved, denied, reset or cleared what, and what the policy refused."""
     terminal = session.terminal
-    found: list[AuditEntry] = []
+    found: list[dict[str, Any]] = []
     if session.store_exists:
         async with session.watcher() as runtime:
-            found = await runtime.audit(limit=limit, before=before)
+            found = [msgspec.to_builtins(entry) for entry in await runtime.audit.list(limit=limit, before=before)]
     if terminal.json:
-        terminal.print_json({"entries": [msgspec.to_builtins(entry) for entry in found]})
+        terminal.print_json({"entries": found})
         return
     if not found:
         terminal.say("nothing is on the audit log.", style="bright_black")
@@ -40,13 +39,13 @@ async def audit(
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for entry in found:
         details = "  ".join(
-            f"{name}={_shown(value)}" for name, value in entry.details.items() if value not in ("", None)
+            f"{name}={_shown(value)}" for name, value in entry["details"].items() if value not in ("", None)
         )
         table.add_row(
-            str(entry.number),
-            ago(entry.at),
-            Text(clean(entry.what), style="bold"),
-            Text(short(entry.who, 30)),
+            str(entry["number"]),
+            ago(entry["at"]),
+            Text(clean(entry["what"]), style="bold"),
+            Text(short(entry["who"], 30)),
             Text(details),
         )
     terminal.out.print(table)

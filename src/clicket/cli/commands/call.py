@@ -16,9 +16,9 @@ from clicket.cli.live import LiveLine
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import as_state, duration, parse_duration, with_type
-from clicket.engine.watch import CallHandle
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
+from clicket.ports import Handle
 from clicket.runtime import Runtime
 
 __all__ = ["call", "interrupted", "read_arguments"]
@@ -61,7 +61,7 @@ async def call(
                     watch.take(event)
                 result = await handle.result()
         except asyncio.CancelledError:
-            made_here = id is None or runtime.engine.find_live(handle.id, handle.thread, None) is not None
+            made_here = id is None or runtime.is_held(handle.id, handle.thread)
             await interrupted(runtime, terminal, handle, made_here=made_here)
             raise
         await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
@@ -100,7 +100,7 @@ class _Watch:
         self.terminal.say("the attempt failed; the output starts anew", style="yellow")
 
 
-async def interrupted(runtime: Runtime, terminal: Terminal, handle: CallHandle, *, made_here: bool) -> None:
+async def interrupted(runtime: Runtime, terminal: Terminal, handle: Handle, *, made_here: bool) -> None:
     """Our own call ends with us, whoever runs it. One that another process made is left alone: we only watched it."""
     id, thread = handle.id, handle.thread
     if not made_here:

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import duration, parse_duration, parse_size, size
-from clicket.engine import keep_of, sweep
 from clicket.ports import Keep, Sweep
 from clicket.runtime import Runtime
 
@@ -57,7 +56,7 @@ async def gc(
     if session.store_exists:
         async with session.watcher() as runtime:
             bounds = {name: value for name, value in given.items() if value is not None}
-            keep = msgspec.structs.replace(keep_of(runtime.engine, time.time() - age), **bounds)
+            keep = msgspec.structs.replace(runtime.retention(time.time() - age), **bounds)
             swept = await _sweep(runtime, keep, terminal, dry=dry_run)
             if compact and not dry_run:
                 freed = await _compact(runtime, terminal)
@@ -100,19 +99,18 @@ def _size(bound: int | None) -> str | None:
 
 
 async def _sweep(runtime: Runtime, keep: Keep, terminal: Terminal, *, dry: bool) -> Sweep:
-    engine = runtime.engine
     with _Counter(terminal) as counter:
         if dry or terminal.interactive:
-            counted: Sweep = await engine.store.sweep(keep, _STEP, dry=True)
+            counted = await runtime.store.sweep(keep, _STEP, dry=True)
             if dry:
                 return counted
             counter.expect(counted.calls)
-        return await sweep(engine, keep, counter.show)
+        return await runtime.sweep(keep, progress=counter.show)
 
 
 async def _compact(runtime: Runtime, terminal: Terminal) -> int | None:
     """Bytes that the disk got back; None where the store sees to it by itself."""
-    store: Any = runtime.engine.store
+    store: Any = runtime.store
     if not hasattr(store, "compact"):
         if not terminal.json:
             terminal.say(f"{store.url} needs no compacting.", style="bright_black")

@@ -50,10 +50,8 @@ async def create(
     terminal, now = session.terminal, time.time()
     until = None if expires is None else now + parse_duration(expires)
     async with _store(session) as runtime:
-        made, text = await keys.create(
-            runtime.engine.store, name=name, scopes=scopes.split(","), now=now, expires_at=until
-        )
-        await runtime.engine.audit.kept("", "key.created", key=made.id, name=name, scopes=list(made.scopes))
+        made, text = await keys.create(runtime.store, name=name, scopes=scopes.split(","), now=now, expires_at=until)
+        await runtime.audit.record("key.created", key=made.id, name=name, scopes=list(made.scopes))
     if terminal.json:
         terminal.print_json({**_shown(made, now), "key": text})
         return
@@ -67,7 +65,7 @@ async def listing(session: Session) -> None:
     found: list[Key] = []
     if session.store_exists:
         async with _store(session) as runtime:
-            found = await keys.listed(runtime.engine.store)
+            found = await keys.listed(runtime.store)
     if terminal.json:
         terminal.print_json([_shown(key, now) for key in found])
         return
@@ -96,9 +94,9 @@ async def revoke(
     """Make a key worthless: at once, and for every server over this store."""
     terminal = session.terminal
     async with _store(session) as runtime:
-        key, done = await keys.revoke(runtime.engine.store, id, now=time.time())
+        key, done = await keys.revoke(runtime.store, id, now=time.time())
         if done:
-            await runtime.engine.audit.kept("", "key.revoked", key=key.id, name=key.name)
+            await runtime.audit.record("key.revoked", key=key.id, name=key.name)
     if terminal.json:
         terminal.print_json({**_shown(key, time.time()), "revoked": done})
     else:

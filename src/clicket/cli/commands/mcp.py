@@ -64,7 +64,7 @@ async def _serve(session: Session) -> None:
             await leaving.unless_asked(unless_left(join_declared(runtime)))
             if leaving.signal is None:
                 tools = await runtime.tools()
-                store = runtime.engine.store
+                store = runtime.store
                 session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
                 await _until_asked(serve_stdio(runtime), runtime, leaving)
     if leaving.signal is not None:

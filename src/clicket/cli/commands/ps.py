@@ -47,7 +47,7 @@ async def ps(
             if any(not record.state.is_terminal for record in page.items):
                 before, wanted = None if cursor is None else int(cursor), None if state is None else State(state)
                 query = Query(thread=thread, tool=tool, state=wanted, active=True, limit=limit, before=before)
-                found, owners = await runtime.engine.store.history(query), await Owners.of(runtime)
+                found, owners = await runtime.store.history(query), await Owners.of(runtime)
                 left = {_name(stored) for stored in found if owners.have_left(stored)}
                 waiting = {_name(stored) for stored in found if waits(stored)}
         hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."

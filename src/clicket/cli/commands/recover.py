@@ -16,15 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.owners import active_calls, orphans, waits
-from clicket.cli.serving import Leaving, live_calls
+from clicket.cli.serving import Leaving
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import duration
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
-from clicket.journal import Entry
 from clicket.model import Event
 from clicket.runtime import Runtime
+from clicket.telemetry.entry import Entry, tool_name
 
 __all__ = ["recover"]
 
@@ -86,20 +86,19 @@ class Ledger:
         report = self.report
         return max(report.total - report.damaged - report.asked - self.ended.total(), 0)
 
-    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         """A listener of the journal."""
         for event in events:
             if event.is_terminal:
                 self.ended[str(event.state)] += 1
                 if (event.data.get("error") or {}).get("code") == "outcome_unknown":
-                    names = {"id": call.id, "thread": call.thread, "tool": call.tool}
-                    self.unknown.append({**names, "attempts": call.attempts})
+                    names = {"id": entry.id, "thread": entry.thread, "tool": tool_name(entry)}
+                    self.unknown.append({**names, "attempts": entry.attempts})
 
 
 async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving: Leaving, terminal: Terminal) -> None:
-    engine = runtime.engine
-    engine.pump.stopped = True  # calls that only wait for a worker are a worker's
-    engine.journal.listeners.append(ledger)
+    runtime.stop_claiming()  # calls that only wait for a worker are a worker's
+    runtime.observers.add(ledger)
     try:
         ledger.waiting = await _count_waiting(runtime, {tool.name for tool in tools})
         for tool in tools:
@@ -114,7 +113,7 @@ async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving
             if report is not None:
                 ledger.report = report
                 ledger.elsewhere.update(stored.events[0].data["tool"] for stored in await orphans(runtime))
-                await leaving.unless_asked(_see_through(engine, live_calls(runtime), bar))
+                await leaving.unless_asked(_see_through(runtime, bar))
     finally:
         _say_goodbye(runtime, leaving, terminal)
         await runtime.close()
@@ -125,23 +124,26 @@ async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
     return sum(1 for stored in found if waits(stored) and stored.events[0].data["tool"] in tools)
 
 
-async def _see_through(engine: Any, calls: list[Entry], bar: _Bar) -> None:
-    """Until every call that was queued has ended. One that waits for a person's word is not waited for."""
-    queued = [call for call in calls if call.waiting_for is None]
+async def _see_through(runtime: Runtime, bar: _Bar) -> None:
+    """Wait until every call that was queued has ended here. Calls that wait for approval are not waited for."""
+    queued = [call for call in runtime.held_calls() if call.waiting_for is None]
     bar.running(len(queued))
 
-    async def end(call: Entry) -> None:
-        with suppress(ClicketError):  # it is in other hands now
-            await engine.outcome(call)
+    async def end(id: str, thread: str, caller: str) -> None:
+        with suppress(ClicketError):  # another process has taken the call over
+            handle = await runtime.acting_for(caller).handle(id, thread=thread)
+            async for _ in handle.events():
+                if not runtime.is_held(id, thread, caller):
+                    break
         bar.ended()
 
     async with asyncio.TaskGroup() as group:
         for call in queued:
-            group.create_task(end(call))
+            group.create_task(end(call.id, call.thread, call.caller))
 
 
 def _say_goodbye(runtime: Runtime, leaving: Leaving, terminal: Terminal) -> None:
-    running = sum(1 for call in live_calls(runtime) if call.slot)
+    running = sum(1 for call in runtime.held_calls() if call.is_running)
     if leaving.signal is not None and running and not terminal.json:
         terminal.say(
             f"{leaving.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "

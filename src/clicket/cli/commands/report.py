@@ -45,7 +45,7 @@ async def report(
     figures: list[Figure] = []
     if session.store_exists:
         async with session.watcher() as runtime:
-            figures = await figures_in(runtime.engine.store, tool=tool, since=begin)
+            figures = await figures_in(runtime.store, tool=tool, since=begin)
     found, ill = report_of(figures, since=begin if since is not None else None), anomalies_in(figures)
     if terminal.json:
         source = "figures" if begin is None else "journal"

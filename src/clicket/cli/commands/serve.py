@@ -71,7 +71,7 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
         async with server.serving(runtime, host=host, port=port, options=options) as served:
             _tell(session.terminal, runtime, session.store_url, served)
             await leaving.asked()
-            teller.draining(leaving, runtime)
+            await teller.draining(leaving, runtime)
     finally:
         await runtime.close()
         options.access_lines.flush()
@@ -82,9 +82,9 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
 
 
 def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
-    tools = sorted(tool.name for tool in runtime.engine.registry)
+    tools = sorted(tool.name for tool in runtime.registry)
     agents = list(served.context.agents)
-    durability = runtime.engine.store.durability
+    durability = runtime.store.durability
     auth = "keys" if served.keys or served.locked else "none"
     if terminal.json:
         facts = {"url": served.url, "host": served.host, "port": served.port, "store": store, "durability": durability}

@@ -40,7 +40,7 @@ async def worker(
 
 
 async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Leaving) -> None:
-    runtime.engine.journal.listeners.append(teller)
+    runtime.observers.add(teller)
     teller.ready(runtime, [tool.name for tool in tools])
     try:
         for tool in tools:  # only now, so that nothing is claimed before it can be told
@@ -55,6 +55,6 @@ async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Le
             teller.recovered(report)
         await leaving.asked()
     finally:
-        teller.draining(leaving, runtime)
+        await teller.draining(leaving, runtime)
         await runtime.close()
         teller.stopped()

@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import msgspec
 
-from clicket.engine import kept_until
 from clicket.errors import NotFound
 from clicket.runtime import Runtime
 from clicket.server import bodies
@@ -163,7 +162,7 @@ async def upload(asked: Asked) -> Reply:
             file.write(piece)
             size += len(piece)
         name = f"sha256-{digest.hexdigest()}"
-        await context.store.put_artifact(name, _File(file, size), keep_until=kept_until(context.runtime.engine))
+        await context.store.put_artifact(name, _File(file, size), keep_until=context.runtime.pin_until())
     if asked.who.id:
         await context.grants.grant(asked.who.id, name)
     location = (b"location", f"/artifacts/{name}".encode())

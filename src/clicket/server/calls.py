@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from clicket.engine.watch import CallHandle
+from clicket.engine import CallHandle
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
 from clicket.model import Page, Record, ToolResult, read

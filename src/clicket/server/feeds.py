@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from clicket.engine.watch import CallHandle
+from clicket.engine import CallHandle
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
 from clicket.server.problems import detail_of

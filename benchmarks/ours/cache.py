@@ -47,7 +47,7 @@ async def look_up(rt: Runtime, seconds: float) -> float:
     """Key, read and decode, as the engine does it for a call that it has admitted. Inner names: no part of the contract."""
     engine, loop = rt.engine, asyncio.get_running_loop()
     request = ToolCall("remembered", {"a": 1}, thread="t")
-    call = Call(Entry("1", "t", "", "remembered", 0.0), request, Origin(), 0.0, "1")
+    call = Call(Entry("1", "t", "", "remembered", 0.0), request, Origin(), 0.0, "1", request.arguments)
     assert engine.pipeline.admit(call)
 
     async def once() -> Any:

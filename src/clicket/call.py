@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clicket.tools import Check, Tool
     from clicket.vault import Secrets
 
-__all__ = ["WRITERS", "Attempt", "Call", "Late", "Origin"]
+__all__ = ["WRITERS", "Attempt", "Call", "Late", "Origin", "Plan"]
 
 Late = tuple[Any, BaseException | None]
 """What a body brought after it was told to stop: a value or an error."""
@@ -40,7 +40,15 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """A blocking caller waits: a tool that has a blocking body of its own runs that."""
 
 
-class Attempt:
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """How a call runs: where its body does, what it needs to start, and how often it is retried."""
+
+    lane: str = "loop"
+    needs: tuple[Need, ...] = ()
+    max_retries: int = 0
+
+
+class Attempt(msgspec.Struct, eq=False):
     """The body that runs now, where it can be stopped. Made when a body first waits: most bodies of plain calls never do."""
 
     sink: Any = None
@@ -81,8 +89,8 @@ class Attempt:
     """The last report that is on record: reports that come fast are merged."""
 
 
-class Call:
-    """Most values are never touched in the life of a plain call: their defaults are the class's, and cost nothing."""
+class Call(msgspec.Struct, eq=False):
+    """Most values are never touched in the life of a plain call: a struct sets their defaults in C, which costs next to nothing."""
 
     # Fixed when it is made.
     entry: Entry
@@ -91,10 +99,14 @@ class Call:
     submitted_at: float
     """On the monotonic clock."""
     idempotency_key: str
-    denied: str = ""
-    """Why its maker may not use the tool: an agent may have some of the runtime's tools alone."""
+    given: Any
+    """The arguments as they are judged: those of the request, or an approver's."""
+    in_callers_task: bool = False
+    """The caller runs the body in its own task."""
     hub_checked: bool = False
     """The hub was asked about it just now."""
+    denied: str = ""
+    """Why its maker may not use the tool: an agent may have some of the runtime's tools alone."""
     arguments_lost: bool = False
     """Its arguments are masked on record, and no key opens them."""
     trial: str | None = None
@@ -103,8 +115,6 @@ class Call:
     # Find, authorize, validate.
     tool: Tool | None = None
     check: Check | None = None
-    given: Any = None
-    """The arguments as they are judged: those of the request, or an approver's."""
     verdict: str = "allow"
     reason: str = ""
     """Why the policy asks, or denies."""
@@ -117,9 +127,7 @@ class Call:
     """What is to be hidden of this call; None when there is nothing."""
 
     # Waiting and running.
-    lane: str = "loop"
-    needs: tuple[Need, ...] = ()
-    max_retries: int = 0
+    plan: Plan = Plan()
     slot: bool = False
     queued: bool = False
     place: int = 0
@@ -132,8 +140,6 @@ class Call:
     wait_timer: Timer | None = None
     """Of the queue, or of a person's decision."""
     deadline_timer: Timer | None = None
-    in_callers_task: bool = False
-    """The caller runs the body in its own task."""
     ready: bool = False
     """The attempt's start is durable: the caller's task may run the body."""
     turn: asyncio.Future[Any] | None = None
@@ -179,16 +185,6 @@ class Call:
     """Why nothing more will come of the call here."""
     waiters: tuple[asyncio.Future[Any], ...] = ()
     accepted: asyncio.Future[None] | None = None
-
-    def __init__(
-        self, entry: Entry, request: ToolCall, origin: Origin, submitted_at: float, idempotency_key: str
-    ) -> None:
-        self.entry = entry
-        self.request = request
-        self.origin = origin
-        self.submitted_at = submitted_at
-        self.idempotency_key = idempotency_key
-        self.given = request.arguments
 
     def __repr__(self) -> str:
         return f"<call {self.entry.id} {self.entry.state}>"

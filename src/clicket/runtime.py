@@ -175,7 +175,7 @@ class Runtime:
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
-        engine = self._opened
+        engine = self._engine or self._opened
         call: Call | None
         if request.id is None:
             call = engine.admission.accept_now(request, self._origin, in_callers_task=True)

@@ -56,6 +56,7 @@ class TurnTool:
     is_async = True
     run_sync = None
     output_schema = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     sweep = defaults.no_sessions

@@ -37,6 +37,7 @@ class AgentTool:
     is_async: bool = True
     run_sync = None
     output_schema = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     sweep = defaults.no_sessions

@@ -81,7 +81,11 @@ class Admission:
 
     def accept_now(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call | None:
         """Accept a call without waiting; None: the hub must ask the store about its tool first, as `accept` does."""
-        if self._hub.needs_look(request.tool, request.thread, origin.caller):
+        hub = self._hub
+        # Where no other process writes, no tool failed and none depends on others, every tool may be used.
+        if (hub.uneasy or not hub.alone or hub.registry.dependent) and hub.needs_look(
+            request.tool, request.thread, origin.caller
+        ):
             return None
         return self.take(request, origin, in_callers_task=in_callers_task, hub_checked=True)
 
@@ -117,18 +121,16 @@ class Admission:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
         made, now = new_id(), self._monotonic()
         entry = Entry(
-            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority,
-            internal=internal,
-        )  # fmt: skip
-        call = Call(entry, request, origin, now, made)
-        call.in_callers_task = in_callers_task
-        if hub_checked:
-            call.hub_checked = True
+            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority, internal
+        )
+        call = Call(entry, request, origin, now, made, request.arguments, in_callers_task, hub_checked)
         if trial is not None:
             call.trial = trial
         if denied:
             call.denied = denied
-        self._store.group_appends = self._share.has_several(now, busy=bool(self._limiter.used))
+        if self._limiter.used:
+            self._share.note_several(now)
+        self._store.group_appends = now < self._share.several_until
         if self._pipeline.admit(call):
             self._dispatch(call)
         else:
@@ -140,9 +142,14 @@ class Admission:
 
     def _dispatch(self, call: Call) -> None:
         """An admitted call goes to a person, to the cache, or into a slot."""
-        self._plans.fit(call)
         tool = call.tool
-        if tool is not None and tool.options.cache:
+        assert tool is not None
+        plan = self._plans.simple.get(tool)
+        if plan is None or call.origin.prefer_sync:
+            self._plans.fit(call)
+        else:
+            call.plan = plan
+        if tool.options.cache:
             self._caching.fit(call)
         if call.verdict == "ask":
             self._live.add(call)
@@ -151,8 +158,8 @@ class Admission:
                 self._handover.give_away(call)
             else:
                 self._journal.commit(call.entry, partial(self._ending.on_created, call))
-        elif call.cache_key is None:
-            self._run(call)
+        elif call.cache_key is None and not self._gives_away:
+            self._running.take_slot(call)
         else:
             self.resume(call)
         if call.request.deadline is not None and not call.ending:

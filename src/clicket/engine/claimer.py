@@ -48,11 +48,6 @@ class WorkClaimer:
             self._running = True
             self._spawn(self._look())
 
-    def on_slot_free(self) -> None:
-        """A slot is free: look, if there was more to claim than could start."""
-        if self.has_more:
-            self.nudge()
-
     async def _look(self) -> None:
         try:
             self._again = True
@@ -74,7 +69,8 @@ class WorkClaimer:
         while full and not self.closed:
             waiting = self._limiter.waiting_tools()
             rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-            self.has_more = full = not rooms
+            full = not rooms
+            self._expect_more(full)
             if not rooms:
                 return
             most = max(rooms.values())
@@ -85,5 +81,11 @@ class WorkClaimer:
                 if claimed:
                     await self._resume(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
-                    self.has_more = full = True
+                    full = True
+                    self._expect_more(full)
                     break
+
+    def _expect_more(self, more: bool) -> None:
+        """Look again as soon as a slot is free, if there was more to claim than could start."""
+        self.has_more = more
+        self._limiter.on_free = self.nudge if more else None

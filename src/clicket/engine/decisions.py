@@ -165,7 +165,9 @@ def _examine(
     scopes = frozenset(record.events[0].data.get("scopes") or ())
     if tool is not None:
         entry = Entry(record.id, record.thread, record.caller, record.tool, 0.0)
-        trial = Call(entry, ToolCall(record.tool, plain, thread=record.thread), Origin(record.caller, scopes), 0.0, "")
+        trial = Call(
+            entry, ToolCall(record.tool, plain, thread=record.thread), Origin(record.caller, scopes), 0.0, "", plain
+        )
         trial.tool, trial.check = registry.find(record.tool)
         Validate(max_size=max_size)(trial)
     if not policy.is_open:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Call
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.requests import Requests
-from clicket.engine.results import result_from
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.execution import Limiter, Wait
 from clicket.journal import Fenced, Journal
-from clicket.model import Event, ToolResult
+from clicket.kernel import State
+from clicket.model import Event, Stage, ToolResult
 from clicket.ports import Store
 
 __all__ = ["Ending"]
@@ -25,7 +25,8 @@ logger = logging.getLogger("clicket.engine")
 
 
 class Ending:
-    """`on_left(call)`: a call with a cache key is over here. `on_ended(call)`: its outcome is durable. `give_slot(name)`: a slot that
+    """`on_left(call)`: a call with a cache key is over here. `on_ended(call)`: the outcome is durable of a call that failed,
+    or of any while there are `uneasy` threads. `give_slot(name)`: a slot that
     processes share is free. `release(call)`: every slot of the call is free."""
 
     def __init__(
@@ -39,6 +40,7 @@ class Ending:
         *,
         on_left: Callable[[Call], None],
         on_ended: Callable[[Call], None],
+        uneasy: Collection[object],
         give_slot: Callable[[str], None],
         release: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -51,6 +53,7 @@ class Ending:
         self._requests = requests
         self._on_left = on_left
         self._on_ended = on_ended
+        self._uneasy = uneasy
         self._give_slot = give_slot
         self._release = release
         self._spawn = spawn
@@ -106,7 +109,8 @@ class Ending:
             call.result = result_from(call)
             if call.accepted is not None:
                 fulfil(call.accepted)
-            self._on_ended(call)
+            if self._uneasy or call.outcome is not State.COMPLETED:
+                self._on_ended(call)
             self.forget(call)
             if call.waiters:
                 self.answer(call, None)
@@ -125,7 +129,10 @@ class Ending:
             if attempt.abandoned:
                 self.lingering.add(call)
                 return
-        self._release(call)
+        if call.shared_slot:
+            self._release(call)
+        else:
+            self._limiter.release(call)
 
     # Ending it here.
 
@@ -139,7 +146,10 @@ class Ending:
             self._give_slot(slot)
         if call.deadline_timer is not None or call.wait_timer is not None:
             self._timers.cancel(call)
-        self._live.remove(call)
+        if call.request.id is None:
+            self._live.made.pop(call.entry.id, None)
+        else:
+            self._live.remove(call)
 
     def let_go(self, call: Call, why: ClicketError) -> None:
         """The call is another process's, or nobody's, from now on."""
@@ -170,3 +180,26 @@ class Ending:
             logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
         finally:
             self.answer(call, error)
+
+
+def result_from(call: Call) -> ToolResult:
+    """The result of a call that ended here, from what the stages left on the call; equal to the one folded from its events."""
+    entry, metadata = call.entry, call.metadata
+    given = call.request.metadata if call.secrets is None else call.secrets.metadata
+    if given:
+        metadata = {**given, **(metadata or {})}
+    stages: dict[str, Stage] = {}
+    for name, outcome, seconds in call.admitted:
+        stages[name] = Stage(outcome, seconds)
+    for name, outcome, seconds in call.stages:
+        stages[name] = Stage(outcome, seconds)
+    if call.outcome is State.COMPLETED:
+        return ToolResult(
+            call_id=entry.id, tool=entry.tool, state=State.COMPLETED, output=call.output, content=call.content,
+            truncated=call.truncated, artifact=call.artifact, attempts=entry.attempts, cached=call.cached,
+            duration=call.duration, stages=stages, metadata={} if metadata is None else metadata,
+        )  # fmt: skip
+    return ToolResult(
+        call_id=entry.id, tool=entry.tool, state=call.outcome, error=call.error, attempts=entry.attempts,
+        cached=call.cached, duration=call.duration, stages=stages, metadata={} if metadata is None else metadata,
+    )  # fmt: skip

@@ -82,7 +82,9 @@ class Engine:
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
-        limiter = Limiter(max_queue=limits.max_queue, start=lambda call: running.start_attempt(call))
+        limiter = Limiter(
+            max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
+        )  # fmt: skip
         journal = Journal(
             store, clock, spawn, observers=observers, on_request=self._on_request, on_unsaved=self._on_unsaved
         )
@@ -98,7 +100,7 @@ class Engine:
         gate = SharedSlotGate(
             limiter, slots, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
-            on_stopped=lambda call: handover.end_stopped(call), on_released=claimer.on_slot_free, spawn=spawn,
+            on_stopped=lambda call: handover.end_stopped(call), spawn=spawn,
         )  # fmt: skip
         caching = Caching(
             store, clock, slots, cache_options,
@@ -133,7 +135,7 @@ class Engine:
         # A call's life, from its end to its beginning.
         ending = Ending(
             journal, store, live, limiter, timers, requests,
-            on_left=caching.left, on_ended=hub.ended, give_slot=slots.give, release=gate.release, spawn=spawn,
+            on_left=caching.left, on_ended=hub.ended, uneasy=hub.uneasy, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls,

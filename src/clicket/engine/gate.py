@@ -21,7 +21,7 @@ _LOOK_EVERY = 0.1
 
 class SharedSlotGate:
     """`start(call)`: it has every slot that it needs. `wait(call)`: it is in the queue again. `on_stopped(call)`: it was told to
-    stop while the store was asked. `on_released()`: slots of this runtime are free."""
+    stop while the store was asked."""
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class SharedSlotGate:
         start: Callable[[Call], None],
         wait: Callable[[Call], None],
         on_stopped: Callable[[Call], None],
-        on_released: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._limiter = limiter
@@ -43,7 +42,6 @@ class SharedSlotGate:
         self._start = start
         self._wait = wait
         self._on_stopped = on_stopped
-        self._on_released = on_released
         self._spawn = spawn
         self.closed = False
 
@@ -91,7 +89,6 @@ class SharedSlotGate:
             call.shared_slot = False
             self._slots.give(_name(call))
         self._limiter.release(call)
-        self._on_released()
 
 
 def _name(call: Call) -> str:

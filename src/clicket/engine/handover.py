@@ -109,9 +109,9 @@ class HandOver:
                 await self._resume([stored])
             return
 
-    def finish(self, call: Call) -> None:
-        """The body is done: persist the outcome. A call that a closing runtime stopped is handed back, where that is allowed."""
-        if call.stopping == "shutdown" and call.outcome is State.CANCELLED and self._shares:
+    def close_stopped(self, call: Call) -> None:
+        """A closing runtime stopped the body: the call is handed back, where that is allowed; else it has ended."""
+        if self._shares:
             self.close_started(call)
         else:
             self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))

@@ -15,8 +15,8 @@ __all__ = ["LiveCalls"]
 
 class LiveCalls:
     def __init__(self) -> None:
-        self._made: dict[str, Call] = {}
-        """By an id that clicket made."""
+        self.made: dict[str, Call] = {}
+        """By an id that clicket made: unique, so that adding and removing one is all there is to do."""
         self._chosen: dict[str, dict[Call, None]] = {}
         """By an id that a caller chose, in the order in which they came."""
         self._places: dict[tuple[str, str, str], Call | None] = {}
@@ -26,7 +26,7 @@ class LiveCalls:
         entry = call.entry
         id = entry.id
         if call.request.id is None:
-            self._made[id] = call
+            self.made[id] = call
             return
         known, place = self._chosen.get(id), (id, entry.thread, entry.caller)
         if known is None:
@@ -39,8 +39,8 @@ class LiveCalls:
     def remove(self, call: Call) -> None:
         entry = call.entry
         id = entry.id
-        if self._made.get(id) is call:
-            del self._made[id]
+        if self.made.get(id) is call:
+            del self.made[id]
             return
         known = self._chosen.get(id)
         if known is None or call not in known:
@@ -56,7 +56,7 @@ class LiveCalls:
 
     def find(self, id: str, thread: str | None, caller: str | None) -> Call | None:
         """The live call of that name; None also when several threads have it and none was named."""
-        call = self._made.get(id)
+        call = self.made.get(id)
         if call is not None and id not in self._chosen:
             entry = call.entry
             return call if thread in (None, entry.thread) and caller in (None, entry.caller) else None
@@ -71,12 +71,12 @@ class LiveCalls:
 
     def named(self, id: str) -> list[Call]:
         """Every call of that id."""
-        made = self._made.get(id)
+        made = self.made.get(id)
         return [*(() if made is None else (made,)), *self._chosen.get(id, ())]
 
     def __iter__(self) -> Iterator[Call]:
         """Every call, as of now: calls that come and go meanwhile change nothing."""
-        return iter([*self._made.values(), *(call for calls in self._chosen.values() for call in calls)])
+        return iter([*self.made.values(), *(call for calls in self._chosen.values() for call in calls)])
 
     def __len__(self) -> int:
-        return len(self._made) + sum(map(len, self._chosen.values()))
+        return len(self.made) + sum(map(len, self._chosen.values()))

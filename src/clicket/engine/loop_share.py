@@ -22,20 +22,17 @@ class LoopShare:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._loop = asyncio.get_running_loop()
         self._monotonic = monotonic
-        self._over_at = 0.0
+        self.over_at = 0.0
+        """When calls that never wait have had their time in this turn of the loop."""
+        self.several_until = float("-inf")
+        """Until when several callers count as being at work, so that their appends are worth grouping."""
         self._turning = False
         self._resting = 0
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._several_at = float("-inf")
-
-    @property
-    def is_over(self) -> bool:
-        """Have calls that never wait had their time in this turn of the loop?"""
-        return self._monotonic() >= self._over_at
 
     async def yield_to_loop(self) -> None:
         """Wait for another turn of the loop, if calls that never wait had their time in this one."""
-        if self._monotonic() >= self._over_at:
+        if self._monotonic() >= self.over_at:
             await self.rest()
 
     async def rest(self) -> None:
@@ -43,7 +40,7 @@ class LoopShare:
             self._turning = True
             self._loop.call_soon(self._new_turn)
         if self._resting or self._queue:  # this caller is not the only one
-            self._several_at = self._monotonic()
+            self.note_several(self._monotonic())
         if self._resting < _CROWD and not self._queue:
             self._resting += 1
             await asyncio.sleep(0)
@@ -53,7 +50,7 @@ class LoopShare:
             await place
 
     def _new_turn(self) -> None:
-        self._over_at = self._monotonic() + _SHARE
+        self.over_at = self._monotonic() + _SHARE
         self._resting = 0
         while self._queue and self._resting < _CROWD:
             place = self._queue.popleft()
@@ -64,9 +61,6 @@ class LoopShare:
         if self._turning:
             self._loop.call_soon(self._new_turn)
 
-    def has_several(self, now: float, *, busy: bool) -> bool:
-        """Are several callers at work, so that their appends are worth grouping? `busy`: another call is under way now."""
-        if busy:
-            self._several_at = now
-            return True
-        return now - self._several_at < _LATELY
+    def note_several(self, now: float) -> None:
+        """Several callers are at work."""
+        self.several_until = now + _LATELY

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.call import Call
+from clicket.call import Call, Plan
 from clicket.execution import RUNTIME, lane_of
 from clicket.tools import Registry, Tool
 
@@ -16,15 +16,6 @@ __all__ = ["Limits", "Plans"]
 
 _INTERNAL_ROOM = 1_000
 """How many calls of clicket's own parts are claimed at once: they hold no slot."""
-
-
-class _Plan(msgspec.Struct, frozen=True, gc=False):
-    """How a tool's calls run."""
-
-    lane: str
-    needs: tuple[tuple[Any, ...], ...]
-    one_per_thread: bool
-    max_retries: int
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,24 +48,26 @@ class Plans:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._max_per_thread = limits.max_thread_concurrency
-        self._plans: dict[Tool, _Plan] = {}
+        self._plans: dict[Tool, Plan] = {}
+        self.simple: dict[Tool, Plan] = {}
+        """Of tools whose calls all have the same plan, unless a blocking caller waits."""
 
     def fit(self, call: Call) -> None:
-        """Set the call's lane, and what it needs to start."""
+        """Set how the call runs, and what it needs to start."""
         tool = call.required_tool()
         plan = self._plans.get(tool)
         if plan is None:
             plan = self._plans[tool] = self._plan(tool, lane_of(tool))
+            if not tool.traits.one_call_per_thread and self._max_per_thread is None:
+                self.simple[tool] = plan
         if call.origin.prefer_sync:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))
-        call.lane, needs = plan.lane, plan.needs
-        entry = call.entry
-        if plan.one_per_thread:
+        entry, needs = call.entry, plan.needs
+        if tool.traits.one_call_per_thread:
             needs = (*needs, ("session", tool.name, entry.caller, entry.thread, 1))
         if self._max_per_thread is not None and needs:
             needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
-        call.needs = needs
-        call.max_retries = plan.max_retries
+        call.plan = plan if needs is plan.needs else Plan(plan.lane, needs, plan.max_retries)
 
     def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
         """How many more calls of each tool could start here. `internal_only`: those of tools are left to other processes."""
@@ -89,7 +82,7 @@ class Plans:
         free: int = min((need[-1] - used.get(need, 0) for need in plan.needs), default=self._limits.max_concurrency)
         return free
 
-    def _plan(self, tool: Tool, lane: str) -> _Plan:
+    def _plan(self, tool: Tool, lane: str) -> Plan:
         # A call that only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
         needs: tuple[tuple[Any, ...], ...] = ()
         if tool.traits.holds_slot:
@@ -100,4 +93,4 @@ class Plans:
             needs = (*needs, ("lane", lane, self._limits.worker_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-        return _Plan(lane, needs, tool.traits.one_call_per_thread, tool.options.max_retries)
+        return Plan(lane, needs, tool.options.max_retries)

@@ -206,7 +206,7 @@ class Recovery:
         self._journal.wait_for(entry, record.waiting_for)
         age = elapsed(self._clock, record.created_at, first)
         origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
-        call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key)
+        call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
         call.arguments_lost = lost
         self._pipeline.restore(call, record.stages)
         self._pipeline.find.identify(call, self._registry)

@@ -70,7 +70,10 @@ class Running:
     def take_slot(self, call: Call) -> None:
         """Take a slot now or wait in the queue. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
         taken = self._limiter.take(call, force=call.entry.durable > 0)
-        self._live.add(call)
+        if call.request.id is None:
+            self._live.made[call.entry.id] = call
+        else:
+            self._live.add(call)
         if taken:
             self.start_attempt(call)
         else:
@@ -92,12 +95,12 @@ class Running:
 
     def start_attempt(self, call: Call) -> None:
         """The slot is taken: record the start; the body runs once that is durable."""
-        if len(call.needs) > 1 and not self._gate.admits(call):  # more is limited than the runtime itself
+        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # more is limited than the runtime itself
             return
         if call.wait_timer is not None:
             self._timers.end_wait(call)
         entry = call.entry
-        if call.lane != "process":
+        if call.plan.lane != "process":
             self._journal.start(entry)
         elif entry.state is State.PENDING:
             self._journal.advance(entry, State.INITIALIZING)
@@ -111,7 +114,7 @@ class Running:
                 return
         if call.ending:
             self._gate.release(call)
-        elif call.in_callers_task and call.lane == "loop" and (call.turn is None or not call.turn.done()):
+        elif call.in_callers_task and call.plan.lane == "loop" and (call.turn is None or not call.turn.done()):
             call.ready = True
             if call.turn is not None:
                 fulfil(call.turn)
@@ -140,7 +143,7 @@ class Running:
                 raise asyncio.CancelledError
             if call.result is None:
                 return await self._ending.outcome(call)
-            if self._share.is_over:
+            if self._monotonic() >= self._share.over_at:
                 await self._share.rest()
         return call.result
 
@@ -163,7 +166,10 @@ class Running:
 
     def _on_body_done(self, call: Call) -> None:
         if not call.ending:
-            self._handover.finish(call)
+            if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
+                self._handover.close_stopped(call)
+            else:
+                self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
         elif call.attempt is not None and not call.attempt.detached:  # the call was abandoned, and its body is back
             self.on_returned(call, call.attempt.late)
 

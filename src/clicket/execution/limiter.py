@@ -36,10 +36,12 @@ class Limiter:
         self._left: dict[_Group, int] = {}
         self._parked: dict[Key, set[_Group]] = {}
         self._shut: set[Key] = set()
+        self.on_free: Callable[[], None] | None = None
+        """Called when a slot is free, while calls of other processes wait for one."""
 
     def take(self, call: Call, *, force: bool = False) -> bool:
         """Take a slot now, or stand in line (False), or raise `QueueFull`. Nobody overtakes an equal."""
-        needs = call.needs
+        needs = call.plan.needs
         if len(needs) == 1 and not self._groups:  # nobody waits, and only the runtime itself is limited
             key = needs[0]
             taken = self.used.get(key, 0)
@@ -71,7 +73,7 @@ class Limiter:
             return
         call.slot = False
         used = self.used
-        for key in call.needs:
+        for key in call.plan.needs:
             if used[key] == 1:
                 del used[key]
             else:
@@ -81,6 +83,8 @@ class Limiter:
                     self._offer(group)
         if self._ready:
             self._advance()
+        if self.on_free is not None:
+            self.on_free()
 
     def leave(self, call: Call) -> None:
         """A call left the line without starting (cancelled, timed out); its place is passed over when it comes up."""
@@ -88,16 +92,16 @@ class Limiter:
             return
         call.queued = False
         self.queued -= 1
-        places = self._groups[call.needs]
-        self._left[call.needs] = left = self._left.get(call.needs, 0) + 1
+        places = self._groups[call.plan.needs]
+        self._left[call.plan.needs] = left = self._left.get(call.plan.needs, 0) + 1
         if left > 32 and left * 2 > len(places):  # mostly ghosts: they must not pile up behind a slot that never moves
-            del self._left[call.needs]
+            del self._left[call.plan.needs]
             places[:] = [place for place in places if place[2].queued]
             heapq.heapify(places)
             if places:
-                self._offer(call.needs)
+                self._offer(call.plan.needs)
             else:
-                del self._groups[call.needs]
+                del self._groups[call.plan.needs]
 
     def shut(self, key: Key) -> None:
         """Let nobody start who needs this key, though there is room here: other processes have taken all there is."""
@@ -159,6 +163,6 @@ class Limiter:
 
     def _occupy(self, call: Call) -> None:
         used = self.used
-        for key in call.needs:
+        for key in call.plan.needs:
             used[key] = used.get(key, 0) + 1
         call.slot = True

@@ -100,14 +100,14 @@ class Runner:
         `begun`: the rest of a first attempt that is under way.
         """
         tool = call.required_tool()
-        lane = self._lanes[call.lane]
+        lane = self._lanes[call.plan.lane]
         attempt_of(call).task = asyncio.current_task()
         if tool.traits.wants_context:
             self.sink_of(call)
         try:
             if begun is None and call.entry.state is not State.RUNNING:
                 # The lane needs making ready, or a call is resumed.
-                if call.lane == "process":
+                if call.plan.lane == "process":
                     await self._processes.prepare(call)
                 await self.begin(call)
             while call.stopping is None or begun is not None:
@@ -126,7 +126,7 @@ class Runner:
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt, or raise the error that ended the last one."""
         attempt = attempt_of(call)
-        if attempt.retries >= call.max_retries or attempt.abandoned or attempt.caller_left:
+        if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:
             raise error
         if isinstance(error, Stopped):
             if not can_stop(call):  # told to stop for good while the attempt wound down

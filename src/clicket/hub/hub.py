@@ -92,14 +92,15 @@ class Hub:
         self._spawn = spawn
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._epoch = 0
-        self._alone = store.durability == "none"
-        self._uneasy: set[tuple[str, str]] = set()
+        self.alone = store.durability == "none"
+        """No other process can write to the store."""
+        self.uneasy: set[tuple[str, str]] = set()
         """Threads in which a tool is, or was, not in good health."""
 
     def of(self, registry: Registry) -> Hub:
         """The same hub with other tools, to look and to set. It watches nothing, and shares what it learns with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
-        other.listeners, other._uneasy = self.listeners, self._uneasy
+        other.listeners, other.uneasy = self.listeners, self.uneasy
         return other
 
     # Before a call is accepted.
@@ -109,7 +110,7 @@ class Hub:
         if name in self.registry.dependent:
             return True
         place = (caller, thread)
-        if self._alone and place not in self._uneasy:  # no other process writes there, and nothing bad was written
+        if self.alone and place not in self.uneasy:  # no other process writes there, and nothing bad was written
             return False
         known = self._known.get(place)
         if known is None or known.epoch != self._epoch:
@@ -122,12 +123,12 @@ class Hub:
 
     def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
         """Is it known without a look that the thread may use every tool? `lately`: what was so a moment ago will do."""
-        if self.registry.dependent or (caller, thread) in self._uneasy:
+        if self.registry.dependent or (caller, thread) in self.uneasy:
             return False
         known = self._known.get((caller, thread)) if lately else None
         if known is not None and known.epoch == self._epoch and self.clock.monotonic() - known.at <= _FRESH:
             return True
-        return self._alone
+        return self.alone
 
     def _refresh(self, known: _Known, name: str, place: tuple[str, str]) -> bool:
         """Bring one tool's health up to date, where the store answers at once; elsewhere a look must not be too old."""
@@ -140,7 +141,7 @@ class Hub:
         else:
             known.health[name] = health
             if _is_uneasy(health):
-                self._uneasy.add(place)
+                self.uneasy.add(place)
         return True
 
     async def look(self, name: str, thread: str, caller: str) -> str | None:
@@ -194,8 +195,8 @@ class Hub:
         if stats is None or stats.effect == "none" or not stats.tool:
             return
         if stats.effect == "failed":
-            self._uneasy.add((call.caller, call.thread))
-        elif not self._uneasy:
+            self.uneasy.add((call.caller, call.thread))
+        elif not self.uneasy:
             return
         known = self._known.get((call.caller, call.thread))
         if known is None:
@@ -264,13 +265,13 @@ class Hub:
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
         if any(_is_uneasy(health) for health in found):
-            self._uneasy.add((caller, thread))
+            self.uneasy.add((caller, thread))
         else:
-            self._uneasy.discard((caller, thread))
+            self.uneasy.discard((caller, thread))
         if len(self._known) > _MAX_THREADS:
             forgotten = self._known.popitem(last=False)[0]
-            if not self._alone:  # it is looked at anew; where nobody else writes, this is all there is to know
-                self._uneasy.discard(forgotten)
+            if not self.alone:  # it is looked at anew; where nobody else writes, this is all there is to know
+                self.uneasy.discard(forgotten)
         return known.health
 
     def invalidate(self) -> None:

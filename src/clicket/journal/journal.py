@@ -279,8 +279,9 @@ class Journal:
             unit, entry.rows = entry.rows, None
         if entry.later:
             callbacks, entry.later = (*entry.later, *callbacks), ()
+        length = 0 if unit is None else unit.length
         change = Append(
-            entry, entry.seq - (0 if unit is None else unit.length), entry.fence, unit, entry.state, entry.ended_at,
+            entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use,
         )  # fmt: skip
         if entry.artifacts:

@@ -47,6 +47,7 @@ class ImportedTool:
     is_async = True
     traits = Traits()
     run_sync = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     sweep = defaults.no_sessions

@@ -14,7 +14,8 @@ class Execute:
     name = "execute"
 
     def __init__(self, runner: Runner) -> None:
-        self._start = runner.start
+        self.start = runner.start
+        """The stage itself; None: it ended at once."""
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        return self._start(call)
+        return self.start(call)

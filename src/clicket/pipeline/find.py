@@ -16,6 +16,7 @@ class Find:
     name = "find"
 
     def __init__(self, registry: Registry, check: Callable[[Call, Tool], None]) -> None:
+        self._tools = registry.tools
         self._find = registry.find
         self._find_any = registry.inner
         self._check = check
@@ -25,9 +26,10 @@ class Find:
         if entry.internal:
             self.registered(call)
             return
-        call.tool, call.check = tool, _ = self._find(entry.tool)
+        found = self._tools.get(entry.tool) or self._find(entry.tool)
+        call.tool, call.check = found
         if not call.hub_checked:
-            self._check(call, tool)
+            self._check(call, found.tool)
 
     def registered(self, call: Call) -> None:
         """For a call that was admitted before: a tool's health has no say any more, only whether it is registered."""

@@ -23,6 +23,9 @@ from clicket.vault import MIN_TOKEN, Secrets, has_marker, hide
 
 __all__ = ["Process", "cut"]
 
+_FEW = 8
+_FLAT = frozenset({int, float, bool, type(None)})
+
 
 class Process:
     name = "process"
@@ -45,7 +48,8 @@ class Process:
                 if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
                     return self._keep_spool(call, spool)
                 output = spool.value()
-        if (sink is not None and sink.announced) or not is_small(output):
+        flat = type(output) is dict and len(output) <= _FEW and _FLAT.issuperset(map(type, output.values()))
+        if (sink is not None and sink.announced) or not (flat or is_small(output)):
             return self._in_thread(call, output, sink)
         plain, encoded = plain_output(output)
         text = plain if type(plain) is str else encoded.decode()

@@ -25,8 +25,14 @@ class Validate:
         self._discreet: dict[Tool, Check] = {}
 
     def __call__(self, call: Call) -> None:
+        given, tool = call.given, call.tool
+        if type(given) is dict and tool is not None and call.request.metadata is None:
+            bound = tool.bind_plain(given)
+            if bound is not None:  # a few scalars of exactly the right types: they fit the schema, and hold no secret
+                call.arguments = call.bound = bound
+                return
         arguments = parse_arguments(call.given, max_size=self._max_size)
-        tool, check = call.tool, call.check
+        check = call.check
         assert tool is not None and check is not None, "the find stage has run"  # noqa: PT018  # one line of a hot path
         secrets = look(arguments, call.request.metadata, tool.options.sensitive)
         problems = check(arguments)

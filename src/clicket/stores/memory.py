@@ -23,6 +23,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OutcomeStats,
     Owner,
     Presence,
     Query,
@@ -37,6 +38,7 @@ from clicket.stores.memory_records import MemoryRecords
 
 __all__ = ["MemoryStore"]
 
+_MANY = 256
 _CALL_SIZE = 2_000
 """Bytes that a call is taken to weigh, artifacts aside: events are objects here, and have no exact size."""
 
@@ -105,7 +107,9 @@ class MemoryStore:
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
         self._cache = MemoryCache()
-        self._records = MemoryRecords(time.time)
+        self._kept = MemoryRecords(time.time)
+        self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
+        """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
         self._owner: Owner | None = None
 
     async def open(self, owner: Owner) -> None:
@@ -136,7 +140,15 @@ class MemoryStore:
             return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
         change.key = key = next(self._keys)
         made = self._calls[key] = _Call(
-            id, *place, call.tool, key, change.fence, change.state, call.created_at, change.last, change.unit
+            id,
+            *place,
+            call.tool,
+            key,
+            change.fence,
+            change.state,
+            call.created_at,
+            0 if change.unit is None else change.unit.length,
+            change.unit,
         )
         made.waiting_for = change.waiting_for
         if not change.owned:
@@ -152,9 +164,13 @@ class MemoryStore:
         call = self._calls.get(change.key)
         if call is None or call.last != change.expect or change.fence not in (call.fence, -1):
             return Stale(f"call {change.id} was changed by another writer")
-        if change.unit is not None:
-            call.last = change.last
-            call.add(change.unit)
+        unit = change.unit
+        if unit is not None:
+            call.last += unit.length
+            if call.second_unit is None and call.first_unit is not None:
+                call.second_unit = unit
+            else:
+                call.add(unit)
         if change.fence == -1:
             call.asked = call.asked or change.request
         else:
@@ -179,12 +195,25 @@ class MemoryStore:
     def _close_off(self, call: _Call, change: Append) -> None:
         if change.cache is not None and call.ended_at is None:
             self._cache.use(change.cache, change.ended_at or 0.0)
-        if call.ended_at is None:
-            self._records.count(change)
+        if call.ended_at is None and change.stats is not None:
+            self._ended_stats.append((call.caller, call.thread, change.stats))
+            if len(self._ended_stats) >= _MANY:
+                self._add_up()
         call.ended_at = change.ended_at
         self._ended[call.key] = None
         if len(self._ended) > self.max_ended:
             self._remove(next(iter(self._ended)))
+
+    def _add_up(self) -> None:
+        outcomes, self._ended_stats = self._ended_stats, []
+        self._kept.count(outcomes)
+
+    @property
+    def _records(self) -> MemoryRecords:
+        """What is kept beside calls, as of now."""
+        if self._ended_stats:
+            self._add_up()
+        return self._kept
 
     def _remove(self, key: int) -> int:
         call = self._calls.pop(key)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, StoredDocument, ToolHealth, health_after
+from clicket.ports import Audited, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports.health import health_after_run, runs_of_outcomes
 
 __all__ = ["MemoryRecords"]
 
@@ -22,30 +23,19 @@ class MemoryRecords:
         self._documents: dict[tuple[str, str], StoredDocument] = {}
         self._audited: list[Audited] = []
 
-    def count(self, change: Append) -> None:
-        """What an ending call adds."""
-        stats = change.stats
-        if stats is None:
-            return
-        kind, seconds = (change.call.caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
-        known = self._sums.get(kind)
-        if known is None:
-            self._sums[kind] = (1, seconds, seconds, seconds)
-        else:
-            count, total, least, most = known
-            self._sums[kind] = (
-                count + 1,
-                total + seconds,
-                seconds if seconds < least else least,  # noqa: FURB136  # every ending call runs this
-                seconds if seconds > most else most,  # noqa: FURB136
-            )
-        if stats.effect == "none" or not stats.tool:
-            return
-        place = (change.call.caller, change.call.thread)
-        tools = self._health.get(place)
-        if tools is None:
-            tools = self._health[place] = {}
-        tools[stats.tool] = health_after(tools.get(stats.tool), stats)
+    def count(self, outcomes: Sequence[tuple[str, str, OutcomeStats]]) -> None:
+        """Add up what ended calls say: the caller, the thread and the stats of each, in their order."""
+        places: dict[tuple[str, str, str], list[OutcomeStats]] = {}
+        for caller, thread, stats in outcomes:
+            kind, seconds = (caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
+            count, total, least, most = self._sums.get(kind, (0, 0.0, seconds, seconds))
+            self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
+            if stats.effect != "none" and stats.tool:
+                places.setdefault((caller, thread, stats.tool), []).append(stats)
+        for (caller, thread, tool), several in places.items():
+            tools = self._health.setdefault((caller, thread), {})
+            for run in runs_of_outcomes(several):
+                tools[tool] = health_after_run(tools.get(tool), tool, run)
 
     def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         return list(self._health.get((caller, thread), {}).values())

@@ -24,6 +24,7 @@ class CompletedTool:
     traits: Traits = Traits()
     run_sync: Callable[[Any, Any], Any] | None = None
     output_schema: Mapping[str, Any] | None = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     sweep = defaults.no_sessions

@@ -4,6 +4,7 @@ class MyTool:
     traits = Traits()
     run_sync = None
     output_schema = None
+    bind_plain = never_plain
     data_version = no_data_version
     is_cacheable = always_cacheable
     sweep = no_sessions
@@ -17,9 +18,13 @@ from typing import Any, TypeVar
 
 from clicket.tools.protocol import SessionKey
 
-__all__ = ["always_cacheable", "no_data_version", "no_sessions", "nothing_to_close", "shared_by_owners"]
+__all__ = ["always_cacheable", "never_plain", "no_data_version", "no_sessions", "nothing_to_close", "shared_by_owners"]
 
 AnyTool = TypeVar("AnyTool")
+
+
+def never_plain(_tool: object, _arguments: dict[Any, Any]) -> None:
+    """Arguments are always judged by the schema."""
 
 
 def no_data_version(_tool: object) -> str:

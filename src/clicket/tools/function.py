@@ -14,6 +14,7 @@ from clicket.tools import defaults
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Isolation, Options, Recovery, make_options
 from clicket.tools.output_schema import return_schema
+from clicket.tools.plain_signature import never_plain
 from clicket.tools.protocol import Traits
 from clicket.tools.schema import Binding, bind_signature, docstring_of
 
@@ -52,6 +53,9 @@ class FunctionTool(Generic[P, R]):
         self.binding: Binding = binding
         self.input_schema: Mapping[str, Any] = binding.schema
         self.bind: Callable[[dict[str, Any]], dict[str, Any]] = binding.bind
+        self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = (
+            never_plain if options.sensitive else binding.bind_plain
+        )
         self.is_async: bool
         self.run: Callable[[Any, Any], Any]
         self.is_async, self.run = adapt(function, binding.context)

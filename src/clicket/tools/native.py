@@ -86,6 +86,7 @@ class SessionTool:
     traits = Traits(one_call_per_thread=True)
     run_sync = None
     output_schema = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     owned_by = defaults.shared_by_owners

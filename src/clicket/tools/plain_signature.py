@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Mapping
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union
 
@@ -15,11 +16,16 @@ import msgspec
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-__all__ = ["plain_binder"]
+from clicket.vault import MIN_TOKEN
+
+__all__ = ["never_plain", "plain_binder", "scalar_binder"]
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
+BindPlain = Callable[[dict[Any, Any]], dict[str, Any] | None]
 _Fits = Callable[[Any], bool]
 
+_FEW = 16
+_BIG = 2**63
 _SCALARS = frozenset({int, float, str, bool, NoneType})
 _JSON = _SCALARS | {list, dict}
 _TEXT = frozenset({str})
@@ -68,6 +74,39 @@ def plain_binder(hints: Mapping[str, Any], required: frozenset[str], convert: Bi
         return dict(arguments)
 
     return bind_scalars
+
+
+def scalar_binder(hints: Mapping[str, Any], required: frozenset[str]) -> BindPlain:
+    """A `bind_plain` for parameters with these hints: the arguments, if they are a few scalars of exactly the right types that are
+    plain JSON, fit the schema and are too short to hold a secret; None: they must be judged."""
+    plain = {name: _plain(hint) for name, hint in hints.items()}
+    types = {name: each.types & _SCALARS for name, each in plain.items() if each is not None and each.fits is None}
+    if len(types) < len(hints) or len(hints) > _FEW or any(each is None or each.vague for each in plain.values()):
+        return never_plain
+    count = len(types)
+
+    def bind_plain(arguments: dict[Any, Any]) -> dict[str, Any] | None:
+        for name, value in arguments.items():
+            kind = type(value)
+            if kind not in types.get(name, _NONE):
+                return None
+            if kind is str:
+                if len(value) >= MIN_TOKEN or not value.isascii() or "\x00" in value:
+                    return None
+            elif kind is int:
+                if not -_BIG < value < _BIG:
+                    return None
+            elif kind is float and not isfinite(value):
+                return None
+        if len(arguments) != count and not required <= arguments.keys():
+            return None
+        return arguments.copy()
+
+    return bind_plain
+
+
+def never_plain(arguments: dict[Any, Any]) -> None:
+    """For tools whose arguments must always be judged."""
 
 
 def _plain(hint: Any) -> _Plain | None:

@@ -80,6 +80,11 @@ class Tool(BasicTool, Protocol):
         """The JSON Schema of outputs, where it is known."""
         ...
 
+    def bind_plain(self, arguments: dict[Any, Any]) -> Any | None:
+        """As `bind`, for arguments of which it is certain without a look at the schema that they fit, are plain JSON and hold no
+        secret; None: they must be judged."""
+        ...
+
     def data_version(self) -> str:
         """The version of the data that answers are made of. A cached answer is served only while it is the same."""
         ...

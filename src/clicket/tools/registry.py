@@ -28,7 +28,8 @@ class Registry:
     """Tools and their compiled schemas."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
-        self._tools: dict[str, Registered] = {}
+        self.tools: dict[str, Registered] = {}
+        """By name; only the registry changes it."""
         self._inner: dict[str, Registered] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
@@ -37,13 +38,13 @@ class Registry:
 
     def add(self, given: Any) -> Tool:
         added = as_tool(given).owned_by(self)
-        known = self._tools.get(added.name)
+        known = self.tools.get(added.name)
         if known is not None and _origin(known.tool) is not _origin(added):
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
         self._refuse_cycle(added)
         if added.options.depends_on:
             self.dependent.add(added.name)
-        self._tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
+        self.tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
 
     def add_inner(self, inner: Tool) -> None:
@@ -54,7 +55,7 @@ class Registry:
     def remove(self, name: str) -> bool:
         """Calls that run go on; new ones find no such tool."""
         self.dependent.discard(name)
-        return self._tools.pop(name, None) is not None
+        return self.tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:
         """Judged with every tool, so that it does not matter which one is registered first."""
@@ -68,7 +69,7 @@ class Registry:
 
     def find(self, name: str) -> Registered:
         try:
-            return self._tools[name]
+            return self.tools[name]
         except (KeyError, TypeError):
             raise ToolNotFound(
                 f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "
@@ -80,18 +81,18 @@ class Registry:
         return self._inner.get(name) or self.find(name)
 
     def get(self, name: str) -> Tool | None:
-        found = self._tools.get(name) or self._inner.get(name)
+        found = self.tools.get(name) or self._inner.get(name)
         return found.tool if found else None
 
     def __iter__(self) -> Iterator[Tool]:
-        return (each.tool for each in self._tools.values() if each.tool.traits.listed)
+        return (each.tool for each in self.tools.values() if each.tool.traits.listed)
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self.tools)
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._tools) | frozenset(self._inner)
+        return frozenset(self.tools) | frozenset(self._inner)
 
     @property
     def inner_names(self) -> frozenset[str]:

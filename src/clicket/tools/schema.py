@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from clicket.errors import InvalidInput, UsageError
 from clicket.model.codec import json_pointer
 from clicket.tools.context import ToolContext
-from clicket.tools.plain_signature import plain_binder
+from clicket.tools.plain_signature import plain_binder, scalar_binder
 
 __all__ = ["DIALECT", "Binding", "bind_signature", "complaints", "docstring_of"]
 
@@ -28,7 +28,7 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf
 class Binding:
     """What a function's signature says: the schema of its arguments, and how to turn arguments into keywords."""
 
-    __slots__ = ("_fields", "_validate", "bind", "context", "schema")
+    __slots__ = ("_fields", "_validate", "bind", "bind_plain", "context", "schema")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Binding:
             plain_binder(hints, required, self.convert) or self.convert
         )
         """Keywords for the function, of the types that its hints name. Defaults stay the function's own."""
+        self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = scalar_binder(hints, required)
+        """The same for arguments that need no judging; None for all others."""
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`bind` for every signature: pydantic converts the values, or `InvalidInput` says why it cannot."""

@@ -70,6 +70,7 @@ class QuestionTool:
     traits = Traits()
     run_sync = None
     output_schema = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
     is_cacheable = defaults.always_cacheable
     sweep = defaults.no_sessions

@@ -15,7 +15,12 @@ IDS, THREADS, CALLERS = ("a", "b"), ("t1", "t2"), ("", "ann")
 
 def live(id: str, thread: str, caller: str = "") -> Call:
     return Call(
-        Entry(id, thread, caller, "tool", 0.0), ToolCall("tool", {}, id=id, thread=thread), Origin(caller), 0.0, "key"
+        Entry(id, thread, caller, "tool", 0.0),
+        ToolCall("tool", {}, id=id, thread=thread),
+        Origin(caller),
+        0.0,
+        "key",
+        {},
     )
 
 

@@ -20,6 +20,7 @@ class Call:
     def __init__(self, name: str, needs: tuple[Any, ...], priority: int = 0) -> None:
         self.name = name
         self.needs = needs
+        self.plan = SimpleNamespace(needs=needs)
         self.priority = priority
         self.entry = SimpleNamespace(priority=priority, tool="")
         self.queued = False

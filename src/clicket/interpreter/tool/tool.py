@@ -67,6 +67,7 @@ class CodeInterpreter:
     is_async = True
     run_sync = None
     output_schema = None
+    bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
 
     def __init__(self, setup: Setup) -> None:

@@ -104,6 +104,8 @@ class DeepSearch:
             beating.cancel()
             await asyncio.wait((beating,))
 
+    bind_plain = defaults.never_plain
+
     def data_version(self) -> str:
         """Changes with what is searched, as far as engines can tell: an answer of an index that has changed is not served again."""
         setup = self.setup

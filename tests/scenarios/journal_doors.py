@@ -76,6 +76,18 @@ class Door:
         self.inner.on_hint = on_hint
 
     @property
+    def group_appends(self) -> bool:
+        return bool(self.inner.group_appends)
+
+    @group_appends.setter
+    def group_appends(self, several: bool) -> None:
+        self.inner.group_appends = several
+
+    def health_stamp(self) -> int | None:
+        stamp: int | None = self.inner.health_stamp()
+        return stamp
+
+    @property
     def owner(self) -> int:
         number: int = self.inner.owner if isinstance(self.inner, Side) else self.inner._writer.owner
         return number

@@ -48,6 +48,7 @@ class Side:
         self.shared, self.calls = shared, shared.calls
         self.url, self.durability = "memory://", "process"
         self.on_hint: OnHint = lambda kind, key: None
+        self.group_appends = False
         self.owner = 0
         self.is_open = False
 
@@ -96,6 +97,9 @@ class Side:
         if change.stats is not None and change.stats.effect == "failed":
             self.shared.tell("health", 0)
         self.shared.tell("events", change.key)
+
+    def health_stamp(self) -> int | None:
+        return None
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         self._check_open()

@@ -38,6 +38,9 @@ class Side:
 
     async def open(self, owner: Any) -> None: ...
 
+    def health_stamp(self) -> int | None:
+        return None
+
     async def close(self) -> None: ...
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:

@@ -74,8 +74,8 @@ def _plain(hint: Any) -> _Plain | None:
     """None: pydantic may convert or judge a value of this hint."""
     if hint is None:
         return _Plain(frozenset({NoneType}))
-    if isinstance(hint, type) and hint in _SCALARS:
-        return _Plain(frozenset({hint}))
+    if isinstance(hint, type) and (scalar := _SCALARS & {hint}):
+        return _Plain(scalar)
     if hint is Any:
         return _Plain(_JSON, vague=True)
     if hint is list:

@@ -20,8 +20,8 @@ __all__ = ["plain_binder"]
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
 _Fits = Callable[[Any], bool]
 
-_SCALARS = frozenset({int, float, str, bool, NoneType})
-_JSON = _SCALARS | {list, dict}
+_SCALARS: frozenset[type] = frozenset({int, float, str, bool, NoneType})
+_JSON: frozenset[type] = _SCALARS | {list, dict}
 _TEXT = frozenset({str})
 _NONE: frozenset[type] = frozenset()
 _HARMLESS = ("default", "default_factory", "alias", "validation_alias", "discriminator")

@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
     import signal as _signal
 
-    from clicket import process_table
+    import clicket.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
     from clicket.sandbox import libc
 else:
     import _signal

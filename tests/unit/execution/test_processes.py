@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.unit.execution import process_tools as tools
 
-import clicket.process_table as process_table
+from clicket import process_table
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
 from clicket.execution.processes import tree
 from clicket.execution.processes.pool import ProcessPool, Target, ToolFailed, Worker, WorkerDied, target_of

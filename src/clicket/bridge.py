@@ -1,7 +1,7 @@
-"""Sync meets async here, in both directions, and nowhere else.
+"""The only place where blocking code and event loops call each other.
 
-`Workers` carries blocking functions off the loop; `LoopThread` carries coroutines of sync callers onto one. Both use daemon
-threads: Python cannot end a thread, so a stuck one must never keep the process from leaving.
+`Workers` runs blocking functions in threads; `LoopThread` runs coroutines for blocking callers. Both use daemon
+threads: Python cannot end a thread, so a stuck one must never keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["LoopThread", "Workers", "fulfil", "on_loop", "on_loop_thread", "refu
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
 _PATIENCE = 10.0
-"""Seconds that a loop may take to come round before it counts as blocked."""
+"""Seconds without a turn of the loop after which it counts as blocked."""
 _Job = tuple[asyncio.AbstractEventLoop, Callable[[], Any], Done]
 
 
 class Workers:
-    """A few daemon threads that run blocking functions and report back to the loop that asked."""
+    """A few daemon threads that run blocking functions and report to the loop that submitted them."""
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
@@ -57,7 +57,7 @@ class Workers:
         return await future
 
     def close(self, patience: float = 1.0) -> None:
-        """Let idle threads go. A thread stuck in a function is left behind; it ends with its function or the process."""
+        """End the idle threads. A thread that is stuck in a function is left alone; it ends with its function or the process."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)
@@ -82,7 +82,7 @@ class Workers:
                 error = raised
             with self._lock:
                 self._idle += 1
-            # A loop that is closed by now has nobody left to tell.
+            # The loop may be closed by now; then nothing waits for the value.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, value, error)
             job = value = error = None  # an idle thread must not keep results alive
@@ -110,7 +110,7 @@ class LoopThread:
         await self.loop.shutdown_asyncgens()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its value. Ctrl-C cancels it there, whenever it strikes."""
+        """Run a coroutine on the loop and wait for its value. Ctrl-C in the caller cancels it on the loop."""
         outcome: Future[T] = Future()
         started: list[asyncio.Task[T]] = []
 
@@ -135,7 +135,7 @@ class LoopThread:
             raise
 
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
-        """Step an async iterator from here; leaving the loop early closes it."""
+        """Iterate an async iterator from blocking code; leaving the iteration early closes it."""
         end = object()
 
         async def step() -> Any:
@@ -150,7 +150,7 @@ class LoopThread:
                 self.call(close())
 
     def close(self) -> None:
-        """End what still runs on the loop, then the loop and its thread."""
+        """Cancel the tasks on the loop, then end the loop and its thread."""
         self.call(self._finish())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -167,7 +167,7 @@ def _pass_on(task: asyncio.Task[T], outcome: Future[T]) -> None:
 
 
 def fulfil(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
-    """Answer a future, unless whoever waited for it has left."""
+    """Set the future's value or error, unless it is done or cancelled already."""
     if not future.done():
         if error is None:
             future.set_result(value)
@@ -178,7 +178,7 @@ def fulfil(future: asyncio.Future[Any], value: Any = None, error: BaseException 
 
 
 def refuse_running_loop(what: str) -> None:
-    """Raise instead of deadlocking when a blocking face is used from inside a running event loop."""
+    """Raise `UsageError`, in place of a deadlock, when blocking code is called inside a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -200,7 +200,7 @@ async def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Corout
 def wait_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]], what: str) -> T:
     """Run a coroutine function on a loop of another thread, and wait for it in this one.
 
-    A loop that does not come round is most likely waiting for us: that is said instead of waiting for each other for ever.
+    A loop that does not run for a while is most likely waiting for this call: then `UsageError` is raised, in place of a deadlock.
     """
     refuse_running_loop(what)
     outcome: Future[T] = Future()

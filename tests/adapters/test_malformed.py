@@ -13,7 +13,7 @@ from tests.adapters.kit import ANTHROPIC, CHAT, RESPONSES, runtime
 
 from clicket.adapters import anthropic, openai
 from clicket.model.names import wire_names
-from clicket.tools.written import tidy
+from clicket.tools.model_arguments import tidy
 
 TEXT = st.text(st.characters(codec=None), max_size=12)
 JSON = st.recursive(

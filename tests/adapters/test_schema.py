@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clicket.tools.offered import allows_null, shown, strict
+from clicket.tools.provider_schema import allows_null, shown, strict
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 

@@ -13,7 +13,7 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
 from clicket.agents import Agent, AgentEvent, AgentState, TurnDocument
-from clicket.agents.telling import place_of
+from clicket.agents.event_stream import place_of
 from clicket.errors import NotFound
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.record import result_of

@@ -19,7 +19,7 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime, State
 from clicket.agents import AgentState
-from clicket.agents.telling import place_of
+from clicket.agents.event_stream import place_of
 from clicket.model.chat import ChatMessage
 
 PATIENCE = 60.0

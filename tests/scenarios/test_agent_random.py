@@ -144,7 +144,7 @@ async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReA
             for line in lines:
                 await line.check()
         assert rt.held_calls() == []
-        assert lines[0].agent._telling._feeds == {}
+        assert lines[0].agent._streams._feeds == {}
         assert lines[0].agent._tool.starting == {}
         return [await line.agent.messages(line.thread) for line in lines]
 

@@ -162,7 +162,7 @@ async def test_a_second_reader_who_comes_late_misses_nothing(store: str) -> None
         slow.open()
         await gate.reached.wait()
         third = asyncio.create_task(listed(agent.events("t")))
-        await eventually(lambda: len(agent._telling._feeds["", "t"].readers) == 3)
+        await eventually(lambda: len(agent._streams._feeds["", "t"].readers) == 3)
         gate.open()
         told = [await first, await second, await third]
         for events in told:
@@ -259,7 +259,7 @@ async def test_events_begin_with_the_turn_under_way(store: str) -> None:
         number = await agent.begin("b", thread="t")
         await gate.reached.wait()
         reading = asyncio.create_task(listed(agent.events("t")))
-        await eventually(lambda: agent._telling._feeds)
+        await eventually(lambda: agent._streams._feeds)
         gate.open()
         assert {event.turn for event in await reading} == {number} == {2}
 

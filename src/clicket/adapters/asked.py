@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.tools.written import tidy
+from clicket.tools.model_arguments import tidy
 
 __all__ = ["Asked", "call_id", "local_key"]
 

@@ -26,8 +26,8 @@ from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 from clicket.tools import Tool, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
-from clicket.tools.offered import shown
 from clicket.tools.options import Options, make_options
+from clicket.tools.provider_schema import shown
 
 try:
     from langchain_core.messages import ToolMessage

@@ -26,8 +26,8 @@ from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
-from clicket.tools.offered import shown
-from clicket.tools.offered import strict as strict_schema
+from clicket.tools.provider_schema import shown
+from clicket.tools.provider_schema import strict as strict_schema
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionFunctionToolParam

@@ -17,7 +17,7 @@ from clicket.adapters.turn import answer
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime
-from clicket.tools.offered import shown
+from clicket.tools.provider_schema import shown
 
 try:
     from pydantic_ai import RunContext, ToolDefinition

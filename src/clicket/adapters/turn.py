@@ -19,7 +19,7 @@ from clicket.model import CallOptions, ToolResult
 from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
-from clicket.tools.written import tidy
+from clicket.tools.model_arguments import tidy
 
 __all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of", "results_of"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.limits import Stopped
-from clicket.agents.reading import READ_RESULT, note_of
+from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
-from clicket.agents.together import all_done
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn
+from clicket.agents.wait_all import all_done
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import State
 from clicket.model import ToolResult

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
+from clicket.agents.event_stream import EventStreams, place_of
 from clicket.agents.limits import Limits
 from clicket.agents.memory import Memory, Page
-from clicket.agents.reading import read_result
+from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
-from clicket.agents.taking import Drive, Hook, Taking
-from clicket.agents.telling import Telling, place_of
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
+from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
 from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
 from clicket.execution import turn_log
@@ -73,7 +73,7 @@ class TurnTool:
         self.starting: dict[str, Agent] = {}
         self.memory = Memory(agent.name)
         self.turns: dict[tuple[str, str], Turn] = {}
-        self.telling = Telling(self.turns)
+        self.streams = EventStreams(self.turns)
         self.unattended: set[tuple[str, str]] = set()
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -115,8 +115,8 @@ class Agent:
             self._tool = TurnTool(self)
             self._host.install(self._tool)
         self._memory = self._tool.memory
-        self._telling = self._tool.telling
-        self._taking = Taking(name, self._memory, drive, limits, self._changed, self._tool.turns)
+        self._streams = self._tool.streams
+        self._lifecycle = TurnLifecycle(name, self._memory, drive, limits, self._changed, self._tool.turns)
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
 
@@ -214,14 +214,14 @@ class Agent:
         `turn`: as in `begin`; a turn that was begun before is told from its beginning.
         """
         message = _checked(message, thread)
-        reader = self._telling.listen(self._threads, thread)
+        reader = self._streams.listen(self._threads, thread)
         try:
             number = await self.begin(message, thread=thread, turn=turn)
-            async with aclosing(self._telling.until_over(self._threads, reader, thread, number)) as told:
+            async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as told:
                 async for event in told:
                     yield event
         finally:
-            self._telling.leave(self._threads, thread, reader)
+            self._streams.leave(self._threads, thread, reader)
 
     async def resume(self, thread: str = "default") -> AgentResult | None:
         """Go on with a turn that a crash or a restart cut off, and wait for its end; None: there is none."""
@@ -310,7 +310,7 @@ class Agent:
         """
         check_name("thread", thread)
         place, threads = place_of(after), self._threads
-        reader = self._telling.listen(threads, thread)
+        reader = self._streams.listen(threads, thread)
         try:
             head, under = await threads.settled(thread)
             # Of a store that is gone: who waits for that turn misses all before it. (A turn may be told of before it is counted.)
@@ -318,7 +318,7 @@ class Agent:
                 place = (0, 0, 0)
             number = place[0] or max(head.turns + (under is not None), 1)
             while True:
-                async with aclosing(self._telling.turn(threads, reader, thread, number, place)) as told:
+                async with aclosing(self._streams.turn(threads, reader, thread, number, place)) as told:
                     async for event in told:
                         place = place_of(event.id) if event.id else place
                         yield event
@@ -330,9 +330,9 @@ class Agent:
                         continue
                 if not follow:
                     return
-                await self._telling.next_turn(threads, reader, thread, number)
+                await self._streams.next_turn(threads, reader, thread, number)
         finally:
-            self._telling.leave(threads, thread, reader)
+            self._streams.leave(threads, thread, reader)
 
     async def forget(self, thread: str = "default") -> int:
         """Remove what the agent remembers of a thread; how many turns there were. Tool calls stay as long as calls are kept."""
@@ -356,12 +356,12 @@ class Agent:
         if resumed:
             self._tool.unattended.add(place)
         try:
-            result, raised = await self._taking.take(
-                host, log, self._telling.feed(*place), thread=thread, number=number, message=bound["message"]
+            result, raised = await self._lifecycle.take(
+                host, log, self._streams.feed(*place), thread=thread, number=number, message=bound["message"]
             )
         finally:
             self._tool.unattended.discard(place)
-            self._telling.release(*place)
+            self._streams.release(*place)
         if bound["run"] in self._endings:
             self._endings[bound["run"]] = (result, raised)
         if raised is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from clicket.agents.acting import Actor
 from clicket.agents.limits import Stopped
-from clicket.agents.reading import READ_OFFER
+from clicket.agents.read_result import READ_OFFER
 from clicket.agents.thinking import OutOfTime, Thinker
 from clicket.agents.turn import Turn
 from clicket.errors import UsageError

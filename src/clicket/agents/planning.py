@@ -15,11 +15,11 @@ from clicket.agents.agent import Agent, Hosting
 from clicket.agents.limits import Limits, Stopped
 from clicket.agents.loop import NO_STEPS, Loop
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, commanded
-from clicket.agents.taking import Hook
 from clicket.agents.thinking import OutOfTime, Thinker, Window
-from clicket.agents.together import all_done
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
+from clicket.agents.turn_lifecycle import Hook
+from clicket.agents.wait_all import all_done
 from clicket.agents.window import window_of
 from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import PlanStep

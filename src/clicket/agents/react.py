@@ -8,8 +8,8 @@ from clicket.agents.acting import Actor
 from clicket.agents.agent import Agent, Hosting
 from clicket.agents.limits import Limits
 from clicket.agents.loop import Loop
-from clicket.agents.taking import Hook
 from clicket.agents.thinking import Thinker, Window
+from clicket.agents.turn_lifecycle import Hook
 from clicket.agents.window import window_of
 from clicket.ports import ChatModel
 from clicket.tools import Tool

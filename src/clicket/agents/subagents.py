@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from clicket.agents.limits import Limits
+from clicket.agents.values import AgentEvent, ThreadView
 from clicket.errors import ProgramFailed
 from clicket.execution import turn_log
 from clicket.tools import Options, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
 
-if TYPE_CHECKING:
-    from clicket.agents.agent import Agent
-
-__all__ = ["AgentTool"]
+__all__ = ["AgentTool", "AskedAgent"]
 
 _MAX_NAME = 512
 _ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?=/|\Z)")
@@ -27,6 +26,19 @@ _SCHEMA = {
     "required": ["task"],
     "additionalProperties": False,
 }  # fmt: skip
+
+
+class AskedAgent(Protocol):
+    """What the tool needs of the agent that it asks."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def limits(self) -> Limits: ...
+
+    def stream(self, message: str, *, thread: str, turn: int | None) -> AsyncIterator[AgentEvent]: ...
+    async def stop(self, thread: str, reason: str) -> bool: ...
+    async def look(self, thread: str) -> ThreadView: ...
 
 
 class AgentTool:
@@ -45,7 +57,13 @@ class AgentTool:
     owned_by = defaults.shared_by_owners
     input_schema: Mapping[str, Any] = _SCHEMA
 
-    def __init__(self, agent: Agent, name: str, description: str, as_caller: Callable[..., Agent]) -> None:
+    def __init__(
+        self,
+        agent: AskedAgent,
+        name: str,
+        description: str,
+        as_caller: Callable[[str, frozenset[str]], AskedAgent],
+    ) -> None:
         self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
         self.description: str = description
         self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))

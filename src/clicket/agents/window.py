@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.agents.limits import counted
 from clicket.agents.memory import key_of
-from clicket.agents.reading import referred
+from clicket.agents.read_result import referred
 from clicket.agents.thinking import Window
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn

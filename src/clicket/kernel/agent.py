@@ -16,7 +16,7 @@ class AgentState(StrEnum):
     ERROR = "error"
 
     def __await__(self) -> Generator[None, None, AgentState]:
-        """`agent.state(thread)` answers at once; who awaits it, as most of a runtime's methods want, gets the same."""
+        """`agent.state(thread)` returns at once; awaiting its value, as most of a runtime's methods need it, gives the same."""
         return self
         yield
 

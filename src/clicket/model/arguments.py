@@ -24,7 +24,7 @@ from clicket.model.codec import decode, encode, has_surrogate, is_small, json_po
 __all__ = ["fingerprint", "parse_arguments", "weigh"]
 
 MAX_DEPTH = 100
-MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
+MAX_BITS = 14_283  # 4,300 digits: Python's own limit for the conversion to text
 _MAX_HASHED = 1024 * 1024
 _SMALL_NODES = 20_000
 _FEW = 32
@@ -36,7 +36,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """Plain JSON arguments, the caller's object left alone; `InvalidInput` otherwise."""
+    """A plain JSON copy of the arguments; the caller's object is not changed. Raises `InvalidInput`."""
     if type(given) is dict:
         if len(given) <= _FEW and _is_flat(given, max_size):
             return given.copy()
@@ -54,7 +54,7 @@ def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) ->
         raise
     except RecursionError:
         raise _too_deep(max_depth) from None
-    except Exception as error:  # a mapping is foreign code, and may do anything while it is read
+    except Exception as error:  # a mapping of the caller's may run any code while it is read
         raise InvalidInput(f"the arguments could not be read: {type(error).__name__}: {error}") from None
 
 
@@ -92,7 +92,7 @@ def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> d
     try:
         text = encode(given if type(given) is dict else dict(given))
         plain: dict[str, Any] | None = decode(text)
-    except (TypeError, ValueError):  # something JSON does not know: the walk below finds it and says where
+    except (TypeError, ValueError):  # not JSON: the walk below finds the place
         text, plain = b"", None
     if plain is None or plain != given:
         plain = _refuse_or_copy(given, max_depth)
@@ -120,14 +120,14 @@ def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -
         value = decode(raw or b"{}")
     except (ValueError, RecursionError):
         value = None
-    # A pair that was written and is not there was overwritten by another of its name.
+    # Fewer pairs than were written: a key appears twice.
     if type(value) is not dict or b"\\u0000" in raw or not _has_all_pairs(raw, value):
         return _parse_slowly(text, max_depth)
     return value
 
 
 def _parse_slowly(text: str, max_depth: int) -> dict[str, Any]:
-    """Find out what is wrong, and say it well."""
+    """Parse with the standard library, which tells what is wrong and where."""
     try:
         value = json.loads(text or "{}", parse_constant=_refuse_constant, parse_float=_finite)
         duplicates = _duplicates(json.loads(text or "{}", object_pairs_hook=_Pairs), ())
@@ -207,7 +207,7 @@ def _refuse_or_copy(given: Mapping[str, Any], max_depth: int) -> dict[str, Any]:
 
 
 def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]], depth: int) -> Any:
-    """A plain copy of `value`, every complaint collected with its path. Arguments convert nothing but tuples."""
+    """A plain copy of `value`; problems are collected with their paths. Nothing but tuples and enums is converted."""
     if depth < 0:
         problems.append({"path": json_pointer(path), "message": "nested too deeply"})
         return None
@@ -229,7 +229,7 @@ def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]
 
 
 def _scalar(value: Any) -> tuple[Any, str]:
-    """The plain value, and what is wrong with it."""
+    """The plain value, and what is wrong with it (empty: nothing)."""
     if value is None or value is True or value is False:
         return value, ""
     if isinstance(value, str):
@@ -274,7 +274,7 @@ def _kind(value: Any) -> str:
 
 
 def fingerprint(given: Any) -> dict[str, Any]:
-    """What is kept of refused arguments: their size and hash, never their content."""
+    """The record of refused arguments: their size and hash, never their content."""
     size, raw = weigh(given)
     return {"size": size, "sha256": sha256(raw).hexdigest()}
 
@@ -294,7 +294,7 @@ def weigh(given: Any) -> tuple[int, bytes]:
 
 
 def _outline(given: Any, *, inside: bool = False) -> bytes:
-    """Bytes for any object: its JSON if that is small and sound; else what is foreign or big counts by its kind and length."""
+    """Bytes for any object: its JSON if that is small and valid; foreign or big parts are replaced by their type and length."""
     try:
         if is_small(given, _SMALL_NODES, _MAX_HASHED):
             return _sorted_encoder.encode(given)
@@ -307,12 +307,12 @@ def _outline(given: Any, *, inside: bool = False) -> bytes:
             text = json.dumps(given, default=lambda value: f"<{type(value).__name__}>", skipkeys=True)
             return text.encode("utf-8", "surrogatepass")
         return f"<{type(given).__name__} of {len(given)}>".encode()
-    except Exception:  # foreign objects may do anything
+    except Exception:  # the caller's objects may run any code
         return f"<{type(given).__name__}>".encode()
 
 
 def _weight(given: Any, depth: int = 4) -> int:
-    """About how many bytes an object would take as JSON, from a look at its outer levels and first members."""
+    """An estimate of an object's size as JSON, from its outer levels and first members."""
     if isinstance(given, str):
         return len(given) + 2
     if depth == 0 or not isinstance(given, Mapping | list | tuple) or not given:

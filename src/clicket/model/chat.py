@@ -1,4 +1,4 @@
-"""What is said to a language model, and what it answers. New fields come with a default: who builds or reads these goes on."""
+"""Messages to a language model, and its replies. New fields get a default, so that existing code keeps working."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`schema`: the answer is to be JSON that fits it. A model that cannot promise that is still asked; who asks checks.
+    """`schema`: the answer is to be JSON that fits it. A model that cannot guarantee that is still asked; the caller checks.
 
     `tools`: what the model may call. `tool_choice`: "none" forbids it for this answer although the tools are listed,
     "required" asks for at least one call; neither is a promise.

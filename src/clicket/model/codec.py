@@ -1,4 +1,4 @@
-"""JSON in, JSON out, nothing else: no class names are read back, nothing is revived, no value is silently altered."""
+"""JSON encoding and decoding: no class names are read back, no objects are revived, no value is silently changed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def has_surrogate(text: str) -> bool:
 
 
 def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
-    """Can the value be encoded in a blink? Looks at no more of it than it takes to say no."""
+    """Can the value be encoded quickly? Stops as soon as it is found too big."""
     if type(value) is str:
         return len(value) <= size
     if type(value) is dict and len(value) <= 8 and _FLAT.issuperset(map(type, value.values())):

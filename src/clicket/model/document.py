@@ -1,4 +1,4 @@
-"""What a search finds, and what an answer says of it. A citation is a verbatim span: text that is not in the document is none."""
+"""Documents that a search finds, and citations of them. A citation is a verbatim span of the document."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
         return cls(doc=document.id, start=start, end=end, sha256=digest(text), text=text)
 
     def holds(self, document: Document) -> bool:
-        """Is it what the document says, at that place?"""
+        """Does the document have this text at this place?"""
         return (
             self.doc == document.id
             and 0 <= self.start < self.end <= len(document.text)

@@ -1,4 +1,4 @@
-"""What ended calls amount to: counts and run times in buckets, which any number of processes can add up.
+"""Statistics of ended calls: counts, and run times in buckets, which any number of processes can add up.
 
 Sixteen buckets for each doubling, and 0.01 s · 2ⁿ is always a bound: a quantile is off by at most 2.2 %, and Prometheus' buckets
 are exact sums of ours.
@@ -21,11 +21,11 @@ _SLACK = 1e-9
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one caller and one tool that ended alike, and took about as long."""
+    """Calls of one caller and one tool with the same outcome and about the same run time."""
 
     caller: str
     tool: str
-    """Empty for calls of tools that were not registered: their names are the callers' inventions, and without end."""
+    """Empty for tools that were not registered: callers may invent any number of names."""
     outcome: str
     """The terminal state."""
     error: str

@@ -1,4 +1,4 @@
-"""What others wrote, read without trust: what is there is taken, nothing is expected, and no text leaves that cannot be stored."""
+"""Reading data of other libraries: no field is expected to be there, and no text is returned that cannot be stored."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def field(thing: Any, name: str, default: Any = None) -> Any:
 
 
 def clean(text: Any, limit: int | None = None) -> str:
-    """Text that can be sent and stored: what is no character is written out."""
+    """Text that can be sent and stored: lone surrogates are written as escapes."""
     whole = text if isinstance(text, str) else "" if text is None else str(text)
     return whole.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")[:limit]

@@ -1,4 +1,4 @@
-"""Names that sort by time and cannot be guessed."""
+"""Ids that sort by time and cannot be guessed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _generator() -> Callable[[], str]:
         at += _BYTES
         return f"{time.time_ns() // 1_000_000:012x}{piece.hex()}"
 
-    os.register_at_fork(after_in_child=forget)  # or parent and child would mint the same names
+    os.register_at_fork(after_in_child=forget)  # or parent and child would make the same ids
     return generate
 
 

@@ -1,4 +1,4 @@
-"""Names that a provider takes, and the way back. A name that fits stays as it is; one that does not gets a mark of its own.
+"""Tool names as model providers accept them, and back. A name that fits is not changed; another one is shortened and gets a hash.
 
 Providers take up to 64 letters, digits, `_` and `-`; our names may be longer and have dots.
 """

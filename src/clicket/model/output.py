@@ -1,4 +1,4 @@
-"""A tool's output as plain JSON. Well-known types are converted; what is left is refused with a typed error, never printed."""
+"""A tool's output as plain JSON. Well-known types are converted; other ones are refused with a typed error, never printed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clicket.model.codec import decode, encode, has_surrogate, is_small, json_po
 
 __all__ = ["encode_output", "plain_output", "plain_pieces"]
 
-_MAX_BITS = 14_283  # 4,300 digits: what Python turns into text without being asked twice
+_MAX_BITS = 14_283  # 4,300 digits: Python's own limit for the conversion to text
 _MAX_DEPTH = 500
 _PIECE = 256 * 1024
 _BATCH = 4_000
@@ -40,7 +40,7 @@ def plain_output(value: Any) -> tuple[Any, bytes]:
         if plain == value:
             return plain, text
     except (TypeError, ValueError, OverflowError, RecursionError):
-        pass  # the walk says what is wrong with it, or converts it
+        pass  # the walk converts it, or names what is wrong with it
     try:
         plain = _plain(value, (), set())
         return plain, encode(plain)
@@ -48,7 +48,7 @@ def plain_output(value: Any) -> tuple[Any, bytes]:
         raise
     except RecursionError:
         raise _unserializable((), "it is cyclic or nested too deeply; return a plain, finite structure") from None
-    except Exception as error:  # an object of the tool's own may do anything while it is read
+    except Exception as error:  # an object of the tool's own may run any code while it is read
         raise _unserializable((), f"{type(error).__name__}: {error}") from error
 
 

@@ -78,12 +78,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(call_id: str, events: Iterable[Event]) -> Record:
-    """Fold events that somebody else may have written; `StoreUnavailable` if they make no sense."""
+    """Fold events of a store that other programs may write to; raises `StoreUnavailable` if they make no sense."""
     try:
         return fold(events)
     except Exception as error:
         raise StoreUnavailable(
-            f"call {call_id!r} cannot be read: its events make no sense ({type(error).__name__}: {error}). Somebody else wrote "
+            f"call {call_id!r} cannot be read: its events make no sense ({type(error).__name__}: {error}). Another program wrote "
             "into the store, or it is damaged: restore it from a backup."
         ) from error
 

@@ -1,4 +1,4 @@
-"""The bounds of what a caller may write around the arguments. These are programming mistakes, so they raise at once."""
+"""Checks of a request beside its arguments. A violation is a programming mistake, so it raises at once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _with_name(request: ToolCall, tool: Any) -> ToolCall:
 
 
 def _remember(name: str) -> None:
-    """Names come again and again: what was found good once is not looked at again."""
+    """Remember a checked name: the same names come again and again."""
     if len(_good) >= _MAX_GOOD:
         _good.clear()
     if name:  # a tool may be asked for by any name, also by none; a thread may not

@@ -2,7 +2,7 @@
 
 Most calls begin alike and end alike. The seven events of such a beginning differ in a few values, and so do the four of such an
 ending: `Start` and `End` hold these values alone. Everything else is `Rows`, one row for each event. Events are made from a unit
-when somebody reads them; a plain call that nobody reads never has any.
+only for readers; a plain call without readers never has any.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.foreign import clean, field
 from clicket.models.transcript import Names, Turn, as_object, turns
-from clicket.tools.offered import shown
+from clicket.tools.provider_schema import shown
 
 __all__ = ["conversation", "offered"]
 

@@ -20,7 +20,7 @@ from clicket.models.line import Line, Reader, ToolMode, Vendor, Ways
 from clicket.models.openai_reply import ChatReader
 from clicket.models.pieces import Answer
 from clicket.models.transcript import Names, Turn, as_object_text, turns
-from clicket.tools.offered import shown
+from clicket.tools.provider_schema import shown
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

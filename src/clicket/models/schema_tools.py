@@ -16,7 +16,7 @@ import msgspec
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse
 from clicket.models.transcript import Turn, as_object, turns, uses_tools
 from clicket.ports.services import ChatModel, StreamingModel
-from clicket.tools.offered import shown
+from clicket.tools.provider_schema import shown
 
 __all__ = ["SchemaTools"]
 

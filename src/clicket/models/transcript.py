@@ -21,7 +21,7 @@ from clicket.model.chat import ChatMessage, ChatRequest, ToolUse
 from clicket.model.codec import has_surrogate
 from clicket.model.foreign import clean
 from clicket.model.names import wire_names
-from clicket.tools.written import tidy
+from clicket.tools.model_arguments import tidy
 
 __all__ = ["Names", "Turn", "as_object", "as_object_text", "turns", "uses_tools"]
 

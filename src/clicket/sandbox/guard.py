@@ -22,13 +22,18 @@ TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:
     import signal as _signal
 
+    import clicket.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
     from clicket.sandbox import libc
 else:
     import _signal
 
     # Not through the package: this file runs with a bare interpreter, without the package and what that imports.
-    sys.path.insert(0, os.path.dirname(__file__))
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, _here)
     import libc
+
+    sys.path[0] = os.path.dirname(_here)
+    import process_table
 
     del sys.path[0]
 
@@ -40,7 +45,11 @@ _PAUSE = 10  # ms between two looks at processes that were killed and are not go
 
 
 class Guard:
-    """Waits for the first of: the program's end, an order, the host's end. Then leaves nothing below itself."""
+    """Waits for the first of: the program's end, an order, the host's end. Then leaves nothing below itself.
+
+    The guard of the worker processes (execution/processes/guard.py) is another one: it gives a grace, reports a status and lets
+    the worker inherit its interpreter, where this one kills at once, by user and by group. They share `process_table`.
+    """
 
     def __init__(self, program: int, uid: int | None, lifeline: int, gate: int) -> None:
         self._program = program
@@ -56,7 +65,7 @@ class Guard:
         for number in (_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
             _signal.signal(number, self._on_signal)
         self._poll = select.poll()
-        for fd in (self._wake, lifeline, _open_pid(os.getppid())):
+        for fd in (self._wake, lifeline, process_table.open_pid(os.getppid())):
             if fd is not None:
                 self._poll.register(fd, select.POLLIN)
 
@@ -78,12 +87,12 @@ class Guard:
     def _kill_below(self) -> None:
         """Stop them first: what is stopped starts nothing new, and still takes its place among those that are counted."""
         stopped: dict[int, int] = {}
-        while fresh := {pid: at for pid, at in _below(os.getpid()).items() if stopped.get(pid) != at}:
+        while fresh := {pid: at for pid, at in _below().items() if stopped.get(pid) != at}:
             for pid, started in fresh.items():
                 _send(pid, started, _signal.SIGSTOP)
             stopped |= fresh
             self._reap()
-        while left := _below(os.getpid()):
+        while left := _below():
             for pid, started in left.items():
                 _send(pid, started, _signal.SIGKILL)
             self._wait(_PAUSE)
@@ -207,59 +216,16 @@ def _kill_group(leader: int) -> None:
             continue
 
 
-def _below(root: int) -> dict[int, int]:
-    """Every living process below `root`, with its start time, by which a number is known to be still the same process's."""
-    parents: dict[int, list[int]] = {}
-    started: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdecimal() and (fields := _stat(int(name))):
-            parents.setdefault(int(fields[1]), []).append(int(name))
-            # A zombie whose other threads still run is not dead yet.
-            if fields[0] not in {b"Z", b"X"} or int(fields[17]) > 1:
-                started[int(name)] = int(fields[19])
-    found, todo = {}, list(parents.get(root, ()))
-    while todo:
-        pid = todo.pop()
-        todo += parents.get(pid, ())
-        if pid in started:
-            found[pid] = started[pid]
-    return found
+def _below() -> dict[int, int]:
+    """Every living process below this one, with its start time."""
+    return process_table.below(os.getpid(), process_table.processes())
 
 
 def _send(pid: int, started: int, number: int) -> None:
-    # The descriptor is taken first and the start time checked after it: from then on no other process can be meant.
-    fd = _open_pid(pid)
-    if fd is None:
-        return
     try:
-        fields = _stat(pid)
-        if fields and int(fields[19]) == started:
-            _signal.pidfd_send_signal(fd, number)
+        process_table.send_exactly(pid, started, number)
     except OSError:
-        pass  # it ended meanwhile
-    finally:
-        os.close(fd)
-
-
-def _stat(pid: int) -> list[bytes]:
-    """State, parent and so on: what follows the name, which may hold spaces and parentheses of its own."""
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return []
-    try:
-        return os.read(fd, 4096).rpartition(b")")[2].split()
-    except OSError:
-        return []
-    finally:
-        os.close(fd)
-
-
-def _open_pid(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
+        return  # it ended meanwhile
 
 
 def _read(fd: int) -> bytes:

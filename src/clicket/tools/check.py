@@ -1,4 +1,4 @@
-"""The compiled check of a schema: every complaint at once, each at the place it is about. No reference is ever fetched."""
+"""The compiled check of a JSON Schema. It reports all problems at once, each with its path. Remote references are never fetched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Path = list[str | int]
 
 
 def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = None) -> Check:
-    """A check for arguments; `UsageError` when the schema itself cannot be used. `mask` stands for values in complaints."""
+    """A check for arguments; raises `UsageError` when the schema itself cannot be used. `mask` replaces values in messages."""
     if not isinstance(schema, Mapping):
         raise UsageError(f"{where}: its input schema must be a JSON object, not {type(schema).__name__}.")
     try:
@@ -45,7 +45,7 @@ def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = 
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with unknown fields refused, unless its author said something about them."""
+    """The schema with unknown fields refused, unless it says itself what other fields are allowed."""
     if any(word in schema for word in _SAYS_WHAT_ELSE):
         return dict(schema)
     if any(word in schema for word in _COMPOSED):
@@ -71,7 +71,7 @@ def _complaints(error: Any, known: list[str]) -> Iterator[tuple[_Path, str]]:
 
 
 def _nearest(branches: Any) -> list[Any]:
-    """Of several alternatives the one that the value came closest to; that it is not null is no news to anybody."""
+    """The problems of the alternative that the value came closest to; "it is not null" alone is never reported."""
     real = [branch for branch in branches if not all(e.kind.name == "type" and '"null"' in e.message for e in branch)]
     if len(real) == 1:
         return list(real[0])

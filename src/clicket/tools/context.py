@@ -1,4 +1,4 @@
-"""What a running tool knows of its call and can say about itself. Every method may be called from any thread."""
+"""What a running tool knows of its call and can report about itself. Every method may be called from any thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
 
 
 class Sink(Protocol):
-    """Where a tool's signs of life go. The execution layer implements it for the loop, for threads and for child processes."""
+    """Receives what a running tool reports. The execution layer implements it for the loop, for threads and for child processes."""
 
     def emit(self, chunk: Any) -> None: ...
     def progress(self, step: float, total: float | None, text: str) -> None: ...
@@ -30,7 +30,7 @@ class Sink(Protocol):
 
 
 class ToolContext:
-    """Handed to a tool that has a parameter annotated `ToolContext`; it is no part of the tool's schema."""
+    """Passed to a tool that has a parameter annotated `ToolContext`. The parameter is not part of the tool's schema."""
 
     __slots__ = ("_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
 
@@ -52,10 +52,10 @@ class ToolContext:
         self.thread: str = thread
         self.attempt: int = attempt
         self.idempotency_key: str = idempotency_key
-        """The same in every attempt of this call, also after a restart: hand it to the service that takes the effect."""
+        """The same in every attempt of this call, also after a restart. Pass it to the service that performs the effect."""
         self.metadata: Mapping[str, Any] = metadata
         self.caller: str = caller
-        """In whose name the call was made: the id of an API key, or empty for the program itself."""
+        """The caller: the id of an API key, or empty for the program itself."""
 
     @property
     def sink(self) -> Sink:
@@ -63,7 +63,7 @@ class ToolContext:
         return self._sink
 
     def progress(self, step: float, total: float | None = None, text: str = "") -> None:
-        """Report how far the work is. Reports that come faster than they can be stored are merged, the last one wins."""
+        """Report progress. Reports that come faster than they can be stored are merged; the last one wins."""
         for value in (step,) if total is None else (step, total):
             if not isinstance(value, int | float) or not isfinite(value):
                 raise UsageError(f"ctx.progress takes finite numbers as step and total, not {value!r}.")
@@ -123,12 +123,12 @@ class ToolContext:
 
 
 def _plain(number: float) -> float:
-    """Numbers of other libraries are numbers, too; JSON knows only Python's own."""
+    """A plain Python number: other libraries' numbers cannot be written as JSON."""
     return float(number) if isinstance(number, float) else int(number)
 
 
 class Streamed:
-    """What a body returns to say: my output is what I emitted."""
+    """Returned by a body whose output is what it emitted."""
 
     __slots__ = ()
 

@@ -32,12 +32,12 @@ def no_data_version(_tool: object) -> str:
     return ""
 
 
-def always_cacheable(_tool: object, _output: Any) -> bool:
+def always_cacheable(_tool: object, output: Any) -> bool:
     """Every output of a completed call may be cached."""
     return True
 
 
-async def no_sessions(_tool: object, _busy: frozenset[SessionKey]) -> int:
+async def no_sessions(_tool: object, busy: frozenset[SessionKey]) -> int:
     """There are no sessions to close."""
     return 0
 
@@ -46,6 +46,6 @@ async def nothing_to_close(_tool: object) -> None:
     """The tool holds nothing."""
 
 
-def shared_by_owners(tool: AnyTool, _owner: object) -> AnyTool:
+def shared_by_owners(tool: AnyTool, owner: object) -> AnyTool:
     """Several runtimes may use the same object, because it has no sessions."""
     return tool

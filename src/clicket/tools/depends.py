@@ -1,4 +1,4 @@
-"""What must have completed in a thread before a tool may be called there. Groups; all of them must be met; cycles are refused."""
+"""The tools that must have completed in a thread before a tool may be called there. All groups must be met; cycles are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def make_groups(where: str, given: Any) -> tuple[Group, ...]:
-    """`"a"`, `["a", "b"]`, or `{"any" | "all" | "sequence": [...]}`; `where` names the tool in complaints."""
+    """`"a"`, `["a", "b"]`, or `{"any" | "all" | "sequence": [...]}`; `where` names the tool in error messages."""
     if given is None:
         return ()
     if isinstance(given, Mapping):

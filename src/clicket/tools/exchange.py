@@ -1,4 +1,4 @@
-"""One request, its redirects, and what they come to. A redirect is judged like a new request and carries no secrets.
+"""One request with its redirects, and their result. A redirect is checked like a new request and carries no secrets.
 
 Every failure leaves here as a clicket error that says whether trying again is safe. A POST or PATCH that may have taken
 effect is not called transient, unless its author said that it can be repeated.

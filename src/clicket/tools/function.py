@@ -1,4 +1,4 @@
-"""`@tool`: a function becomes a tool. Sync or async, plain or generator: each is brought to one shape, `run(bound, ctx)`."""
+"""`@tool`: a function becomes a tool. Sync or async, plain or generator: each is called as `run(bound, ctx)`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _is_plain(function: Any) -> bool:
 
 
 def adapt(function: Callable[..., Any], context: str | None) -> tuple[bool, Callable[[Any, ToolContext], Any]]:
-    """(is it async, `run(bound, ctx)`). A generator emits what it yields, and is resumed once that is in the journal."""
+    """Returns `(is_async, run)`. A generator emits each value that it yields, and is resumed once that is in the journal."""
     if context is None:
 
         def start(bound: dict[str, Any], ctx: ToolContext) -> Any:
@@ -176,7 +176,7 @@ def function_tool(
     names: Mapping[str, Any] | None = None,
     listed: bool = True,
 ) -> FunctionTool[P, R]:
-    """`tool` as a plain call. `names`: those in sight where the function was written; `listed`: see `Traits`."""
+    """`tool` as a plain call. `names`: the local names where the function is defined; `listed`: see `Traits`."""
     if not callable(function):
         raise UsageError(f"@tool takes a function, not {function!r}.")
     where = f"tool {name or getattr(function, '__name__', function)!r}"

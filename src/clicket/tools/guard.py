@@ -1,7 +1,7 @@
-"""Which addresses a tool may reach. A name is looked up once, all its addresses are judged, and only those are used.
+"""Which addresses a tool may reach. A name is looked up once, all its addresses are checked, and only those are used.
 
-Names prove nothing: the verdict is about addresses. Numeric hosts are read here as `inet_aton` reads them (decimal,
-octal, hex, short forms), so no resolver gets a say in them. IPv6 is judged by what may pass (global unicast), not by a
+A name proves nothing: addresses are checked. Numeric hosts are read here as `inet_aton` reads them (decimal,
+octal, hex, short forms), so that no resolver interprets them. IPv6 is judged by what may pass (global unicast), not by a
 list of what may not, and IPv4 addresses inside IPv6 ones are taken out and judged as well.
 """
 
@@ -76,7 +76,7 @@ _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP_MARKS = (0x00005EFE, 0x02005EFE)
 
-# Credentials are handed out at these addresses to whoever asks from inside. `allow_private` alone does not open them:
+# Cloud providers hand out credentials at these addresses to every process inside. `allow_private` alone does not open them:
 # a tool that may reach 10.0.0.5 would otherwise be one redirect away from the machine's keys.
 _METADATA = frozenset(
     map(
@@ -179,13 +179,13 @@ class AddressGuard:
         self._resolve = resolve or _system_resolve
 
     def check_literal(self, host: str) -> None:
-        """Judge what can be judged without a look-up: a host that is an address, or no host at all."""
+        """Check a host without a look-up: one that is written as an address, or that is no valid host at all."""
         address = numeric_host(host)
         if address is not None:
             self._judge(host, address)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses to connect to, in order: looked up once, all of them judged; one bad one refuses the host."""
+        """The addresses to connect to, in order. They are looked up once and all checked; one forbidden address refuses the host."""
         literal = numeric_host(host)
         found = [literal] if literal is not None else await self._look_up(host, port)
         for address in found:

@@ -1,5 +1,5 @@
-"""Tools with a state of their own, one per caller and thread: opened once, used by one call at a time, closed when idle and at
-exit. A thread's name proves nothing: two callers that use the same one have a state each."""
+"""Tools with sessions, one per caller and thread: a session is opened once, used by one call at a time, and closed when it is idle
+and at exit. Two callers that use the same thread name have separate sessions."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class NativeTool:
         cls._options = {**cls._options, **options}
 
     def open(self, thread: str) -> Any:
-        """Get ready for a thread; called once before its first call."""
+        """Prepare the session of a thread; called once, before its first call."""
 
     def run(self, arguments: dict[str, Any], ctx: ToolContext) -> Any:
         raise UsageError(f"{type(self).__name__}: write a method `run(self, arguments, ctx)`.")
 
     def close(self) -> Any:
-        """Let go of what `open` took."""
+        """Release what `open` acquired."""
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """One thread's instance, as people may look at it: its connection, its use, and its own attributes as `state`."""
+    """One thread's session, for inspection: its connection, its use, and its instance's attributes as `state`."""
 
     thread: str
     caller: str = ""
@@ -81,7 +81,7 @@ class Session(msgspec.Struct, kw_only=True):
 
 
 class SessionTool:
-    """The tool that the runtime sees: it hands each call to its thread's instance."""
+    """The tool that the runtime calls. It passes each call to the instance of the call's thread."""
 
     traits = Traits(one_call_per_thread=True)
     run_sync = None
@@ -175,7 +175,7 @@ class SessionTool:
                 session.connection = "closed"
                 try:
                     await self._close(session)
-                except Exception:  # the other sessions are to be closed all the same
+                except Exception:  # the other sessions must be closed all the same
                     logger.exception("tool %s: the session of thread %s could not be closed", self.name, session.thread)
         return len(sessions)
 

@@ -1,4 +1,4 @@
-"""From an OpenAPI 3 document to declarations of REST tools. Nothing is fetched: references point into the document."""
+"""Declarations of REST tools from an OpenAPI 3 document. Nothing is fetched: references must point into the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool's author decides about its calls. One frozen value; every wrong option is refused where the tool is declared."""
+"""The options of a tool, chosen by its author: one frozen value. A wrong option is refused where the tool is declared."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_options(where: str, given: Mapping[str, Any]) -> Options:
-    """Check and normalise options as they were written; `where` names the tool in every complaint."""
+    """Check and normalise options as they were written; `where` names the tool in every error message."""
     known = Options.__struct_fields__
     for key in given:
         if key not in known:

@@ -16,7 +16,7 @@ __all__ = ["return_schema"]
 
 @lru_cache(maxsize=4_096)
 def return_schema(function: Any) -> dict[str, Any] | None:
-    """Of types that name their fields. A plain `dict` says nothing, and content is described by the protocol."""
+    """The schema of a return type that names its fields; None for all others. The schema of a plain `dict` would say nothing."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return None
     try:

@@ -26,8 +26,8 @@ _Fits = Callable[[Any], bool]
 
 _FEW = 16
 _BIG = 2**63
-_SCALARS = frozenset({int, float, str, bool, NoneType})
-_JSON = _SCALARS | {list, dict}
+_SCALARS: frozenset[type] = frozenset({int, float, str, bool, NoneType})
+_JSON: frozenset[type] = _SCALARS | {list, dict}
 _TEXT = frozenset({str})
 _NONE: frozenset[type] = frozenset()
 _HARMLESS = ("default", "default_factory", "alias", "validation_alias", "discriminator")
@@ -113,8 +113,8 @@ def _plain(hint: Any) -> _Plain | None:
     """None: pydantic may convert or judge a value of this hint."""
     if hint is None:
         return _Plain(frozenset({NoneType}))
-    if isinstance(hint, type) and hint in _SCALARS:
-        return _Plain(frozenset({hint}))
+    if isinstance(hint, type) and (scalar := _SCALARS & {hint}):
+        return _Plain(scalar)
     if hint is Any:
         return _Plain(_JSON, vague=True)
     if hint is list:

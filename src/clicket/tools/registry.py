@@ -1,4 +1,4 @@
-"""The tools of a runtime by name. A name is taken once; what cannot be a tool is refused where it is registered."""
+"""The tools of a runtime by name. Names are unique; an object that cannot be a tool is refused when it is registered."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class Registry:
         return added
 
     def add_inner(self, inner: Tool) -> None:
-        """A tool that only clicket's own parts call: not listed, not offered, and found by `inner` alone. Its calls are taken up
-        after a crash like all others; the last one of a name counts."""
+        """Add a tool that only clicket's own parts call: it is not listed, not offered, and found by `inner` alone. Its calls are
+        recovered after a crash like all others. It replaces an earlier one of the same name."""
         self._inner[inner.name] = Registered(inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
 
     def remove(self, name: str) -> bool:
-        """Calls that run go on; new ones find no such tool."""
+        """Running calls continue; new calls fail with `ToolNotFound`. False: there is no such tool."""
         self.dependent.discard(name)
         return self.tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:
-        """Judged with every tool, so that it does not matter which one is registered first."""
+        """Checks all tools together, so that the order of registration does not matter."""
         edges = {tool.name: names_of(tool.options.depends_on) for tool in (*self, added)}
         cycle = find_cycle(added.name, edges)
         if cycle is not None:
@@ -77,7 +77,7 @@ class Registry:
             ) from None
 
     def inner(self, name: str) -> Registered:
-        """As `find`, for those that are not listed, too."""
+        """Like `find`, but finds internal tools, too."""
         return self._inner.get(name) or self.find(name)
 
     def get(self, name: str) -> Tool | None:
@@ -100,7 +100,7 @@ class Registry:
 
 
 def as_tool(given: Any) -> Tool:
-    """A tool from whatever people register: a tool, a function, an object or class with run methods."""
+    """Make a tool of what can be registered: a tool, a function, or an object or class with run methods."""
     if isinstance(given, NativeTool) or (isinstance(given, type) and issubclass(given, NativeTool)):
         return SessionTool(given)
     if isinstance(given, FunctionTool):  # before the slow look at every attribute

@@ -1,4 +1,4 @@
-"""From arguments to the bytes of a request. An argument fills the place it was declared for, and no other.
+"""The HTTP request that arguments make. An argument fills the place it was declared for, and no other.
 
 A path argument stays one segment of the path, a header argument one line, a host argument one host. What cannot be kept
 in its place by encoding (dot segments, line breaks) is refused as `InvalidInput`.
@@ -29,7 +29,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _HOST_VALUE = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _UNREADABLE = re.compile(r"[\x00-\x20\x7f\\]")
-# The client sets these from the URL and the body; a second opinion is how requests get smuggled.
+# The client sets these from the URL and the body; a second value for them would allow request smuggling.
 _FRAMING = frozenset(
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -191,7 +191,7 @@ def _check_header_name(where: str, name: str) -> None:
 def declare(
     where: str, method: str, template: UrlTemplate, schemas: Mapping[str, Mapping[str, Any]], body: BodyKind
 ) -> tuple[tuple[Parameter, ...], dict[str, dict[str, Any]]]:
-    """Take the parameters as written apart: where each goes, and its plain JSON Schema."""
+    """Split the declared parameters into where each one goes and its plain JSON Schema."""
     if body not in get_args(BodyKind):
         raise UsageError(f"{where}: body must be one of {', '.join(get_args(BodyKind))}, not {body!r}.")
     free = {name: {"type": "string"} for name in template.names if name not in schemas}

@@ -1,4 +1,4 @@
-"""From the bytes of a response to an output. What the server sent is read within limits and never trusted to fit."""
+"""The output that an HTTP response makes. The response is read within limits, whatever length the server announces."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _json(body: bytes) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Half a sign, "\\ud83d", is fine as JSON text and cannot be written as UTF-8 ever after: another sign takes its place."""
+    """Replace lone surrogates such as "\\ud83d": JSON text may escape them, but UTF-8 cannot encode them."""
     text = json.dumps(value, ensure_ascii=False)
     mended = _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
     return value if mended == text else json.loads(mended)

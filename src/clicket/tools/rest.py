@@ -1,4 +1,4 @@
-"""An HTTP operation as a tool, from a small declaration. One pooled client for its life, reaching judged hosts only."""
+"""An HTTP operation as a tool, from a small declaration. It has one pooled client, which connects to checked addresses only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """A REST tool's client at a glance. `open` says whether there is one; it opens with the first request."""
+    """The state of a REST tool's client. `open`: there is one; the first request opens it."""
 
     open: bool
     request_count: int
@@ -104,7 +104,7 @@ class RestTool:
             "additionalProperties": False,
             **({"$defs": dict(definitions)} if definitions else {}),
         }
-        # A client lives and dies with the loop whose sockets it holds, so there is one for each loop.
+        # A client cannot outlive the loop of its sockets, so there is one for each loop.
         self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
         self._request_count = 0
         self._last_used_at: float | None = None
@@ -146,7 +146,7 @@ class RestTool:
         return Connection(open=is_open, request_count=self._request_count, last_used_at=self._last_used_at)
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Refuse now what must not be sent: values that would leave their place, hosts that are forbidden addresses."""
+        """Refuse what must not be sent: values that would change another part of the request, and forbidden addresses as hosts."""
         prepared = self._prepare(arguments)
         if self._template.host_arguments:
             host = urlsplit(prepared.url).hostname or ""
@@ -157,7 +157,7 @@ class RestTool:
         return arguments
 
     async def run(self, bound: Mapping[str, Any], ctx: ToolContext) -> Any:
-        """Send the request and read its answer. Cancelling closes what was under way; nothing is left behind."""
+        """Send the request and read its response. Cancelling closes the connection."""
         prepared = self._prepare(bound)
         if self._method not in _READING:
             prepared.headers.setdefault("idempotency-key", _header_key(ctx.idempotency_key))
@@ -176,7 +176,7 @@ class RestTool:
         return await Exchange(client, prepared, rules).output(ctx.heartbeat)
 
     async def close(self) -> None:
-        """Close this loop's client; that of another loop is for its own users to close. A later `run` opens a new one."""
+        """Close the client of the running loop, not those of other loops. A later `run` opens a new one."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
@@ -186,7 +186,7 @@ class RestTool:
         return min(self._template.host_arguments, default=None)
 
     def _shown(self, url: str) -> str:
-        """The request in messages: never its query, which may hold a key."""
+        """The URL as messages show it: without its query, which may hold a key."""
         if self._template.whole is None:
             return self._template.shown
         parts = urlsplit(url)
@@ -261,7 +261,7 @@ def _make_guard(where: str, allow_private: bool, allow_hosts: Iterable[str], res
 
 
 def _header_key(key: str) -> str:
-    """Keys come from callers' ids, which may be any text; a header may not."""
+    """The idempotency key as a header value. It comes from a caller's id, which may be any text; other than ASCII is hashed."""
     return (
         key
         if key.isascii() and header_safe(key) and key == key.strip()

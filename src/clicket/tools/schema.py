@@ -1,4 +1,4 @@
-"""JSON Schema from type hints, and the way back: arguments that fit become the types that the hints name."""
+"""The JSON Schema of a function's parameters, from its type hints, and the conversion of arguments to the hinted types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf
 
 
 class Binding:
-    """What a function's signature says: the schema of its arguments, and how to turn arguments into keywords."""
+    """The schema of a function's arguments, and how to turn arguments into keywords."""
 
     __slots__ = ("_fields", "_validate", "bind", "bind_plain", "context", "schema")
 
@@ -61,7 +61,7 @@ class Binding:
 
 
 def complaints(error: ValidationError) -> InvalidInput:
-    """What pydantic has to say, in our words' shape."""
+    """A validation error of pydantic's as an `InvalidInput`."""
     return InvalidInput(
         {"path": json_pointer(e["loc"]), "message": e["msg"]}
         for e in error.errors(include_url=False, include_input=False)
@@ -69,7 +69,7 @@ def complaints(error: ValidationError) -> InvalidInput:
 
 
 def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[str, Any] | None = None) -> Binding:
-    """Read a signature. `names` are the names in sight where the function was written, for hints that are local."""
+    """Read a signature. `names` are the local names where the function is defined, to resolve its hints."""
     hinted: Any = function
     while isinstance(hinted, partial):
         hinted = hinted.func
@@ -107,7 +107,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
     schema.pop("title", None)
     schema.setdefault("properties", {})
     for definition in schema.get("$defs", {}).values():
-        # A model that says nothing of further fields drops them; what was sent and not taken must not go unnoticed.
+        # A model that says nothing about further fields would silently drop them, so they are refused.
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)
     return Binding(schema, model.__pydantic_validator__.validate_python, fields, given, context)
@@ -115,7 +115,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
 
 class _Schema(GenerateJsonSchema):
     schema_dialect = DIALECT
-    # A default that JSON cannot say is the function's own affair: the schema is silent about it.
+    # A default that cannot be written as JSON is left out of the schema.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -149,7 +149,7 @@ def _parse_docstring() -> Callable[[str], Any]:
 
 
 def docstring_of(function: Any) -> tuple[str, dict[str, str]]:
-    """The description and the arguments' texts; Google, NumPy, Sphinx and epydoc styles are read."""
+    """The description, and the text of each argument, from a docstring of Google, NumPy, Sphinx or epydoc style."""
     text = inspect.getdoc(function) or ""
     if "\n" not in text:
         return text, {}

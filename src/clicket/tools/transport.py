@@ -1,6 +1,6 @@
-"""The pooled HTTP client of a REST tool. Every connection goes to an address that the guard has judged.
+"""The pooled HTTP client of a REST tool. It connects only to addresses that the guard has checked.
 
-The look-up happens where the socket is opened, so there is nothing between the check and the use; the Host header, the
+The address is looked up where the socket is opened, so nothing can change between the check and the use; the Host header, the
 TLS server name and the certificate check still go by the host's name. Importing this module is what imports httpx2.
 Failures leave here as one of two: `Unsent` (the server cannot have seen the request) or `Broken` (it may have).
 """
@@ -40,7 +40,7 @@ class Broken(ClicketError):
 
 
 class PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens sockets to judged addresses only; `inner` does the opening."""
+    """Opens sockets to checked addresses only; `inner` does the opening."""
 
     def __init__(self, guard: AddressGuard, inner: httpcore2.AsyncNetworkBackend) -> None:
         self._guard = guard
@@ -158,7 +158,7 @@ def _certificate_failed(error: BaseException | None) -> bool:
 
 
 def make_ssl_context() -> ssl.SSLContext:
-    """Reading the machine's certificates takes tens of milliseconds: keep this off the loop."""
+    """Reads the machine's certificates. It takes tens of milliseconds: do not call it on the loop."""
     return httpx2.create_ssl_context(trust_env=False)
 
 

@@ -1,4 +1,4 @@
-"""Secrets: recognised, hidden from everybody but their tool, and sealed where a call must outlive its process."""
+"""Secrets: recognised in arguments, masked everywhere but in the tool, and encrypted where a call must outlive its process."""
 
 from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, holds_secret, look
 from clicket.vault.logs import guard_logs, hide_known, watch_for

@@ -1,7 +1,7 @@
-"""What of a call nobody but its tool may see: declared fields, and tokens of well-known shapes. Both are written as `[secret]`.
+"""Masks the secrets of a call: declared fields, and tokens of well-known shapes. Only the tool sees them; elsewhere is `[secret]`.
 
-A value that stands in a declared field of the arguments is hidden wherever it comes back. What is not recognised: a value in
-another encoding than JSON's, Python's and a URL's, one that was taken apart, and one of fewer than four characters.
+The value of a declared field is masked wherever it comes back: in outputs, errors and notes. Not recognised are a value in another
+encoding than JSON's, Python's and a URL's, a value in parts, and a value of fewer than four characters.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from clicket.vault.shapes import MASK, MIN_TOKEN, MIN_VALUE, has_marker, open_fr
 __all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look"]
 
 _CUT = 2_000
-"""Texts of this size may have been cut by whoever wrote them, perhaps in the middle of a secret."""
+"""A text of this size may have been cut by its writer, perhaps in the middle of a secret."""
 
 _LINE = 16
 EVERYTHING = "*"
-"""Declared in place of names: every argument is a secret."""
+"""Declared in place of names: every argument is secret."""
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What an author declared: names, at any depth, and places."""
+    """The declared fields: names, at any depth, and paths."""
 
     names: frozenset[str]
     places: frozenset[tuple[str, ...]]
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """Of one call. `arguments` and `metadata` are what everybody else may see."""
+    """The secrets of one call. `arguments` and `metadata` are the masked copies, for everything but the tool."""
 
     fields: Fields
     values: tuple[str, ...]
     arguments: Any = None
     metadata: Any = None
     masked: bool = False
-    """Is something hidden in the arguments or the metadata? Then the call cannot be run from what is shown."""
+    """Is something masked in the arguments or the metadata? Then the call cannot be run from the masked copies."""
 
 
 @lru_cache(maxsize=1_024)
@@ -60,7 +60,7 @@ _NOTHING = _fields(frozenset())
 
 
 def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
-    """The secrets of a call; None for almost every one, which then costs next to nothing."""
+    """The secrets of a call; None if it has none, as almost every call."""
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
     if EVERYTHING in sensitive:
@@ -85,7 +85,7 @@ def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset())
 
 
 def has_token(value: Any) -> bool:
-    """May there be a token in a plain value? Never a wrong no."""
+    """May there be a token in a plain value? False is certain, True is not."""
     kind = type(value)
     if kind is str:
         return len(value) >= MIN_TOKEN and has_marker(value)
@@ -104,7 +104,7 @@ def has_token(value: Any) -> bool:
 
 
 def holds_secret(text: str, secrets: Secrets | None = None) -> bool:
-    """Is there something in it that would be hidden? For what is kept whole, or not at all."""
+    """Would something in the text be masked? For data that is stored either whole or not at all."""
     return bool(spans(text, () if secrets is None else secrets.values))
 
 
@@ -130,7 +130,7 @@ def _collect(value: Any, fields: Fields, found: set[str], path: tuple[str, ...],
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """A value as it may come back: as it is, quoted by JSON, Python or a URL, stripped, or one line of many."""
+    """The forms in which a value may come back: as it is, quoted by JSON, Python or a URL, stripped, or one of its lines."""
     yield from (text for text in _ways(value) if len(text) >= MIN_VALUE)
     lines = value.splitlines()
     if len(lines) > 1:
@@ -144,11 +144,11 @@ def _ways(value: str) -> Iterable[str]:
     return {value, value.strip(), *quoted, quote(value), quote(value, safe=""), quote_plus(value)}
 
 
-# Hiding them.
+# Masking.
 
 
 def hide(value: Any, secrets: Secrets | None = None, path: tuple[str, ...] = ()) -> Any:
-    """A plain value as everybody may see it. What nests too deeply to be looked at is hidden as a whole."""
+    """The value with its secrets masked. A value that nests too deeply to be searched is masked as a whole."""
     fields, values = (_NOTHING, ()) if secrets is None else (secrets.fields, secrets.values)
     try:
         return _hide(value, fields, values, path)
@@ -182,7 +182,7 @@ def _hide(value: Any, fields: Fields, values: Sequence[str], path: tuple[str, ..
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """Two keys that are hidden stay two keys."""
+    """A key that is not taken yet: two masked keys must stay two keys."""
     if name not in taken:
         return name
     number = 2
@@ -192,12 +192,12 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def hide_said(value: Any, secrets: Secrets | None = None) -> Any:
-    """What we say about a call: its fields have our names, so that declared names mean nothing there."""
+    """Mask a value of our own making, such as an error's details: its field names are ours, so declared names do not apply."""
     return hide(value, None if secrets is None else msgspec.structs.replace(secrets, fields=_NOTHING))
 
 
 def hide_text(text: str, secrets: Secrets | None = None) -> str:
-    """A text that people wrote or programs raised. One that was cut may end in the beginning of a secret."""
+    """Mask a message. One that was cut may end with the beginning of a secret, which is masked, too."""
     values = () if secrets is None else secrets.values
     if len(text) >= _CUT:
         cut = open_from(text, values)

@@ -1,7 +1,7 @@
-"""Well-known token shapes: where a text holds what looks like somebody's key. One table; markers are found first, then judged.
+"""Well-known token shapes, as one table: finds what looks like a key or a password in a text. Markers are searched first.
 
-Almost every text has no marker, and a substring test is all it costs. Only where a marker stands is a pattern tried, at that
-place, so the cost of a big text does not depend on how much of it there is between markers.
+Almost every text has no marker, so that substring tests are its whole cost. A pattern is tried only at the place of a marker, so that
+a big text costs no more than these tests.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["MASK", "has_marker", "hide_always", "open_from", "spans"]
 
 MASK = "[secret]"
 MIN_TOKEN = 16
-"""Shorter texts are not looked at: no token of any shape fits into them."""
+"""Shorter texts are not searched: no token of any shape fits into them."""
 
 MIN_VALUE = 4
-"""Declared values that are shorter are hidden in their fields, and not looked for anywhere else."""
+"""Shorter declared values are masked in their fields, and not searched for anywhere else."""
 
 _HELD_FROM = 3
 """A text that ends with this much of a marker may be the beginning of a token."""
@@ -30,7 +30,7 @@ _ALNUM = string.ascii_letters + string.digits
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """`whole` is tried where `marker` stands; its last group, or all of it, is what is hidden.
+    """`whole` is tried where `marker` is found; its last group, or all of it, is masked.
 
     `tail` are the characters that may stand between the marker and the end of a text that was cut in the token, `start` what
     must hold at the marker then. Nothing here tries one place of a text for each marker in it: texts may be hostile.
@@ -67,7 +67,7 @@ _PEM_ENDS = re.compile(_PEM_END)
 _JWT_RUN = re.compile(r"[A-Za-z0-9_-]*")
 
 _SHAPES = (
-    _word("sk-"),  # OpenAI, Anthropic (sk-ant-), and many who follow them
+    _word("sk-"),  # OpenAI, Anthropic (sk-ant-), and many others
     _word("ck_"),  # clicket's own
     _word("hf_", more="", least=20),
     _word("npm_", more="", least=20),
@@ -116,12 +116,12 @@ _always: list[str] = []
 
 
 def hide_always(values: Iterable[str]) -> None:
-    """Hide these, too, from now on in this process: our own keys, which a tool may find in its environment."""
+    """Mask these values, too, from now on in this process: our own keys, which a tool may find in its environment."""
     _always.extend(value for value in values if len(value) >= MIN_TOKEN and value not in _always)
 
 
 def has_marker(text: str) -> bool:
-    """May there be a token in the text? Most often not, and then this is all that is asked."""
+    """May there be a token in the text? False is certain; True means that patterns must be tried."""
     for marker in _PLAIN:
         if marker in text:
             return True
@@ -140,7 +140,7 @@ def has_marker(text: str) -> bool:
 
 
 def spans(text: str, values: Sequence[str] = ()) -> list[tuple[int, int]]:
-    """Where secrets stand in a text, in order, none touching another."""
+    """The places of secrets in a text, in order, merged where they touch."""
     found = list(_tokens(text)) if len(text) >= MIN_TOKEN and has_marker(text) else []
     for value in values:
         found += _places(text, value)
@@ -182,7 +182,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
 
 
 def open_from(text: str, values: Sequence[str] = ()) -> int:
-    """Where the text's end may be the beginning of a secret that goes on in the next piece; its length if nowhere."""
+    """Where a secret may begin that continues in the next piece of the text; the text's length if nowhere."""
     first = len(text)
     if text.endswith(_BEGINNINGS):
         first = min(first - len(begun) for begun in _BEGINNINGS if text.endswith(begun))

@@ -1,7 +1,7 @@
-"""Secrets at rest: arguments that are needed to run later are encrypted; whether two are equal is told by a keyed hash.
+"""Secrets at rest: arguments that a later run needs are encrypted, and compared by a keyed hash.
 
-With keys (`CLICKET_SECRET_KEY`; the first seals, all open) any runtime that has one of them can go on with a call. Without,
-nothing is sealed, and the hash is keyed with chance: only this process can tell then.
+With keys (`CLICKET_SECRET_KEY`; the first encrypts, all decrypt) any runtime that has one of them can continue a call. Without
+keys nothing is encrypted, and the hash has a random key: only this process can compare then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Identity", "Vault", "resembles", "restored", "still_masked"]
 _MIN_KEY = 16
 _SALT, _NONCE = 16, 12
 Identity = tuple[str, str, str]
-"""Caller, thread and id: what is sealed for one call opens for no other."""
+"""Caller, thread and id: data sealed for one call cannot be opened for another."""
 
 
 class Vault:
@@ -47,7 +47,7 @@ class Vault:
 
     @classmethod
     def of(cls, setting: str | None) -> Vault:
-        """From the setting: keys with commas between them."""
+        """From the setting: keys, separated by commas."""
         return cls([key.strip() for key in (setting or "").split(",") if key.strip()])
 
     @property
@@ -60,7 +60,7 @@ class Vault:
     # A call's arguments.
 
     def keep(self, identity: Identity, kind: str, arguments: Any, metadata: Any) -> dict[str, str]:
-        """What an event says of arguments that it shows masked: a hash to compare them, and, sealed, all of them."""
+        """What an event stores beside masked arguments: a hash to compare them with, and, with a key, the sealed arguments."""
         kept = {"arguments_hash": self.hash(canonical(arguments), identity)}
         if self._keys:
             whole = {"arguments": arguments, "metadata": metadata} if metadata else {"arguments": arguments}
@@ -68,7 +68,7 @@ class Vault:
         return kept
 
     def unseal(self, identity: Identity, kind: str, data: dict[str, Any]) -> dict[str, Any] | None:
-        """`arguments` (and `metadata`) as they were; None: they are not here, or no key of ours opens them."""
+        """`arguments` (and `metadata`) in plain text; None: they are not there, or none of our keys opens them."""
         sealed = data.get("sealed")
         plain = self._open(sealed, _bound(identity, kind)) if type(sealed) is str else None
         whole = None if plain is None else decode(plain)
@@ -77,22 +77,22 @@ class Vault:
     # Other bytes of a call.
 
     def seal(self, identity: Identity, kind: str, plain: bytes) -> str:
-        """Opens for this call and this kind alone. Only where `seals`."""
+        """Encrypt bytes for this call and this kind alone. Only if `seals`."""
         return self._seal(plain, _bound(identity, kind))
 
     def unsealed(self, identity: Identity, kind: str, text: str) -> bytes | None:
-        """The bytes as they were; None: no key of ours opens them."""
+        """The decrypted bytes; None: none of our keys opens them."""
         return self._open(text, _bound(identity, kind))
 
     def equal(self, identity: Identity, kept: str, shown: Any, given: Any) -> bool:
-        """Are these the arguments that a hash was made of? Without its key what is shown of them must do."""
+        """Is `kept` the hash of these arguments? Without its key, `given` is compared with the masked arguments instead."""
         told = self._matches(kept, canonical(given), identity)
         return resembles(shown, given) if told is None else told
 
-    # Arguments that were refused: on record by size and hash.
+    # Refused arguments: the record has their size and hash.
 
     def fingerprint(self, given: Any, sensitive: frozenset[str]) -> dict[str, Any]:
-        """A hash that anybody can compute tells what was hashed to whoever can guess it: secrets get a keyed one."""
+        """Size and hash of refused arguments. A plain hash of a secret could be found by guessing, so secrets get a keyed one."""
         size, raw = weigh(given)
         if sensitive or has_marker(raw.decode("utf-8", "replace")):
             return {"size": size, "sha256": None, "keyed": self.hash(raw, ("", "", ""))}
@@ -112,12 +112,12 @@ class Vault:
         return f"{name}:{_mac(key, data, identity)}"
 
     def _matches(self, kept: Any, data: bytes, identity: Identity) -> bool | None:
-        name, _, value = str(kept).partition(":")  # whatever stands in the store
+        name, _, value = str(kept).partition(":")  # the store may hold anything
         key = self._macs.get(name)
         return None if key is None else hmac.compare_digest(_mac(key, data, identity).encode(), value.encode())
 
     def _seal(self, plain: bytes, bound: bytes) -> str:
-        # Each blob has a key of its own, so that chance never brings the same key and nonce twice.
+        # Each blob has its own key, so that a random nonce never repeats under the same key.
         name, key = next(iter(self._keys.items()))
         salt, nonce = token_bytes(_SALT), token_bytes(_NONCE)
         sealed = _cipher(self._key(key, salt)).encrypt(nonce, plain, bound)
@@ -178,7 +178,7 @@ def _cipher(key: bytes) -> Any:
 
 
 def resembles(shown: Any, given: Any) -> bool:
-    """Could `shown` be `given` with secrets hidden? A mask stands for anything; all else must be equal."""
+    """Could `shown` be `given` with secrets masked? A mask matches anything; everything else must be equal."""
     if type(shown) is str and MASK in shown:
         return shown == MASK or (type(given) is str and _fits(shown.split(MASK), given))
     if type(shown) is dict and type(given) is dict:
@@ -191,7 +191,7 @@ def resembles(shown: Any, given: Any) -> bool:
 
 
 def _fits(parts: list[str], text: str) -> bool:
-    """Do the parts between masks stand in the text, in their order?"""
+    """Does the text have the parts between the masks, in their order?"""
     first, *middle, last = parts
     if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
         return False
@@ -205,7 +205,7 @@ def _fits(parts: list[str], text: str) -> bool:
 
 
 def restored(edited: Any, shown: Any, real: Any) -> Any:
-    """Arguments that somebody edited who saw only masks: where they left what they saw, the real value is meant."""
+    """Edited arguments whose editor saw only masks: where the editor changed nothing, the real value is put back."""
     if edited == shown and type(edited) is type(shown):
         return real
     if type(edited) is dict and type(shown) is dict and type(real) is dict:
@@ -219,7 +219,7 @@ def restored(edited: Any, shown: Any, real: Any) -> Any:
 
 
 def still_masked(value: Any, before: Any = None) -> bool:
-    """Is there a mask left that stands for nothing? A call must not run with it."""
+    """Is there a mask that no real value belongs to? A call must not run with it."""
     if value == before:
         return False
     if type(value) is str:

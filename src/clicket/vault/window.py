@@ -1,6 +1,6 @@
-"""Text that goes out in pieces: a secret that is split over two of them is seen as one.
+"""Masks text that is sent in pieces, also a secret that is split over several of them.
 
-A piece's end that may be the beginning of a secret is held back until the next piece, or the end, tells what it is.
+The end of a piece that may be the beginning of a secret is held back until the next piece, or the end, decides it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ __all__ = ["Window"]
 
 _LOOK_BACK = 128
 _MAX_HELD = 16 * 1024
-"""What looks like a secret and does not end is let go, hidden, at this size: no token is that long."""
+"""A possible secret of this size is masked and sent: no token is that long."""
 
 
 class Window:
-    """`push` gives what may be shown of all that was pushed so far; `flush` gives the rest."""
+    """`push` returns the masked text that is decided so far; `flush` returns the rest."""
 
     __slots__ = ("_before", "_held", "_values")
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from clicket.agents import entries
 from clicket.agents.entries import events_of, message_of, results_of, usage_of
+from clicket.agents.event_stream import place_of
 from clicket.agents.feed import Feed, Reader
-from clicket.agents.telling import place_of
 from clicket.agents.values import AgentEvent
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage

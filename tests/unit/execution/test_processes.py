@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from tests.unit.execution import process_tools as tools
 
+from clicket import process_table
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
 from clicket.execution.processes import tree
 from clicket.execution.processes.pool import ProcessPool, Target, ToolFailed, Worker, WorkerDied, target_of
@@ -760,7 +761,7 @@ def test_a_pid_of_another_life_is_not_signalled() -> None:
 
 
 def test_without_proc_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "PROC", "/nowhere")
+    monkeypatch.setattr(process_table, "PROC", "/nowhere")
     command = "trap '' TERM; sleep 600 & echo $!; wait; sleep 600"
     with subprocess.Popen(
         ["/bin/sh", "-c", command], stdout=subprocess.PIPE, start_new_session=True, text=True

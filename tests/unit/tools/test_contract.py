@@ -13,7 +13,7 @@ from langchain_core.tools import tool as langchain_tool
 from clicket import NativeTool, tool
 from clicket.adapters.langchain import from_langchain
 from clicket.agents.agent import TurnTool
-from clicket.agents.reading import read_result
+from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
+from clicket.execution.processes.connection import Connection
 from clicket.execution.processes.target import MAIN, resolve
+from clicket.execution.processes.termination import check_process, is_original, is_stopping
 from clicket.execution.processes.wire import MAX_FRAME, Failure, Job, Kind
-from clicket.execution.processes.worker import Line, check_process, is_original, is_stopping
 from clicket.execution.retry import transient
 from clicket.model.codec import decode, encode
 from clicket.model.output import encode_output
@@ -29,10 +30,10 @@ _MAX_TEXT = 64 * 1024
 _OURS = os.path.dirname(__file__)
 
 
-def perform(job: Job, line: Line) -> tuple[Kind, bytes]:
+def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
     """The kind and payload of the job's answer."""
-    sink = _WireSink(line)
-    line.speaker = sink
+    sink = _WireSink(connection)
+    connection.speaker = sink
     tool: Any = None
     try:
         tool = resolve(job.target)
@@ -135,10 +136,10 @@ def _no_way_to_the_store() -> UsageError:
 class _WireSink:
     """The signs of life of one job. Written straight to the socket: a tool that is faster than the journal waits there."""
 
-    __slots__ = ("_deadline", "_line")
+    __slots__ = ("_connection", "_deadline")
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._deadline: float | None = None
 
     def start(self, time_left: float | None) -> None:
@@ -186,4 +187,4 @@ class _WireSink:
             raise UsageError(
                 "a ToolContext cannot be used in a process that the tool forked; report to the tool instead."
             )
-        self._line.say(self, kind, payload)
+        self._connection.send_for(self, kind, payload)

@@ -18,13 +18,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import clicket.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
     from clicket.execution.processes import tree
 else:
     # Not through the package: the guard shall stay small, and what clicket imports is the worker's to pay for.
-    sys.path.insert(0, os.path.dirname(__file__))
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, os.path.dirname(os.path.dirname(_here)))
+    import process_table
+
+    sys.path[0] = _here
     import tree
 
-    del sys.path[0], sys.modules["tree"]
+    del sys.path[0], sys.modules["tree"], sys.modules["process_table"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -61,7 +66,7 @@ class Guard:
         tree.end(self._left, grace, self._wait)
         if self._status is None:  # it died between the last look for the dead and the last look for the living
             self._status = os.waitstatus_to_exitcode(os.waitpid(self._worker, 0)[1])
-        with contextlib.suppress(OSError):  # there may be nobody to tell
+        with contextlib.suppress(OSError):  # the runtime may be gone
             os.write(self._lifeline, b"%d" % self._status)
 
     def _left(self) -> list[tree.Process]:
@@ -105,7 +110,7 @@ def main(job: int, lifeline: int) -> None:
         return
     for fd in (job, lifeline):
         os.set_inheritable(fd, False)
-    owner = _open_pid(setup["owner"])
+    owner = process_table.open_pid(setup["owner"])  # the lifeline alone would miss its end if the runtime forked
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
     worker = os.fork()
@@ -148,15 +153,8 @@ def _read_line(fd: int) -> tuple[bytes, bytes]:
     return line, rest
 
 
-def _open_pid(pid: int) -> int | None:
-    """A descriptor that turns readable when the process ends. The lifeline alone would miss it if the runtime forked."""
-    try:
-        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-    except OSError:
-        return None
-
-
 def _prctl(option: int, value: int) -> None:
+    # Not with sandbox/libc.py: that is for the systems that a sandbox can be built on, and raises on all others.
     if not sys.platform.startswith("linux"):
         return
     try:

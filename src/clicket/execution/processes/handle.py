@@ -61,7 +61,7 @@ class _Running:
     __slots__ = ("answer", "message", "started")
 
     def __init__(
-        self, answer: asyncio.Future[tuple[Kind, list[bytes]]], started: Callable[[], None], message: Message
+        self, answer: asyncio.Future[tuple[Kind, list[bytearray]]], started: Callable[[], None], message: Message
     ) -> None:
         self.answer = answer
         self.started = started
@@ -81,7 +81,7 @@ class Worker(asyncio.Protocol):
         self._grace = grace
         self._transport: asyncio.Transport | None = None
         self._frames = Frames()
-        self._unread: deque[tuple[Kind, list[bytes]]] = deque()
+        self._unread: deque[tuple[Kind, list[bytearray]]] = deque()
         self._paused = False
         self._running: _Running | None = None
         self._spoiled = False  # never to be used again
@@ -247,7 +247,7 @@ class Worker(asyncio.Protocol):
             raise InvalidInput(
                 f"arguments of {len(payload):,} bytes are too much for a process tool", "Pass a file's name."
             )
-        answer: asyncio.Future[tuple[Kind, list[bytes]]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[Kind, list[bytearray]]] = asyncio.get_running_loop().create_future()
         self._running = _Running(answer, started, message)
         try:
             self._transport.write(header(Kind.JOB, len(payload)))
@@ -322,7 +322,7 @@ class Worker(asyncio.Protocol):
             elif self._running is not None and not self._running.answer.done():
                 self._tell(self._running, kind, pieces)
 
-    def _tell(self, running: _Running, kind: Kind, pieces: list[bytes]) -> None:
+    def _tell(self, running: _Running, kind: Kind, pieces: list[bytearray]) -> None:
         try:
             if kind is Kind.STARTED:
                 running.started()

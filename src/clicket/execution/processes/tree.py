@@ -1,5 +1,4 @@
-"""Finding and ending process trees through /proc. A process is a pid and its start time, so that a pid that has been
-given to somebody else meanwhile is never signalled. Only the standard library: the guard loads this file by itself."""
+"""Finding and ending process trees. Only the standard library and `process_table`: the guard loads both files by their paths."""
 
 from __future__ import annotations
 
@@ -7,14 +6,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING or __name__ != "tree":
+    import clicket.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
+else:
+    import process_table  # the guard has found it already
 
 __all__ = ["MARK", "Process", "bearers", "descendants", "end", "end_tree", "group", "identify", "is_alive", "send"]
 
 MARK = "CLICKET_WORKER"
 """The environment variable by which everything that a worker started is known, wherever it moved in the tree."""
-
-PROC = "/proc"
 
 
 class Process(NamedTuple):
@@ -24,41 +26,26 @@ class Process(NamedTuple):
     started: int
 
 
-class _Stat(NamedTuple):
-    parent: int
-    started: int
-    dead: bool
-
-
 def descendants(root: int) -> list[Process] | None:
     """Every living process below `root`, not `root` itself; None on a system without /proc."""
-    table = _table()
-    if table is None:
+    table = process_table.processes()
+    if not table:
         return None
-    below: dict[int, list[int]] = {}
-    for pid, stat in table.items():
-        below.setdefault(stat.parent, []).append(pid)
-    found, todo = [], list(below.get(root, ()))
-    while todo:
-        pid = todo.pop()
-        todo.extend(below.get(pid, ()))
-        if not table[pid].dead:
-            found.append(Process(pid, table[pid].started))
-    return found
+    return [Process(pid, started) for pid, started in process_table.below(root, table).items()]
 
 
 def bearers(token: str) -> list[Process]:
-    """Every living process whose environment has the worker's token: also a daemon that nobody's tree holds any more."""
+    """Every living process whose environment has the worker's token: also a daemon that has left the tree."""
     mark = f"{MARK}={token}".encode()
     found = []
-    for pid, stat in (_table() or {}).items():
+    for pid, (_, started, dead) in process_table.processes().items():
         try:
-            with open(f"{PROC}/{pid}/environ", "rb") as file:
+            with open(f"{process_table.PROC}/{pid}/environ", "rb") as file:
                 marked = mark in file.read().split(b"\0")
-        except OSError:  # gone, or somebody else's
+        except OSError:  # it is gone, or it belongs to another user
             continue
-        if marked and not stat.dead:
-            found.append(Process(pid, stat.started))
+        if marked and not dead:
+            found.append(Process(pid, started))
     return found
 
 
@@ -73,13 +60,13 @@ def group(leader: int) -> list[Process]:
 
 def identify(pid: int) -> Process:
     """The process that has this pid now; for a caller who knows that it cannot have been given away yet."""
-    stat = _stat(pid)
-    return Process(pid, stat.started if stat is not None else 0)
+    stat = process_table.stat(pid)
+    return Process(pid, stat[1] if stat is not None else 0)
 
 
 def is_alive(process: Process) -> bool:
-    stat = _stat(process.pid)
-    return stat is not None and stat.started == process.started and not stat.dead
+    stat = process_table.stat(process.pid)
+    return stat is not None and stat[1] == process.started and not stat[2]
 
 
 def send(process: Process, number: int) -> bool:
@@ -88,7 +75,7 @@ def send(process: Process, number: int) -> bool:
         if process.pid < 0:
             os.killpg(-process.pid, number)
         elif hasattr(os, "pidfd_open"):
-            _send_exactly(process, number)
+            process_table.send_exactly(process.pid, process.started, number)
         elif is_alive(process):
             os.kill(process.pid, number)
     except ProcessLookupError:
@@ -96,16 +83,6 @@ def send(process: Process, number: int) -> bool:
     except PermissionError:
         return False
     return True
-
-
-def _send_exactly(process: Process, number: int) -> None:
-    # The descriptor is taken first and the start time checked after it: from then on no other process can be meant.
-    fd = os.pidfd_open(process.pid)
-    try:
-        if is_alive(process):
-            signal.pidfd_send_signal(fd, number)
-    finally:
-        os.close(fd)
 
 
 def end(find: Callable[[], Iterable[Process]], grace: float, pause: Callable[[float], bool]) -> None:
@@ -151,24 +128,3 @@ def end_tree(roots: Sequence[Process], token: str, grace: float) -> None:
         return False
 
     end(find, grace, pause)
-
-
-def _table() -> dict[int, _Stat] | None:
-    try:
-        names = os.listdir(PROC)
-    except OSError:
-        return None
-    table = {int(name): stat for name in names if name.isdigit() and (stat := _stat(int(name))) is not None}
-    return table or None
-
-
-def _stat(pid: int) -> _Stat | None:
-    try:
-        with open(f"{PROC}/{pid}/stat", "rb") as file:
-            # The name in parentheses may hold spaces and parentheses of its own; the fields follow the last one.
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    # A zombie whose other threads still run is not dead yet.
-    dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    return _Stat(int(fields[1]), int(fields[19]), dead)

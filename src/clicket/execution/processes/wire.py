@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from clicket.execution.processes.target import Target
+from clicket.framing import FrameSplitter
 
 __all__ = ["BIG", "MAX_FRAME", "Failure", "Frames", "Job", "Kind", "WireError", "header", "read", "send"]
 
@@ -101,39 +102,17 @@ def _read_exactly(fd: int, size: int) -> bytearray | None:
 class Frames:
     """Cuts a stream into frames as it arrives. A payload is a list of pieces, so that a big one is copied only once."""
 
-    __slots__ = ("_head", "_kind", "_left", "_pieces")
+    __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._head = bytearray()
-        self._kind: Kind | None = None
-        self._left = 0
-        self._pieces: list[bytes] = []
+        self._frames = FrameSplitter(_HEADER, _checked_size)
 
-    def feed(self, data: bytes) -> Iterator[tuple[Kind, list[bytes]]]:
-        view = memoryview(data)
-        while True:
-            if self._kind is None:
-                missing = _HEADER.size - len(self._head)
-                self._head += view[:missing]
-                view = view[missing:]
-                if len(self._head) < _HEADER.size:
-                    return
-                self._open()
-            if self._left and view:
-                piece = bytes(view[: self._left])
-                view = view[len(piece) :]
-                self._left -= len(piece)
-                self._pieces.append(piece)
-            if self._left:
-                return
-            assert self._kind is not None
-            kind, pieces = self._kind, self._pieces
-            self._kind, self._pieces = None, []
-            yield kind, pieces
+    def feed(self, data: bytes) -> Iterator[tuple[Kind, list[bytearray]]]:
+        for head, pieces in self._frames.feed(data):
+            yield Kind(head[-1]), pieces
 
-    def _open(self) -> None:
-        size, kind = _HEADER.unpack(self._head)
-        self._head.clear()
-        if size > MAX_FRAME or kind not in Kind._value2member_map_:
-            raise WireError(f"a frame of kind {kind} and {size} bytes")
-        self._kind, self._left = Kind(kind), size
+
+def _checked_size(size: int, kind: int) -> int:
+    if size > MAX_FRAME or kind not in Kind._value2member_map_:
+        raise WireError(f"a frame of kind {kind} and {size} bytes")
+    return size

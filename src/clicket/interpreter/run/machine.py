@@ -175,7 +175,7 @@ class Machine:
         if self.state is CodeState.MONITORING and self._ended is None:
             if self._items is None:
                 self._items = self._session.watch()
-            self._on_hint(await anext(self._items))
+            self._on_item(await anext(self._items))
         else:
             await self._advance()
         if not self._said:
@@ -322,7 +322,7 @@ class Machine:
         does not compile."""
         self._send(self._passed)
         async for item in session.watch():
-            self._on_hint(item)
+            self._on_item(item)
         if self.state is CodeState.MONITORING:
             return True
         self._ended = None
@@ -403,7 +403,7 @@ class Machine:
         if self._said is not None:
             self._said.append(messages.state_change(was, to, text))
 
-    def _on_hint(self, item: Item) -> None:
+    def _on_item(self, item: Item) -> None:
         if isinstance(item, Ended):
             self._ended, self._running, self._items = item, False, None
         elif isinstance(item, Out):

@@ -31,10 +31,10 @@ class Line:
         self._listener = listener
         self._frames = wire.Frames()
         self._commands = Outlet(cage.commands)
-        self._answers = Inlet(cage.answers, self._on_hint, listener.fell_silent)
+        self._answers = Inlet(cage.answers, self._on_answers, listener.fell_silent)
         self._stdout = Inlet(cage.stdout, lambda data: listener.wrote("stdout", data))
         self._stderr = Inlet(cage.stderr, lambda data: listener.wrote("stderr", data))
-        self._ignore_hint = False
+        self._hung_up = False
 
     def send(self, frame: bytes) -> None:
         self._commands.send(frame)
@@ -67,8 +67,8 @@ class Line:
         self._stderr.drain()
 
     def hang_up(self) -> None:
-        """OnHint no more answers. Output that is in the pipes can still be taken."""
-        self._ignore_hint = True
+        """Take no more answers. Output that is in the pipes can still be taken."""
+        self._hung_up = True
         self._answers.end()
         self._commands.end()
         self.rest()
@@ -78,10 +78,10 @@ class Line:
         self._stdout.end()
         self._stderr.end()
 
-    def _on_hint(self, data: bytes) -> None:
+    def _on_answers(self, data: bytes) -> None:
         try:
             for frame in self._frames.feed(data):
-                if self._ignore_hint:
+                if self._hung_up:
                     return
                 self._listener.heard(frame)
         except wire.Violation as violation:

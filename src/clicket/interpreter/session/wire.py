@@ -1,14 +1,18 @@
-"""The frames between host and worker. Whoever runs in the cage can write what it likes to our pipe: a frame is of a known
-type, in its bounds, and about the request that is open, or it is a violation."""
+"""The frames between host and worker. The program in the cage can write anything to our pipe: a frame is of a known type, in
+its bounds, and about the request that is open, or it is a violation."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from struct import Struct as Layout
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+
+from clicket.framing import FrameSplitter
+from clicket.sandbox.frames import MAX_FRAME
 
 __all__ = [
     "MAX_FRAME",
@@ -31,9 +35,10 @@ __all__ = [
     "preload",
 ]
 
-MAX_FRAME = 32 * 1024 * 1024
 MAX_SMALL_FRAME = 4 * 1024 * 1024
 """Of every type but `display`. Many small values take a multiple of their text in memory; one long text does not."""
+
+_LENGTH = Layout("!I")
 
 _Id = Annotated[int, Meta(ge=1, le=2**53)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -133,36 +138,25 @@ def decode(body: bytes | bytearray) -> Answer:
 class Frames:
     """Bytes in as they come, whole frames out. A length beyond the limit is refused before anything of it is kept."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._kept = bytearray()
+        self._frames = FrameSplitter(_LENGTH, _checked_size)
 
     def feed(self, data: bytes) -> Iterator[Answer]:
-        if not self._kept and len(data) > 4 and int.from_bytes(data[:4], "big") == len(data) - 4 <= MAX_FRAME:
-            yield decode(data[4:])  # the common case: exactly one frame came
-            return
-        self._kept += data
-        while (body := self._next()) is not None:
-            yield decode(body)
-
-    def _next(self) -> bytearray | None:
-        kept = self._kept
-        if len(kept) < 4:
-            return None
-        size = int.from_bytes(kept[:4], "big")
-        if size > MAX_FRAME:
-            raise Violation(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are taken")
-        if len(kept) < 4 + size:
-            return None
-        body = kept[4 : 4 + size]
-        del kept[: 4 + size]
-        return body
+        for _, pieces in self._frames.feed(data):
+            yield decode(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     @property
     def middle(self) -> bool:
         """A frame has begun and not ended."""
-        return bool(self._kept)
+        return self._frames.in_frame
+
+
+def _checked_size(size: int) -> int:
+    if size > MAX_FRAME:
+        raise Violation(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are taken")
+    return size
 
 
 def check(id: int, codes: Sequence[str]) -> bytes:
@@ -184,4 +178,4 @@ def _pack(value: dict[str, Any]) -> bytes:
         body = msgspec.json.encode(value)
     except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and Python inside says what it thinks of them
         body = json.dumps(value).encode()
-    return len(body).to_bytes(4, "big") + body
+    return _LENGTH.pack(len(body)) + body

@@ -1,7 +1,7 @@
-"""A tool's schema as a provider takes it. The runtime checks every call against the whole schema, whatever is shown here.
+"""A tool's schema in the form that a model provider accepts. The runtime still checks every call against the whole schema.
 
-Providers want an object at the top, and nothing that composes there. Their strict mode guarantees that arguments fit, for
-schemas of a few words; a tool whose schema has others is offered without it.
+Providers want an object at the top, without `anyOf` and the like. Their strict mode guarantees that arguments fit, but knows only
+a few keywords; a tool whose schema uses others is offered without it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COMPOSING = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "c
 _PLAIN = frozenset(
     "type properties required additionalProperties items anyOf enum const description title $ref $defs".split()
 )
-# What each provider's strict mode knows beside the plain words.
+# The keywords that each provider's strict mode knows beside the plain ones.
 _WORDS = {
     "openai": _PLAIN
     | set("pattern format multipleOf maximum exclusiveMaximum minimum exclusiveMinimum minItems maxItems".split()),
@@ -25,7 +25,7 @@ _Provider = Literal["openai", "anthropic"]
 
 
 def shown(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with a plain object at its top. Fields that only its alternatives name are shown as optional ones."""
+    """The schema with a plain object at its top. Fields that only its alternatives have become optional ones."""
     top = {key: value for key, value in schema.items() if key not in _COMPOSING and key != "$schema"}
     fields: dict[str, Any] = {}
     for part in _parts(schema, schema):
@@ -48,7 +48,7 @@ def _parts(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 8) -
 
 
 def strict(schema: Mapping[str, Any], provider: _Provider) -> dict[str, Any] | None:
-    """The schema in the words of a provider's strict mode, or None when it cannot be said in them.
+    """The schema in the keywords of a provider's strict mode, or None when it cannot be expressed in them.
 
     OpenAI wants every field required: one that may be left out may be null instead, and null is taken as left out.
     """
@@ -78,7 +78,7 @@ def _nullable(field: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _is_strict(schema: Any, provider: _Provider) -> bool:
-    """Only words that the mode knows; each object closed and, for OpenAI, all its fields required."""
+    """Does it use only keywords that the mode knows, with each object closed and, for OpenAI, all its fields required?"""
     if not isinstance(schema, Mapping) or not set(schema) <= _WORDS[provider]:
         return False
     kind = schema.get("type")
@@ -97,7 +97,7 @@ def _is_strict(schema: Any, provider: _Provider) -> bool:
 
 
 def allows_null(field: Any, root: Mapping[str, Any], depth: int = 8) -> bool:
-    """Can the field be null? When that is hard to tell: yes, so that nothing is taken away."""
+    """Can the field be null? True when that is hard to tell, so that no value is removed."""
     if not isinstance(field, Mapping):
         return field is not False
     if field.get("nullable") is True or "not" in field or "if" in field or not depth:

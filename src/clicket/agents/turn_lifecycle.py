@@ -27,7 +27,7 @@ from clicket.model.codec import clean
 from clicket.ports import AgentHost
 from clicket.vault import hide_text
 
-__all__ = ["Drive", "Hook", "Taking"]
+__all__ = ["Drive", "Hook", "TurnLifecycle"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -36,7 +36,7 @@ Hook = Callable[[AgentState, AgentState], Any]
 _MAX_ERROR = 4_000
 
 
-class Taking:
+class TurnLifecycle:
     """Brings turns of one agent to their end. `turns` are those under way in this process."""
 
     def __init__(

@@ -16,7 +16,7 @@ from clicket.errors import ClicketError, UsageError
 from clicket.model import Event
 from clicket.ports import sleep
 
-__all__ = ["Telling", "place_of"]
+__all__ = ["EventStreams", "place_of"]
 
 Place = tuple[int, int, int]
 _LOOK_EVERY = 1.0
@@ -35,7 +35,7 @@ def place_of(id: str) -> Place:
     return int(turn), int(entry), int(number)
 
 
-class Telling:
+class EventStreams:
     """The feeds of an agent's threads. While anybody listens, tool calls of the turns under way are watched."""
 
     def __init__(self, turns: dict[tuple[str, str], Turn]) -> None:

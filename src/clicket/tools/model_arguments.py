@@ -1,7 +1,7 @@
-"""Arguments as a model wrote them, and what is made of them: nothing is guessed that could mean two things.
+"""Arguments as a model wrote them, normalised. Nothing ambiguous is guessed.
 
-No arguments, an empty text and null are the same: none. Arguments that were encoded twice are decoded once. A null for a
-field that may be left out and may not be null is left out, as strict modes write it so. All else is the runtime's to judge.
+Missing arguments, an empty text and null all mean no arguments. Arguments that were encoded twice are decoded once. A null for a
+field that is optional and may not be null is removed, because strict modes write it so. The runtime checks everything else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from clicket.tools.offered import allows_null
+from clicket.tools.provider_schema import allows_null
 
 __all__ = ["tidy"]
 
@@ -27,7 +27,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse(text: Any) -> Any:
-    """The value of a JSON text, or the text itself when it is none, or one that the runtime should see as it is."""
+    """The value of a JSON text. A text that is not JSON, or has a key twice, is returned as it is, for the runtime to refuse."""
     try:
         return json.loads(text, object_pairs_hook=_pairs)
     except (ValueError, TypeError, RecursionError):
@@ -35,9 +35,9 @@ def _parse(text: Any) -> Any:
 
 
 def tidy(given: Any, schema: Mapping[str, Any] | None) -> Any:
-    """The arguments to call the tool with: a mapping, or what is none, for the runtime to judge.
+    """The arguments to call the tool with. What cannot be made a mapping is returned as it is, for the runtime to refuse.
 
-    A text that says an object becomes it, so that a streamed call and the same one in the whole message are equal.
+    A JSON text of an object becomes that object, so that a streamed call equals the same call in the whole message.
     """
     if given is None or (isinstance(given, str | bytes) and given.strip() in ("", "null", b"", b"null")):
         return {}

@@ -51,7 +51,6 @@ _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
 _FORGET_STEP = 500
 """Rows of health that are removed in one transaction."""
-_ENDED_BADLY = "NOT NULL AND state <> 'completed'"
 
 
 class SqliteStore:
@@ -197,13 +196,15 @@ class SqliteStore:
     async def history(self, query: Query) -> list[Stored]:
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
-        if query.state is not None and query.state is not State.COMPLETED:
-            # As the indexes say it that find such calls; completed ones, which most are, are found by their keys.
-            where += f" AND ended_at IS {_ENDED_BADLY if query.state.is_terminal else 'NULL'}"
         where += " AND state <> 'swept'"  # see retention
+        active = query.active
+        if query.state is not None and query.state is not State.COMPLETED:
+            # In the words of the partial indexes. Completed calls, which most are, are found in the order of their keys.
+            active = active or not query.state.is_terminal
+            where += " AND ended_at IS NOT NULL AND state <> 'completed'" if query.state.is_terminal else ""
         if query.waiting_for is not None:
             where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
-        if query.active:
+        elif active:
             where += " AND ended_at IS NULL"
         if query.since is not None:
             where, values = where + " AND created_at >= ?", [*values, query.since]
@@ -211,7 +212,10 @@ class SqliteStore:
             where, values = where + " AND key < ?", [*values, query.before]
         if query.id_prefix is not None:
             where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
-        return await self._read(lambda c: select(c, f"WHERE {where} ORDER BY key DESC LIMIT ?", [*values, query.limit]))
+        # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys.
+        hint = "INDEXED BY calls_live " if active and query.waiting_for is None else ""
+        clause = f"{hint}WHERE {where} ORDER BY key DESC LIMIT ?"
+        return await self._read(lambda c: select(c, clause, [*values, query.limit]))
 
     # Owning.
 

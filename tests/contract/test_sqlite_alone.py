@@ -240,7 +240,7 @@ async def test_units_are_read_in_order_wherever_they_are(
         last = grown(creation("a"), first_is_long)
         assert await append(store, last) == [None]
         for n in range(between):
-            request = {"fence": -1} if n == 1 else {}
+            request: dict[str, Any] = {"fence": -1} if n == 1 else {}
             last = news(last, number=2, **request)
             assert await append(store, last) == [None]
             last.fence = 1

@@ -42,7 +42,7 @@ class Records:
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         told = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
-        ask = {"caller": caller, "thread": thread, "standing": told, "expect": expect, "ticket": uuid4().hex}
+        ask = {"caller": caller, "thread": thread, "health": told, "expect": expect, "ticket": uuid4().hex}
         return bool(await self._door.write("put_tool_health", ask))
 
     async def forget_health(self, since: float) -> None:

@@ -134,7 +134,7 @@ class Units:
         if change.waiting_for is not None:
             ask["waiting"] = change.waiting_for
         if change.stats is not None and change.ended_at is not None:
-            ask["tally"] = _told(change.stats)
+            ask["stats"] = _told(change.stats)
         if change.cache is None:
             return self._door.command("append", ask, body)
         ask["cache"], item = _use(change.cache, change.ended_at or change.call.created_at)
@@ -146,7 +146,7 @@ class Units:
                 ask: dict[str, Any] = {"id": change.id, "thread": change.call.thread, "caller": change.call.caller}
                 ask |= {"last": change.last, "created": repr(float(change.call.created_at))}
                 if change.stats is not None and change.ended_at is not None:
-                    ask["tally"] = _told(change.stats)
+                    ask["stats"] = _told(change.stats)
                 await self._door.once("erase", ask, body)
 
 

@@ -431,16 +431,22 @@ class Writer:
                 execute(_GIVE_BACK, (key,))
         if body and in_row is None:
             execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
-        for name, _ in change.artifacts:
-            execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is not None:
-            if change.cache.hit:
-                self._hits.append((change.cache.key, ended_at or call.created_at))
-            else:
-                cache.missed(self.connection, change.cache.item)
+        if change.artifacts or change.cache is not None:
+            self._apply_beside(change)
         if ends:
             count(change)
         return None
+
+    def _apply_beside(self, change: Append) -> None:
+        """The artifacts that an append names, and what it changes in the cache."""
+        for name, _ in change.artifacts:
+            self._cursor.execute(_INSERT_ARTIFACT, (change.key, name))
+        if change.cache is None:
+            return
+        if change.cache.hit:
+            self._hits.append((change.cache.key, change.ended_at or change.call.created_at))
+        else:
+            cache.missed(self.connection, change.cache.item)
 
     # The write-ahead log.
 

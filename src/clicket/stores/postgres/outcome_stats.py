@@ -86,7 +86,7 @@ def runs_of(
     changes: Sequence[Append], turns: Sequence[int], *, alone: bool = False
 ) -> tuple[str | None, str | None, bool]:
     """`runs` and `sums` of those units that end their calls, and whether each row is of one unit. `turns`: the order in which
-    they were handed over. Rows are in one order for everybody: groups that wait for each other's rows would wait for ever."""
+    they were handed over. Rows are in one order in all processes, so that groups cannot deadlock."""
     runs: dict[tuple[str, str, int], _Run] = {}
     sums: dict[tuple[str, int], _Sum] = {}
     number = 0
@@ -140,5 +140,5 @@ def _hash(*names: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Words for people must not keep a call from being stored: what PostgreSQL takes no text with is replaced."""
+    """Text for people must not keep a call from being stored: characters that PostgreSQL refuses are replaced."""
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")

@@ -46,7 +46,7 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 _BRIEF = 64 * 1024
-"""Bytes of a paper that is written in a blink."""
+"""Bytes of a document that is written on the loop."""
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
 _FORGET_STEP = 500
@@ -121,7 +121,7 @@ class SqliteStore:
         return connection, reader, peek, copier
 
     def _look(self) -> None:
-        """SQLite tells nobody of commits, but it does say whether there were any: that costs a few microseconds."""
+        """SQLite sends no notification of commits, but it says whether there were any: a poll costs a few microseconds."""
         if self._writer is not None:
             if self._writer.others_wrote():
                 self.on_hint("any", 0)
@@ -199,7 +199,7 @@ class SqliteStore:
         where += " AND state <> 'swept'"  # see retention
         active = query.active
         if query.state is not None and query.state is not State.COMPLETED:
-            # In the words of the partial indexes. Completed calls, which most are, are found in the order of their keys.
+            # These are the conditions of the partial indexes. Completed calls, which most are, are found in the order of their keys.
             active = active or not query.state.is_terminal
             where += " AND ended_at IS NOT NULL AND state <> 'completed'" if query.state.is_terminal else ""
         if query.waiting_for is not None:
@@ -338,7 +338,7 @@ class SqliteStore:
         try:
             return records.tool_health(self._peek, caller, thread, tool)
         except (apsw.Error, ValueError):
-            return None  # whatever the trouble is, who asks patiently is told
+            return None  # the awaited call reports the error
 
     def health_stamp(self) -> int | None:
         return None if self._writer is None else self._writer.data_version()
@@ -359,7 +359,7 @@ class SqliteStore:
         try:
             return (records.document(self._peek, kind, key),)
         except (apsw.Error, ValueError):
-            return None  # whatever the trouble is, who asks patiently is told
+            return None  # the awaited call reports the error
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         brief = len(body) <= _BRIEF
@@ -385,7 +385,7 @@ class SqliteStore:
 
         def vacuum() -> None:
             writer.connection.execute("VACUUM")
-            with contextlib.suppress(apsw.BusyError):  # somebody reads: the log is cut later
+            with contextlib.suppress(apsw.BusyError):  # a reader is active: the log is cut later
                 writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
         try:
@@ -419,4 +419,4 @@ def _after(prefix: str) -> str:
 
 
 def _ignore_hint(kind: str, key: int) -> None:
-    """Nobody listens yet."""
+    """The default: no engine is attached."""

@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 _MAX_GROUP = 256
 _SLOW = 0.010
-_SLOW_FIRST, _SLOW_MOST = 0.25, 5.0
-"""Seconds in the thread after a slow write on the loop: the first one may be the scheduler's fault; twice as many if the loop's
-next writes are slow, too."""
+_SLOW_FIRST, _SLOW_MOST, _SLOW_AGAIN = 0.25, 5.0, 0.05
+"""Seconds in the thread after a slow write on the loop. It may have been slow because another process had the processor: only if
+the loop's writes within `_SLOW_AGAIN` seconds after that time are slow, too, the next time is twice as long."""
 _CHECK_FILES_EVERY = 0.25
 """Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
 _CHECKPOINT_PAGES = 4_000
@@ -240,7 +240,7 @@ class Writer:
             self._look_at_log()
         if host_clock() - started > _SLOW:
             # The disk is slow: for some time writes go to the thread, so that the loop does not wait for it again.
-            again = started < self._threaded_until + _SLOW_MOST
+            again = started < self._threaded_until + _SLOW_AGAIN
             self._slow_for = min(self._slow_for * 2, _SLOW_MOST) if again else _SLOW_FIRST
             self._threaded_until = started + self._slow_for
 

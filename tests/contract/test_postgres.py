@@ -197,7 +197,7 @@ async def test_a_commit_waits_for_the_disk_whatever_the_role_says(make: Make, sq
     store = PostgresStore(server.url(user="hasty"), durability="power", timeout=30.0)
     async with opened(lambda: store):
         assert store.risks == []
-        rows = await store._open.pool.ask("SELECT current_setting('synchronous_commit')")
+        rows = await store._open.pool.query("SELECT current_setting('synchronous_commit')")
         assert rows == [("on",)]
 
 
@@ -608,7 +608,7 @@ async def test_a_read_that_is_given_up_leaves_the_connection_usable(make: Make, 
     store = make(pool=1)
     async with opened(lambda: store):
         for _ in range(5):
-            task = asyncio.create_task(store._open.pool.ask("SELECT pg_sleep(0.05)"))
+            task = asyncio.create_task(store._open.pool.query("SELECT pg_sleep(0.05)"))
             await asyncio.sleep(0)
             await until(
                 lambda: bool(

@@ -22,7 +22,7 @@ from clicket.errors import StoreUnavailable, UsageError
 from clicket.ports import Owner, Stale
 from clicket.stores.liveness import this_process
 from clicket.stores.redis import RedisStore, claims
-from clicket.stores.redis.owners import Coroner
+from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.testing import Check, shared_store_contract, store_contract
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, append, created, creation, ended, news, opened
 
@@ -246,7 +246,7 @@ async def test_claims_at_the_same_time_share_nothing(make: Make) -> None:
 
 
 class _Quiet:
-    """A door that nobody goes through."""
+    """A session without a server."""
 
     url = "redis://test"
     me = 1
@@ -254,22 +254,24 @@ class _Quiet:
 
 def test_a_date_that_leaps_kills_nobody() -> None:
     record = b'{"host":"elsewhere","boot":"","pid":1,"started":"","lease":3600.0}'
-    coroner = Coroner(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
-    assert coroner.judge(2, record, b"1000.0", 1020.0)[1] is None
-    assert coroner.judge(2, record, b"1000.0", 5000.0)[1] == (2, "1000.0")
-    coroner.check_clock(1000.0 + 7200.0, time.monotonic())
-    assert coroner.judge(2, record, b"1000.0", 8200.0)[1] is None, "it could not have renewed itself by the new date"
-    assert coroner.judge(1, record, b"1000.0", 9e9)[1] is None, "one does not bury oneself"
-    assert coroner.judge(3, b"{}", b"", 9e9)[1] is not None, "nobody can say that this one lives"
+    dead_owners = DeadOwners(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
+    assert dead_owners.judge(2, record, b"1000.0", 1020.0)[1] is None
+    assert dead_owners.judge(2, record, b"1000.0", 5000.0)[1] == (2, "1000.0")
+    dead_owners.check_clock(1000.0 + 7200.0, time.monotonic())
+    assert dead_owners.judge(2, record, b"1000.0", 8200.0)[1] is None, (
+        "it could not have renewed itself by the new date"
+    )
+    assert dead_owners.judge(1, record, b"1000.0", 9e9)[1] is None, "one does not bury oneself"
+    assert dead_owners.judge(3, b"{}", b"", 9e9)[1] is not None, "nobody can say that this one lives"
 
 
 def test_a_date_that_was_set_back_keeps_nobody_alive() -> None:
     record = b'{"host":"elsewhere","boot":"","pid":1,"started":"","lease":1e-9}'
-    coroner = Coroner(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
-    assert coroner.judge(2, record, b"8200.0", 1000.0)[1] is None, (
+    dead_owners = DeadOwners(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
+    assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] is None, (
         "its last renewal lies ahead: seen for the first time"
     )
-    assert coroner.judge(2, record, b"8200.0", 1000.0)[1] == (2, "8200.0"), "it did not renew itself for a lease"
+    assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] == (2, "8200.0"), "it did not renew itself for a lease"
 
 
 # Hints.
@@ -279,7 +281,7 @@ async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
         heard: list[tuple[str, int]] = []
         two.on_hint = lambda kind, key: heard.append((kind, key))
-        await eventually(lambda: two._parts.door.listening)  # type: ignore[attr-defined]
+        await eventually(lambda: two._parts.session.listening)  # type: ignore[attr-defined]
         first = await created(two, "a")
         await append(one, news(first, fence=-1, request=True))
         await eventually(lambda: ("request", first.key) in heard and ("events", first.key) in heard)
@@ -297,11 +299,11 @@ async def test_who_hears_nothing_any_more_listens_again(make: Make, raw: Any) ->
         heard: list[int] = []
         two.on_hint = lambda kind, key: heard.append(key)
         parts = two._parts  # type: ignore[attr-defined]
-        await eventually(lambda: parts.door.listening)
+        await eventually(lambda: parts.session.listening)
         raw.client_kill_filter(_type="pubsub")
         first = await created(one, "a")
         assert await append(one, news(first)) == [None], "the store works without"
-        await eventually(lambda: not parts.door.listening)
-        await eventually(lambda: parts.door.listening)
+        await eventually(lambda: not parts.session.listening)
+        await eventually(lambda: parts.session.listening)
         await append(one, news(news(first)))
         await eventually(lambda: heard)

@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield running
 
 
-def _door(port: int, prefix: str, **given: Any) -> Callable[[], RedisStore]:
+def _store_at(port: int, prefix: str, **given: Any) -> Callable[[], RedisStore]:
     return partial(RedisStore, f"redis://127.0.0.1:{port}/0", prefix=prefix, timeout=30.0, **given)
 
 
@@ -47,9 +47,9 @@ def _impatient(store: Any) -> Iterator[None]:
     parts = store._parts
 
     def wait(seconds: float) -> None:
-        parts.door.timeout = parts.writer._patience = seconds
-        for line in (parts.line, parts.door.lines, *parts.door.lines._idle):
-            line._timeout = seconds
+        parts.session.timeout = parts.writer._patience = seconds
+        for each in (parts.connection, parts.session.pool, *parts.session.pool._idle):
+            each._timeout = seconds
 
     wait(0.3)
     try:
@@ -81,17 +81,17 @@ class _Load:
     async def _chain(self, name: str) -> None:
         for number in count():
             change = creation(f"{name}-{number}")
-            if not await self._told(change):
+            if not await self._accepted(change):
                 continue
             for _ in range(20):
                 if self.stopped:
                     return
                 change = news(change)
-                while not await self._told(change):  # as the journal does: an outcome is not given up
+                while not await self._accepted(change):  # as the journal does: an outcome is not given up
                     if self.stopped:
                         return
 
-    async def _told(self, change: Append) -> bool:
+    async def _accepted(self, change: Append) -> bool:
         (error,) = await append(self.store, change)
         if isinstance(error, Stale) and self.refused:  # it was written, and the answer came too late
             error = None if len(await seqs(self.store, change.id)) == change.events[-1].seq else error
@@ -110,7 +110,7 @@ class _Load:
 @pytest.mark.parametrize("fsync", ["everysec", "always"])
 async def test_what_was_answered_survives_a_kill_of_the_server(tmp_path: Path, prefix: str, fsync: str) -> None:
     with redis_server(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", fsync) as server:
-        async with opened(_door(server.port, prefix)) as store:
+        async with opened(_store_at(server.port, prefix)) as store:
             load = _Load(store, 8)
             for _ in range(3):
                 seen = sum(load.acked.values())
@@ -129,7 +129,7 @@ async def test_what_was_answered_survives_a_kill_of_the_server(tmp_path: Path, p
 
 @pytest.mark.parametrize("how", ["restarted", "flushed"])
 async def test_a_server_that_lost_its_data_is_noticed(server: RedisServer, prefix: str, how: str) -> None:
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")
         if how == "restarted":
             server.kill()
@@ -146,16 +146,16 @@ async def test_a_server_that_lost_its_data_is_noticed(server: RedisServer, prefi
                 await store.load("a")
             with pytest.raises(StoreUnavailable, match="lost its data"):
                 await store.renew()
-            async with opened(_door(server.port, prefix)) as other:  # somebody else may begin anew
+            async with opened(_store_at(server.port, prefix)) as other:  # somebody else may begin anew
                 await created(other, f"c{time.monotonic_ns()}")
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         assert await store.load("a") == []
         await created(store, "a")
 
 
 async def test_power_is_not_promised_after_a_restart_without_it(tmp_path: Path, prefix: str) -> None:
     with redis_server(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        async with opened(_door(server.port, prefix, durability="power")) as store:
+        async with opened(_store_at(server.port, prefix, durability="power")) as store:
             first = await created(store, "a")
             server.kill()
             server.start("--appendfsync", "everysec")
@@ -178,7 +178,7 @@ async def test_a_server_that_hangs_is_waited_for_a_while(server: RedisServer, pr
             await asyncio.sleep(0.01)
             ticks += 1
 
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")
         ticking = asyncio.create_task(tick())
         server.pause()
@@ -204,7 +204,7 @@ async def test_a_server_that_hangs_is_waited_for_a_while(server: RedisServer, pr
 
 
 async def test_a_stop_that_is_short_is_not_even_noticed(server: RedisServer, prefix: str) -> None:
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")
         server.pause()
         answer = asyncio.create_task(append(store, news(first)))
@@ -217,7 +217,7 @@ async def test_a_stop_that_is_short_is_not_even_noticed(server: RedisServer, pre
 
 
 async def test_a_full_server_refuses_writes_and_goes_on_by_itself(server: RedisServer, prefix: str) -> None:
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")
         done = await ended(store, "b")
         server.ask("CONFIG", "SET", "maxmemory", "1")
@@ -236,7 +236,7 @@ async def test_a_full_server_refuses_writes_and_goes_on_by_itself(server: RedisS
 
 
 async def test_forgotten_scripts_are_brought_again(server: RedisServer, prefix: str) -> None:
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")
         server.ask("SCRIPT", "FLUSH")
         chain = [first]
@@ -251,7 +251,7 @@ async def test_forgotten_scripts_are_brought_again(server: RedisServer, prefix: 
 
 
 async def test_a_write_whose_answer_was_lost_is_done_once(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         proxy.cut_once(b"cut-me")
         first = await created(store, "cut-me")
         assert proxy.cuts == 1
@@ -269,8 +269,8 @@ async def test_a_write_whose_answer_was_lost_is_done_once(server: RedisServer, p
 
 
 async def test_a_claim_whose_answer_was_lost_loses_no_call(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
-        async with opened(_door(server.port, prefix), DEAD) as dead:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
+        async with opened(_store_at(server.port, prefix), DEAD) as dead:
             orphans = [(await created(dead, f"o{n}")).key for n in range(5)]
             proxy.cut_once(
                 b"orphans"
@@ -291,8 +291,8 @@ async def test_a_claim_whose_answer_was_lost_loses_no_call(server: RedisServer, 
 
 
 async def test_a_claim_that_was_given_up_is_answered_by_the_next_one(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
-        async with opened(_door(server.port, prefix)) as other:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
+        async with opened(_store_at(server.port, prefix)) as other:
             key = (await created(other, "a")).key
         proxy.cut = lambda data: b"ticket" in data
         with pytest.raises(StoreUnavailable), _impatient(store):
@@ -305,11 +305,11 @@ async def test_a_claim_that_was_given_up_is_answered_by_the_next_one(server: Red
 
 
 async def test_slots_are_not_taken_twice_by_a_lost_answer(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         proxy.cut_once(b"the-slot")
         assert await store.hold("the-slot", 1, 2)
         assert proxy.cuts == 1
-        async with opened(_door(server.port, prefix)) as other:
+        async with opened(_store_at(server.port, prefix)) as other:
             assert await other.hold("the-slot", 1, 2)
             assert not await other.hold("the-slot", 2, 2)
 
@@ -317,7 +317,7 @@ async def test_slots_are_not_taken_twice_by_a_lost_answer(server: RedisServer, p
 async def test_an_opening_whose_answer_was_lost_registers_one_owner(server: RedisServer, prefix: str) -> None:
     async with cutting_proxy(server.port) as proxy:
         proxy.cut = _once(proxy, lambda data: b"ticket" in data and b"SCRIPT" not in data)
-        async with opened(_door(proxy.port, prefix)) as store:
+        async with opened(_store_at(proxy.port, prefix)) as store:
             assert proxy.cuts == 1
             assert [presence.mine for presence in await store.owners()] == [True]
 
@@ -334,7 +334,7 @@ def _once(proxy: CuttingProxy, wanted: Callable[[bytes], bool]) -> Callable[[byt
 
 async def test_what_was_given_up_cannot_act_late(server: RedisServer, prefix: str) -> None:
     """Requests that the network kept back arrive when their sender has said something else since."""
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         first = await created(store, "a")
         proxy.hold = lambda data: b"ghost" in data
         with _impatient(store):
@@ -349,14 +349,14 @@ async def test_what_was_given_up_cannot_act_late(server: RedisServer, prefix: st
         assert all(b"old" in answer for answer in answers)
         assert await store.load("ghost") == []
         assert await store.hold("other", 1, 1)
-        async with opened(_door(server.port, prefix)) as other:
+        async with opened(_store_at(server.port, prefix)) as other:
             assert await other.hold("ghost", 3, 3), "nobody holds it"
 
 
 async def test_what_was_given_up_cannot_act_when_its_owner_is_gone(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(server.port, prefix)) as other:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(server.port, prefix)) as other:
         for owner in (ALIVE, DEAD):
-            async with opened(_door(proxy.port, prefix), owner) as store:
+            async with opened(_store_at(proxy.port, prefix), owner) as store:
                 proxy.hold = lambda data: b"ghost" in data
                 with _impatient(store):
                     (error,) = await append(store, creation("ghost"))
@@ -374,8 +374,8 @@ async def test_what_was_given_up_cannot_act_when_its_owner_is_gone(server: Redis
 
 @pytest.mark.parametrize("then", ["renewed", "closed"])
 async def test_a_refused_call_is_erased_without_another_append(server: RedisServer, prefix: str, then: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(server.port, prefix)) as other:
-        async with opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(server.port, prefix)) as other:
+        async with opened(_store_at(proxy.port, prefix)) as store:
             proxy.cut = lambda data: b"ghost" in data
             with _impatient(store):
                 (error,) = await append(store, creation("ghost"))
@@ -390,7 +390,7 @@ async def test_a_refused_call_is_erased_without_another_append(server: RedisServ
 
 
 async def test_closing_does_not_hang_on_a_server_that_is_gone(server: RedisServer, prefix: str) -> None:
-    store = _door(server.port, prefix)()
+    store = _store_at(server.port, prefix)()
     await store.open(ALIVE)
     await created(store, "a")
     server.kill()
@@ -399,7 +399,7 @@ async def test_closing_does_not_hang_on_a_server_that_is_gone(server: RedisServe
 
 
 async def test_the_server_is_never_searched(server: RedisServer, prefix: str) -> None:
-    async with opened(_door(server.port, prefix)) as store:
+    async with opened(_store_at(server.port, prefix)) as store:
         await ended(store, "a")
         await store.history(Query(thread="t", tool="tool", state=State.COMPLETED))
         await store.history(Query(id_prefix="a", since=1.0))

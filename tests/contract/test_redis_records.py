@@ -48,7 +48,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def make(server: RedisServer, prefix: str) -> Make:
-    return _door(server.port, prefix)
+    return _store_at(server.port, prefix)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def raw(server: RedisServer) -> Iterator[Any]:
         yield client
 
 
-def _door(port: int, prefix: str) -> Callable[[], RedisStore]:
+def _store_at(port: int, prefix: str) -> Callable[[], RedisStore]:
     return partial(RedisStore, f"redis://127.0.0.1:{port}/0", prefix=prefix, timeout=30.0)
 
 
@@ -67,9 +67,9 @@ def _impatient(store: Any) -> Iterator[None]:
     parts = store._parts
 
     def wait(seconds: float) -> None:
-        parts.door.timeout = parts.writer._patience = seconds
-        for line in (parts.line, parts.door.lines, *parts.door.lines._idle):
-            line._timeout = seconds
+        parts.session.timeout = parts.writer._patience = seconds
+        for each in (parts.connection, parts.session.pool, *parts.session.pool._idle):
+            each._timeout = seconds
 
     wait(0.3)
     try:
@@ -98,10 +98,10 @@ async def _counted(store: RedisStore) -> int:
 
 
 async def test_an_ending_whose_answer_was_lost_is_counted_once(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         changes = [await created(store, f"c{n}") for n in range(4)]
         ends = [news(c, state=State.FAILED, ended_at=200.0, stats=stats("failed")) for c in changes]
-        proxy.cut_once(b"tally")
+        proxy.cut_once(b"stats")
         assert await append(store, *ends, _ended_at_once("new")) == [None] * 5
         assert proxy.cuts == 1
         found = await health(store)
@@ -116,7 +116,7 @@ async def test_what_an_erased_call_added_is_taken_back(
     async with (
         cutting_proxy(server.port) as proxy,
         opened(make) as other,
-        opened(_door(proxy.port, prefix)) as store,
+        opened(_store_at(proxy.port, prefix)) as store,
     ):
         if touched:
             await recorded(store, "before", stats("failed"))
@@ -159,7 +159,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
 
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with redis_server(tmp_path / "redis", *options) as server:
-        async with opened(_door(server.port, prefix)) as one, opened(_door(server.port, prefix)) as two:
+        async with opened(_store_at(server.port, prefix)) as one, opened(_store_at(server.port, prefix)) as two:
             tasks = [asyncio.create_task(end(store, f"{n}")) for n, store in enumerate((one, two) * 4)]
             async with asyncio.timeout(60):
                 for _ in range(4):
@@ -202,7 +202,7 @@ async def test_figures_of_many_callers_are_read_in_steps(make: Make) -> None:
 
 
 async def test_what_is_written_beside_calls_is_written_once(server: RedisServer, prefix: str) -> None:
-    async with cutting_proxy(server.port) as proxy, opened(_door(proxy.port, prefix)) as store:
+    async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         for expect, body in ((0, b"1"), (1, b"2"), (None, b"3")):
             proxy.cut_once(b"cut-me")
             assert await store.put_document("kind", "cut-me", body, expect)
@@ -215,7 +215,7 @@ async def test_what_is_written_beside_calls_is_written_once(server: RedisServer,
         assert proxy.cuts == 4
         assert not await store.delete_document("kind", "cut-me")
         for version in range(2):
-            proxy.cut_once(b"standing")
+            proxy.cut_once(b"health")
             assert await store.put_tool_health("", "t", ToolHealth(tool="tool"), version)
         assert (proxy.cuts, (await health(store)).version) == (6, 2)
         for number in range(1, 3):
@@ -286,7 +286,7 @@ async def test_what_somebody_else_wrote_is_said_to_be_damaged(make: Make, raw: A
 
 
 async def test_a_full_server_refuses_records_and_forgets_them(own: RedisServer, prefix: str) -> None:
-    async with opened(_door(own.port, prefix)) as store:
+    async with opened(_store_at(own.port, prefix)) as store:
         first = await created(store, "a")
         await store.put_document("kind", "key", b"1", 0)
         await store.put_tool_health("", "t", ToolHealth(tool="tool", updated_at=1.0), 0)
@@ -312,7 +312,7 @@ async def test_a_full_server_refuses_records_and_forgets_them(own: RedisServer, 
 
 
 async def test_records_of_a_server_that_lost_its_data_are_not_taken_for_none(own: RedisServer, prefix: str) -> None:
-    async with opened(_door(own.port, prefix)) as store:
+    async with opened(_store_at(own.port, prefix)) as store:
         await store.put_document("kind", "key", b"1", 0)
         own.ask("FLUSHALL")
         for ask in (
@@ -332,7 +332,7 @@ async def test_records_of_a_server_that_lost_its_data_are_not_taken_for_none(own
 async def test_records_survive_a_kill_and_never_go_by_themselves(tmp_path: Path, prefix: str) -> None:
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with redis_server(tmp_path / "redis", *options) as server:
-        async with opened(_door(server.port, prefix)) as store:
+        async with opened(_store_at(server.port, prefix)) as store:
             await recorded(store, "a", stats("failed"))
             await store.put_document("kind", "key", b"1", 0)
             await store.audit([b"1"])

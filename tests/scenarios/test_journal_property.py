@@ -236,5 +236,5 @@ TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # t
 @pytest.mark.parametrize("check", shared_store_contract, ids=lambda check: check.__name__)
 async def test_the_memory_that_is_shared_keeps_the_laws_of_stores(check: Check) -> None:
     """Else what is shown with it would be worth nothing."""
-    shared = SharedMemory(hints=check.__name__ == "standings_are_heard_of")
+    shared = SharedMemory(hints=check.__name__ == "changes_of_tool_health_are_hinted")
     await check(lambda: Side(shared))

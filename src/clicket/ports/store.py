@@ -5,7 +5,7 @@ Laws that every store keeps, and the contract suite checks:
  2. `done` is called once per append, on the loop, after the append is as durable as the mode promises.
  3. Appends are applied in the order in which they were handed over.
  4. A creating append that is answered with an error leaves no call behind, also if the error was a lost connection.
- 5. Time that decides over owners is the store's own or the machine's boot clock, never the date of whoever asks.
+ 5. Time that decides over owners is the store's own or the machine's boot clock, never the date of the asking process.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class CallIdentity(Protocol):
 
 
 class CallRow(msgspec.Struct, frozen=True):
-    """A `CallIdentity` for those who have no entry."""
+    """A `CallIdentity` without a journal entry."""
 
     id: str
     thread: str
@@ -138,7 +138,7 @@ class Append(msgspec.Struct, gc=False):
     owned: bool = True
     """False: the call has no owner from now on; any process that has its tool may claim it."""
     request: bool = False
-    """A request by another process (a cancel, an approval) is among the events: the owner must be told."""
+    """A request by another process (a cancel, an approval) is among the events: the owner gets a hint."""
     artifacts: tuple[tuple[str, int], ...] = ()
     """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
@@ -150,7 +150,7 @@ class Append(msgspec.Struct, gc=False):
 
     @property
     def events(self) -> list[Event]:
-        """Made anew at each look: for tests, and for what is rarely read."""
+        """Made anew at each look: for tests and rare reads."""
         return [] if self.unit is None else events_in(self.unit, self.call.id)
 
     @property
@@ -174,7 +174,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     pid: int
     started: str
-    """The process's start time as the kernel tells it, so that a reused pid is not taken for its predecessor."""
+    """The process's start time by the kernel, so that a reused pid is not taken for the old process."""
     lease: float
 
 
@@ -197,10 +197,10 @@ class Stored(msgspec.Struct, kw_only=True):
     events: list[Event]
     id: str = ""
     taken_from: int | None = None
-    """For a call that was just claimed: the owner that it was taken from. None: it was nobody's."""
+    """For a call that was just claimed: the owner that it was taken from. None: it had no owner."""
     damaged: str | None = None
-    """Why its events cannot be read (then there are none); somebody else wrote into the store, or it decays. A claim sets
-    such a call aside: its owner is 0 from then on, which is nobody that could die or be asked."""
+    """Why its events cannot be read (then there are none): another program wrote into the store, or the disk damaged it. A claim
+    sets such a call aside: its owner is 0 from then on, which is no owner that could die or get requests."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,10 +230,10 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     thread_calls: int | None = None
     thread_bytes: int | None = None
     health_since: float | None = None
-    """Standings that were not touched since this time go, but for those that a person set; they count neither as calls nor as
-    bytes."""
+    """Tool health that was not changed since this time goes, but for statuses that a person set. It counts neither as calls nor
+    as bytes."""
     now: float | None = None
-    """Pins that end by this time are over; None: what the clock of this machine says."""
+    """Pins that end by this time are over; None: the clock of this machine."""
 
 
 class Sweep(msgspec.Struct, kw_only=True):
@@ -261,7 +261,7 @@ class Store(Records, Protocol):
     url: str
     durability: str
     on_hint: OnHint
-    """Set by the engine; a store that hears nothing of other processes never calls it."""
+    """Set by the engine; a store that learns nothing of other processes never calls it."""
     group_appends: bool
     """Set by the engine before it appends. True: several calls are under way, so a store whose commits cost more than their
     rows collects the appends of one turn of the loop into one commit. False: an append may be written, and `done` called,
@@ -290,7 +290,7 @@ class Store(Records, Protocol):
     # Owning.
 
     async def renew(self) -> None:
-        """Say that this owner lives. One that was given up for dead meanwhile is an owner again."""
+        """Renew the lease of this owner. One that was given up for dead meanwhile is an owner again."""
         ...
 
     async def owners(self) -> list[Presence]:
@@ -303,11 +303,11 @@ class Store(Records, Protocol):
         ...
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take calls of these tools that are nobody's: those of the highest priority first, then the oldest."""
+        """Take calls of these tools that have no owner: those of the highest priority first, then the oldest."""
         ...
 
     async def claim(self, key: int) -> Stored | None:
-        """Take this call, if it has not ended and is nobody's or a dead owner's; else None."""
+        """Take this call, if it has not ended and has no owner or a dead one; else None."""
         ...
 
     async def owned(self) -> list[int]:
@@ -315,7 +315,7 @@ class Store(Records, Protocol):
         ...
 
     async def hand_back(self, keys: Sequence[int]) -> None:
-        """Calls of this owner become nobody's, as they are."""
+        """Calls of this owner have no owner from now on, and stay as they are."""
         ...
 
     async def requests(self) -> list[int]:
@@ -325,7 +325,7 @@ class Store(Records, Protocol):
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         """Hold `count` slots of a name that all owners share, if no more than `capacity` are held then; else change
-        nothing. Fewer than before is always granted. Saying it twice is saying it once."""
+        nothing. Fewer than before is always granted. A second request with the same count changes nothing."""
         ...
 
     # Artifacts.

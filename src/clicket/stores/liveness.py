@@ -65,7 +65,7 @@ def _started(pid: int) -> str:
 
 
 def _exists(pid: int) -> bool:
-    if not 0 < pid < 1 << 31:  # not a process, whoever wrote it
+    if not 0 < pid < 1 << 31:  # not the id of a process
         return False
     try:
         os.kill(pid, 0)

@@ -275,10 +275,10 @@ class MemoryStore:
                 found.append(_stored(call))
         return found
 
-    # Owning: there is nobody else.
+    # Ownership: there is one owner.
 
     async def renew(self) -> None:
-        """Nobody else could look."""
+        """There is no other owner."""
 
     async def owners(self) -> list[Presence]:
         self._check_open()
@@ -463,4 +463,4 @@ def _claimed(call: _Call) -> Stored:
 
 
 def _ignore_hint(kind: str, key: int) -> None:
-    """Nobody listens yet."""
+    """The default: no engine is attached."""

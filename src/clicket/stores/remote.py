@@ -1,8 +1,8 @@
-"""What stores behind a network share: group commit with one group under way, and honest answers when the line breaks.
+"""What stores behind a network share: group commit with one group under way, and answers when the connection breaks.
 
 A connection that breaks in the middle leaves it open whether the group was applied. It is sent again with `again` set: then
 the backend, for each unit, first looks whether that very unit is there already. When patience ends before the server is back,
-the writers are told; calls that this group would have created are erased as soon as the server can be asked (law 4).
+the appends fail; calls that this group would have created are erased as soon as the server can be reached (law 4).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.ports import Append, Done, Unstorable
 
-__all__ = ["Backend", "GroupWriter", "Lost", "Unit", "insist"]
+__all__ = ["Backend", "GroupWriter", "Lost", "Unit", "retry_while_lost"]
 
 logger = logging.getLogger("clicket.stores")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class GroupWriter:
         self._backend = backend
         self._patience = patience
         self._queue: deque[tuple[float, Append, Done, bytes]] = deque()
-        self._doubtful: list[Unit] = []
+        self._uncertain: list[Unit] = []
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -74,17 +74,17 @@ class GroupWriter:
         while self._task is not None:
             await asyncio.wait([self._task])
         try:
-            await self.settle()
+            await self.erase_uncertain()
         except ClicketError as error:
             logger.warning("%s: calls that were refused may be there: %s", self.name, error)
 
-    async def settle(self) -> None:
-        """Erase what was refused while nobody could say whether it had been written, without waiting for another append.
+    async def erase_uncertain(self) -> None:
+        """Erase calls that were refused while it was unknown whether they had been written, without waiting for another append.
         Raises `StoreUnavailable`."""
-        doubtful = list(self._doubtful)
-        if doubtful:
-            await insist(self.name, self._patience, lambda: self._backend.erase(doubtful))
-            self._doubtful = [unit for unit in self._doubtful if unit not in doubtful]
+        uncertain = list(self._uncertain)
+        if uncertain:
+            await retry_while_lost(self.name, self._patience, lambda: self._backend.erase(uncertain))
+            self._uncertain = [unit for unit in self._uncertain if unit not in uncertain]
 
     async def _work(self) -> None:
         queue = self._queue
@@ -110,24 +110,24 @@ class GroupWriter:
         again, delay = False, _WAIT_FIRST
         while True:
             try:
-                if self._doubtful:
-                    await self._backend.erase(self._doubtful)
-                    self._doubtful = []
+                if self._uncertain:
+                    await self._backend.erase(self._uncertain)
+                    self._uncertain = []
                 return await self._backend.apply(units, again=again)
             except Lost as lost:
                 again = True
                 if monotonic() + delay >= give_up:
-                    self._doubtful += [unit for unit in units if unit[0].expect == 0]
+                    self._uncertain += [unit for unit in units if unit[0].expect == 0]
                     return [unreachable(self.name, lost)] * len(units)
             except Exception:
                 if again:  # an earlier try may have gone through
-                    self._doubtful += [unit for unit in units if unit[0].expect == 0]
+                    self._uncertain += [unit for unit in units if unit[0].expect == 0]
                 raise
             await asyncio.sleep(delay)
             delay = min(delay * 2, _WAIT_MOST)
 
 
-async def insist(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_lost(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:
     """Ask until there is an answer, at most `patience` seconds. Only for what may be asked twice without harm."""
     give_up, delay = monotonic() + patience, _WAIT_FIRST
     while True:

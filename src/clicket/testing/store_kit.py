@@ -34,7 +34,7 @@ __all__ = [
 Check = Callable[[Callable[[], Store]], Coroutine[Any, Any, None]]
 ANY_TOOL = frozenset({"tool"})
 
-# Judged by their lease alone, as nobody on this host can look for their process: one lives, one is long dead.
+# Their processes are not on this host, so only their leases count: one is alive, one is long dead.
 ALIVE = Owner(host="alive.invalid", boot="", pid=1, started="", lease=3600.0)
 DEAD = Owner(host="dead.invalid", boot="", pid=1, started="", lease=1e-9)
 

@@ -27,8 +27,8 @@ async def events_come_back_as_they_were(make: Callable[[], Store]) -> None:
         law(stored.key == first.key != 0, "a creating append receives the key")
         law.equal((stored.fence, stored.claims), (1, 1), "fence and claims start at 1")
         for after in range(6):
-            told = [event.seq for event in await store.events(stored.key, "a", after)]
-            law.equal(told, [n for n in range(1, 5) if n > after], f"events after {after}")
+            found = [event.seq for event in await store.events(stored.key, "a", after)]
+            law.equal(found, [n for n in range(1, 5) if n > after], f"events after {after}")
         law.equal(await store.events(stored.key + 1000, "b", 0), [], "an unknown key has no events")
 
 
@@ -67,7 +67,7 @@ async def of_two_writers_one_wins(make: Callable[[], Store]) -> None:
         first = await created(store, "a")
         rivals = [news(first, state=state, ended_at=200.0) for state in (State.FAILED, State.TIMEOUT, State.CANCELLED)]
         answers = await append(store, *rivals)
-        law.equal([type(a) for a in answers], [type(None), Stale, Stale], "the first one wins, the others are told")
+        law.equal([type(a) for a in answers], [type(None), Stale, Stale], "the first one wins, the others are refused")
         (stored,) = await store.load("a")
         law.equal([event.state for event in stored.events], [State.PENDING, State.FAILED], "one outcome")
 

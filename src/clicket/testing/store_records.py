@@ -1,4 +1,4 @@
-"""Laws about what a store keeps beside calls: standings and figures that tallies move."""
+"""Laws about what a store keeps beside calls: tool health and figures, which outcomes change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clicket.testing.store_kit import Check, an_event, append, created, creation
 __all__ = ["HOSTILE", "health", "laws", "recorded", "stats"]
 
 HOSTILE = (
-    "a'b\"; DROP TABLE standings; --",
+    "a'b\"; DROP TABLE tool_health; --",
     "a:b",
     "a",
     "b:c",
@@ -59,15 +59,15 @@ def stats(effect: HealthEffect = "completed", *, at: float = _NOW, seconds: floa
 
 
 async def recorded(store: Store, id: str, said: OutcomeStats, *, thread: str = "t", caller: str = "") -> Append:
-    """A call that ended with this tally."""
+    """A call that ended with this outcome."""
     change = await created(store, id, thread=thread, caller=caller)
     end = news(change, state=State.COMPLETED, ended_at=said.at, stats=said)
-    law.equal(await append(store, end), [None], "a tally comes with the outcome")
+    law.equal(await append(store, end), [None], "stats come with the outcome")
     return end
 
 
 async def health(store: Store, tool: str = "tool", *, thread: str = "t", caller: str = "") -> ToolHealth:
-    """How a tool stands; a fresh standing when nothing is on record."""
+    """The health of a tool; the default when nothing is on record."""
     found = {each.tool: each for each in await store.tool_health(caller, thread)}
     now = store.tool_health_now(caller, thread)
     if now is not None:
@@ -82,7 +82,7 @@ async def _counted(store: Store, caller: str | None = None) -> int:
 # Outcome stats.
 
 
-async def tallies_move_standings(make: Callable[[], Store]) -> None:
+async def outcomes_change_tool_health(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         law.equal(await store.tool_health("", "t"), [], "nothing on record yet")
         weights: Sequence[HealthEffect] = ("served", "failed", "failed", "served", "none", "completed", "failed")
@@ -111,11 +111,11 @@ async def tallies_move_standings(make: Callable[[], Store]) -> None:
         await recorded(store, "refused", stats("none", tool="three"))
         await recorded(store, "unknown", stats("failed", tool=""))
         names = sorted(each.tool for each in await store.tool_health("", "t"))
-        law.equal(names, ["tool", "two"], "`none`, or no tool, leaves no standing")
-        law.equal(await _counted(store), 12, "but every tally is in the figures")
+        law.equal(names, ["tool", "two"], "`none`, or no tool, leaves no health")
+        law.equal(await _counted(store), 12, "but every outcome is in the figures")
 
 
-async def tallies_count_with_their_append_or_not_at_all(make: Callable[[], Store]) -> None:
+async def outcomes_count_with_their_append_or_not_at_all(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         first = await created(store, "a")
         said = stats("failed")
@@ -132,7 +132,7 @@ async def tallies_count_with_their_append_or_not_at_all(make: Callable[[], Store
         fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, stats=said)
         law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
         ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, stats=said)
-        law(isinstance((await append(store, ghost))[0], Stale), "news of nobody are Stale")
+        law(isinstance((await append(store, ghost))[0], Stale), "news of an unknown call are Stale")
         law.equal((await _counted(store), await health(store)), (1, health_after(None, said)), "they count nothing")
         late = news(end, state=State.FAILED, fence=-1, stats=said)
         law.equal(await append(store, late), [None], "an outsider's late result is kept")
@@ -153,15 +153,15 @@ async def an_ending_that_cannot_be_stored_counts_nothing(make: Callable[[], Stor
         before, bad, after = await append(store, *changes)
         law.equal((before, after), (None, None), "the others are stored")
         law.equal(await _counted(store), 2 if bad else 3, "refused whole, or kept whole")
-        law.equal((await health(store)).failures, 2 if bad else 3, "also in the standing")
+        law.equal((await health(store)).failures, 2 if bad else 3, "also in the health")
         change = creation("nul")
         change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause="one\0two")
         law.equal(await append(store, change), [None], "whatever a tool's error says, its call ends")
-        told = (await health(store)).last_error
-        law(told.startswith("one") and told.endswith("two"), f"and the error is kept, as far as can be: {told!r}")
+        error = (await health(store)).last_error
+        law(error.startswith("one") and error.endswith("two"), f"and the error is kept, as far as can be: {error!r}")
 
 
-async def tallies_of_a_group_are_each_counted_in_order(make: Callable[[], Store]) -> None:
+async def outcomes_of_a_group_are_each_counted_in_order(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         weights: Sequence[HealthEffect] = ("failed", "completed", "served", "failed", "none", "failed", "failed")
         said = [
@@ -219,10 +219,10 @@ async def figures_add_up(make: Callable[[], Store]) -> None:
         law.equal(await _counted(store), 13, "of all callers")
 
 
-# Standings.
+# Tool health.
 
 
-async def standings_are_written_by_who_knows_the_version(make: Callable[[], Store]) -> None:
+async def tool_health_is_written_with_the_current_version(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         mine = ToolHealth(
             tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5
@@ -236,9 +236,9 @@ async def standings_are_written_by_who_knows_the_version(make: Callable[[], Stor
         law.equal((found.announced, found.updated_at), ("maintenance", 5.5), "all of it")
         await recorded(store, "a", stats("failed", cause="boom"))
         (found,) = await store.tool_health("", "t")
-        law.equal((found.version, found.failures, found.status), (2, 1, "maintenance"), "a tally is a write, too")
+        law.equal((found.version, found.failures, found.status), (2, 1, "maintenance"), "an outcome is a write, too")
         law.equal((found.reason, found.by, found.announced), ("r", "me", "maintenance"), "and takes nothing away")
-        law(not await store.put_tool_health("", "t", mine, 1), "who missed a tally is refused")
+        law(not await store.put_tool_health("", "t", mine, 1), "a writer that missed an outcome is refused")
         whole = ToolHealth(
             tool="tool",
             completions=7,
@@ -251,12 +251,12 @@ async def standings_are_written_by_who_knows_the_version(make: Callable[[], Stor
             updated_at=_NOW,
             version=77,
         )
-        law(await store.put_tool_health("", "t", whole, 2), "who knows it is not")
+        law(await store.put_tool_health("", "t", whole, 2), "one with the current version is not")
         fields = [name for name in ToolHealth.__struct_fields__ if name != "version"]
         got = await health(store)
-        law.equal([getattr(got, f) for f in fields], [getattr(whole, f) for f in fields], "a whole standing is written")
+        law.equal([getattr(got, f) for f in fields], [getattr(whole, f) for f in fields], "the whole health is written")
         law.equal(got.version, 3, "as the next version, whatever it says itself")
-        law(await store.put_tool_health("", "t", ToolHealth(tool="other"), 0), "another tool is another standing")
+        law(await store.put_tool_health("", "t", ToolHealth(tool="other"), 0), "another tool has its own health")
         law.equal((await health(store)).version, 3, "which is left alone")
 
 
@@ -279,7 +279,7 @@ async def hostile_names_are_only_text(make: Callable[[], Store]) -> None:
             await recorded(store, f"c{n}", said, caller=text, thread=text)
             status = ToolHealth(tool=text + "!", status=text, reason=text, by=text, announced=text)
             law(await store.put_tool_health(text, text, status, 0), "a name is a name")
-            law(await store.put_document(text, text, text.encode() * 100, 0), "also of a paper")
+            law(await store.put_document(text, text, text.encode() * 100, 0), "also of a document")
         for text in HOSTILE:
             failed = await health(store, text, caller=text, thread=text)
             law.equal((failed.failures, failed.last_error), (1, text * 20), f"{text!r} came back")
@@ -290,7 +290,7 @@ async def hostile_names_are_only_text(make: Callable[[], Store]) -> None:
             law.equal([(p.key, p.body) for p in await store.documents(text)], [(text, text.encode() * 100)], "and kept")
 
 
-async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
+async def idle_tool_health_goes_and_nothing_else(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         for n in range(5):
             await recorded(store, f"c{n}", stats(tool=f"tool{n}", at=200.0 + n), thread=f"t{n % 2}")
@@ -324,18 +324,18 @@ async def idle_standings_go_and_nothing_else(make: Callable[[], Store]) -> None:
         )
         law.equal(sorted(map(str, await store.figures())), figures, "but figures stay")
         law.equal(
-            (len(await store.documents("kind")), len(await store.audited())), (1, 1), "and so do papers and the log"
+            (len(await store.documents("kind")), len(await store.audited())), (1, 1), "and so do documents and the log"
         )
 
 
 laws: Sequence[Check] = (
-    tallies_move_standings,
-    tallies_count_with_their_append_or_not_at_all,
+    outcomes_change_tool_health,
+    outcomes_count_with_their_append_or_not_at_all,
     an_ending_that_cannot_be_stored_counts_nothing,
-    tallies_of_a_group_are_each_counted_in_order,
+    outcomes_of_a_group_are_each_counted_in_order,
     figures_add_up,
-    standings_are_written_by_who_knows_the_version,
+    tool_health_is_written_with_the_current_version,
     callers_and_threads_are_apart,
     hostile_names_are_only_text,
-    idle_standings_go_and_nothing_else,
+    idle_tool_health_goes_and_nothing_else,
 )

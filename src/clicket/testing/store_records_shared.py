@@ -1,4 +1,4 @@
-"""Laws about records that several processes share: what one writes, the others see, and hear of."""
+"""Laws about records that several processes share: the others read what one writes, and get a hint."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ _PATIENCE = 20.0
 async def records_are_there_for_others(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
         await recorded(one, "a", stats("failed"))
-        law.equal((await health(two)).failures, 1, "a tally")
+        law.equal((await health(two)).failures, 1, "an outcome")
         await recorded(two, "b", stats("failed"))
-        law.equal((await health(one)).consecutive_failures, 2, "which add up, whoever writes them")
+        law.equal((await health(one)).consecutive_failures, 2, "which add up over processes")
         law.equal(sum(figure.count for figure in await one.figures()), 2, "also in the figures")
         law(
             await two.put_tool_health("", "t", ToolHealth(tool="tool", status="maintenance"), 2),
-            "a version is everybody's",
+            "all processes share one version",
         )
         law(not await one.put_tool_health("", "t", ToolHealth(tool="tool"), 2), "and is taken once")
-        law.equal((await health(one)).status, "maintenance", "a standing")
-        law(await one.put_document("kind", "key", b"1", 0), "a paper")
-        law(not await two.put_document("kind", "key", b"2", 0), "which is one paper")
+        law.equal((await health(one)).status, "maintenance", "health that was put")
+        law(await one.put_document("kind", "key", b"1", 0), "a document")
+        law(not await two.put_document("kind", "key", b"2", 0), "which is one document")
         law(await two.put_document("kind", "key", b"2", 1), "with one version")
         await one.audit([b"1"])
         await two.audit([b"2"])
         await one.audit([b"3"])
-        law.equal([line.body for line in await two.audited()], [b"3", b"2", b"1"], "one log, in the order of writing")
+        law.equal([entry.body for entry in await two.audited()], [b"3", b"2", b"1"], "one log, in the order of writing")
     async with opened(make) as three:
         found = await health(three)
-        law.equal((found.status, found.version), ("maintenance", 3), "a store that is opened again has the standings")
+        law.equal((found.status, found.version), ("maintenance", 3), "a store that is opened again has the health")
         document = await three.document("kind", "key")
-        law(document is not None and (document.body, document.version) == (b"2", 2), "the papers")
-        lines = await three.audited()
-        law.equal([line.body for line in lines], [b"3", b"2", b"1"], "the log")
+        law(document is not None and (document.body, document.version) == (b"2", 2), "the documents")
+        entries = await three.audited()
+        law.equal([entry.body for entry in entries], [b"3", b"2", b"1"], "the log")
         await three.audit([b"4"])
-        law((await three.audited())[0].number > lines[0].number, "whose numbers go on")
+        law((await three.audited())[0].number > entries[0].number, "whose numbers go on")
         law.equal(sum(figure.count for figure in await three.figures()), 2, "and the figures")
 
 
-async def of_many_who_write_a_version_one_wins(make: Callable[[], Store]) -> None:
+async def of_many_writers_of_a_version_one_wins(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
         for expect in range(5):
             puts = [
                 s.put_tool_health("", "t", ToolHealth(tool="tool", by=f"{n}"), expect) for n, s in enumerate((one, two))
             ]
-            law.equal(sorted(await asyncio.gather(*puts)), [False, True], "one writer of a standing")
+            law.equal(sorted(await asyncio.gather(*puts)), [False, True], "one writer of health")
             documents = [s.put_document("kind", "key", f"{n}".encode(), expect) for n, s in enumerate((one, two, one))]
-            law.equal(sum(await asyncio.gather(*documents)), 1, "one writer of a paper")
+            law.equal(sum(await asyncio.gather(*documents)), 1, "one writer of a document")
         law.equal((await health(two)).version, 5, "no version is lost")
         await asyncio.gather(*(store.audit([b"x"] * 5) for store in (one, two) * 10))
-        lines = await one.audited(limit=1_000)
-        law.equal((len(lines), len({line.number for line in lines})), (100, 100), "no line of the log is lost")
+        entries = await one.audited(limit=1_000)
+        law.equal((len(entries), len({entry.number for entry in entries})), (100, 100), "no entry of the log is lost")
 
 
-async def tallies_from_two_sides_add_up(make: Callable[[], Store]) -> None:
-    """Groups that name the same tools in opposite orders, at once: all are counted, and nobody waits for ever."""
+async def outcomes_from_two_processes_add_up(make: Callable[[], Store]) -> None:
+    """Groups that name the same tools in opposite orders, at once: all are counted, and there is no deadlock."""
     async with opened(make) as one, opened(make) as two:
 
         async def end(store: Store, name: str, tools: list[int]) -> None:
@@ -85,11 +85,11 @@ async def tallies_from_two_sides_add_up(make: Callable[[], Store]) -> None:
             each.tool: (each.failures, each.consecutive_failures, each.version)
             for each in await one.tool_health("", "t")
         }
-        law.equal(found, {f"tool{n}": (10, 10, 10) for n in tools}, "each tally once")
+        law.equal(found, {f"tool{n}": (10, 10, 10) for n in tools}, "each outcome once")
         law.equal(sum(figure.count for figure in await two.figures()), 100, "in the figures, too")
 
 
-async def who_lost_a_call_counts_nothing(make: Callable[[], Store]) -> None:
+async def an_owner_that_lost_a_call_counts_nothing(make: Callable[[], Store]) -> None:
     async with opened(make, DEAD) as dead, opened(make) as one:
         first = await created(dead, "a")
         (claimed,) = await one.claim_orphans(frozenset({"tool"}), 10)
@@ -101,30 +101,30 @@ async def who_lost_a_call_counts_nothing(make: Callable[[], Store]) -> None:
         law.equal((found.completions, found.failures), (1, 0), "and counts")
 
 
-async def standings_are_heard_of(make: Callable[[], Store]) -> None:
+async def changes_of_tool_health_are_hinted(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
-        heard = asyncio.Event()
-        two.on_hint = lambda kind, key: heard.set() if kind in ("health", "any") else None
+        hinted = asyncio.Event()
+        two.on_hint = lambda kind, key: hinted.set() if kind in ("health", "any") else None
 
         async def hint(what: Callable[[int], Awaitable[object]], text: str) -> None:
             turns, clock = itertools.count(), asyncio.get_running_loop().time
             give_up_at = clock() + _PATIENCE
-            for _ in range(3):  # what went before may be heard of late; the third hint is of nothing else
-                heard.clear()
-                while not heard.is_set():  # a hint may be lost: who listens may have only begun to
+            for _ in range(3):  # hints of earlier writes may come late; the third one is of this write
+                hinted.clear()
+                while not hinted.is_set():  # a hint may be lost: the listener may not be connected yet
                     law(clock() < give_up_at, f"{text} is hinted at")
                     await what(next(turns))
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(heard.wait(), 1.0)
+                        await asyncio.wait_for(hinted.wait(), 1.0)
 
         await hint(lambda n: recorded(one, f"c{n}", stats("failed")), "a tool that failed")
-        await hint(lambda n: one.put_tool_health("", "t", ToolHealth(tool="mine"), n), "a standing that was put")
+        await hint(lambda n: one.put_tool_health("", "t", ToolHealth(tool="mine"), n), "health that was put")
 
 
 laws: Sequence[Check] = (
     records_are_there_for_others,
-    of_many_who_write_a_version_one_wins,
-    tallies_from_two_sides_add_up,
-    who_lost_a_call_counts_nothing,
-    standings_are_heard_of,
+    of_many_writers_of_a_version_one_wins,
+    outcomes_from_two_processes_add_up,
+    an_owner_that_lost_a_call_counts_nothing,
+    changes_of_tool_health_are_hinted,
 )

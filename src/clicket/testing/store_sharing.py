@@ -28,9 +28,9 @@ async def what_was_written_is_there_for_others(make: Callable[[], Store]) -> Non
     async with opened(make) as one, opened(make) as two:
         first = await created(one, "a")
         (stored,) = await two.load("a")
-        law.equal(stored.events, list(first.events), "another door sees it at once")
+        law.equal(stored.events, list(first.events), "another process sees it at once")
         law.equal(await append(two, news(first, fence=-1, request=True)), [None], "an outsider asks to cancel")
-        law.equal(await one.requests(), [first.key], "the owner hears of it")
+        law.equal(await one.requests(), [first.key], "the owner sees the request")
         law.equal(await two.requests(), [], "others do not")
     async with opened(make) as three:
         law.equal(await seqs(three, "a"), [1, 2], "a store that is opened again finds what was left")
@@ -39,7 +39,7 @@ async def what_was_written_is_there_for_others(make: Callable[[], Store]) -> Non
 async def live_owners_are_left_alone(make: Callable[[], Store]) -> None:
     async with opened(make) as one, opened(make) as two:
         first = await created(one, "a")
-        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "nobody takes a living owner's call")
+        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "a call of a living owner is not claimed")
         law.equal(await one.claim_orphans(ANY_TOOL, 10), [], "nor does it take its own")
         law.equal(await append(one, news(first)), [None], "it goes on writing")
 
@@ -57,10 +57,12 @@ async def dead_owners_calls_are_claimed_once(make: Callable[[], Store]) -> None:
         law.equal({(c.fence, c.claims) for c in claimed}, {(2, 2)}, "the next fence, one more claim")
         law(all(c.taken_from is not None and c.id == c.events[0].call_id for c in claimed), "and whose it was")
         (error,) = await append(dead, news(calls[0]))
-        law(isinstance(error, Stale), "who lost a call can write no more")
+        law(isinstance(error, Stale), "an owner that lost a call can write no more")
         law.equal(await append(one, news(calls[0], fence=2)), [None], "the new owner can")
         law.equal(
-            await two.claim_orphans(frozenset({"other"}), 10) != [], True, "other tools' calls wait for who has them"
+            await two.claim_orphans(frozenset({"other"}), 10) != [],
+            True,
+            "calls of other tools wait for a process that has them",
         )
 
 
@@ -68,7 +70,7 @@ async def handed_back_calls_are_claimed(make: Callable[[], Store]) -> None:
     async with opened(make) as one:
         await created(one, "a")
     async with opened(make) as two:
-        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "it is nobody's, so nobody's orphan")
+        law.equal(await two.claim_orphans(ANY_TOOL, 10), [], "it has no owner, so it is no orphan")
         (claimed,) = await two.claim_waiting(ANY_TOOL, 10)
         law.equal(
             (claimed.fence, claimed.taken_from, [e.seq for e in claimed.events]),
@@ -94,7 +96,9 @@ async def waiting_calls_are_claimed_once_by_priority(make: Callable[[], Store]) 
         claimed += await one.claim_waiting(ANY_TOOL, 10)
         law.equal([c.id for c in claimed], ["c1", "c4", "c0", "c2", "c3"], "by priority, then by age, each once")
         law.equal(
-            {(c.fence, c.claims, c.taken_from) for c in claimed}, {(2, 2, None)}, "the next fence; nobody's before"
+            {(c.fence, c.claims, c.taken_from) for c in claimed},
+            {(2, 2, None)},
+            "the next fence; it had no owner before",
         )
         law.equal(await two.claim_waiting(ANY_TOOL, 10), [], "none is left")
         law.equal(len(await two.owned()), 2, "a claimed call is owned")
@@ -129,23 +133,27 @@ async def a_dead_owners_call_may_be_taken_by_name(make: Callable[[], Store]) -> 
 async def owners_are_listed_and_come_back(make: Callable[[], Store]) -> None:
     async with opened(make, DEAD) as dead, opened(make) as one:
         listed = {p.owner.host: (p.alive, p.mine) for p in await one.owners()}
-        law.equal(listed, {DEAD.host: (False, False), ALIVE.host: (True, True)}, "who is here, who lives, who is me")
+        law.equal(
+            listed,
+            {DEAD.host: (False, False), ALIVE.host: (True, True)},
+            "which owners there are, which are alive, which is this one",
+        )
         await one.claim_orphans(ANY_TOOL, 10)
         await dead.renew()
         law(DEAD.host in {p.owner.host for p in await one.owners()}, "one that was given up may come back")
 
 
-async def requests_are_heard_until_claimed(make: Callable[[], Store]) -> None:
+async def requests_are_listed_until_claimed(make: Callable[[], Store]) -> None:
     async with opened(make, DEAD) as dead, opened(make) as one:
         first = await created(dead, "a")
         await append(one, news(first, fence=-1, request=True))
-        law.equal(await dead.requests(), [first.key], "its owner hears of it")
+        law.equal(await dead.requests(), [first.key], "its owner sees the request")
         known = Append(first.call, 2, 1, None, State.PENDING, key=first.key)
         law.equal(await append(dead, known), [None], "it reads what was written")
-        law.equal(await dead.requests(), [], "and has heard it")
+        law.equal(await dead.requests(), [], "and has read it")
         await append(one, news(known, fence=-1, request=True))
         await one.claim_orphans(ANY_TOOL, 10)
-        law.equal((await dead.requests(), await one.requests()), ([], []), "who claims it has read it")
+        law.equal((await dead.requests(), await one.requests()), ([], []), "a claim reads the request")
 
 
 async def slots_are_shared_by_all_owners(make: Callable[[], Store]) -> None:
@@ -159,7 +167,7 @@ async def slots_are_shared_by_all_owners(make: Callable[[], Store]) -> None:
         law(await one.hold("tool:a", 2, 3), "what was freed is free")
         law(await one.hold("tool:a", 1, 0), "also when the capacity has shrunk")
     async with opened(make) as three:
-        law(await three.hold("tool:a", 3, 3), "who leaves holds nothing")
+        law(await three.hold("tool:a", 3, 3), "a closed store holds nothing")
 
 
 async def dead_owners_hold_no_slots(make: Callable[[], Store]) -> None:
@@ -179,7 +187,7 @@ laws: Sequence[Check] = (
     a_call_can_be_given_away,
     a_dead_owners_call_may_be_taken_by_name,
     owners_are_listed_and_come_back,
-    requests_are_heard_until_claimed,
+    requests_are_listed_until_claimed,
     slots_are_shared_by_all_owners,
     dead_owners_hold_no_slots,
 )

@@ -1,4 +1,4 @@
-"""Where the server is: a libpq URL, and one word of ours in it, `?schema=`. Nothing here ever shows a password."""
+"""Where the server is: a libpq URL, and one parameter of our own in it, `?schema=`. Nothing here ever shows a password."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Address:
 
     def __init__(self, url: str, *, timeout: float) -> None:
         parts = urlsplit(url)
-        words = [word for word in parts.query.split("&") if word]
+        fields = [each for each in parts.query.split("&") if each]
         self.name = _shown(url)
-        self.schema = next((unquote(w.partition("=")[2]) for w in words if w.startswith("schema=")), "clicket")
+        self.schema = next((unquote(w.partition("=")[2]) for w in fields if w.startswith("schema=")), "clicket")
         if not _SCHEMA.fullmatch(self.schema):
             raise UsageError(
                 f"{self.name}: {self.schema!r} cannot be a schema's name. Take up to 63 letters, digits and underscores, "
                 "not beginning with a digit or pg_."
             )
-        query = "&".join(word for word in words if not word.startswith("schema="))
+        query = "&".join(each for each in fields if not each.startswith("schema="))
         try:
             given = conninfo_to_dict(urlunsplit(parts._replace(query=query)))
         except Error:  # its text repeats parts of the URL, and the password may be among them
@@ -98,5 +98,5 @@ def _shown(url: str) -> str:
     """The URL without its secrets."""
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
-    query = "&".join(word for word in parts.query.split("&") if word.partition("=")[0] not in _SECRET)
+    query = "&".join(each for each in parts.query.split("&") if each.partition("=")[0] not in _SECRET)
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{place}", query=query))

@@ -54,7 +54,7 @@ class Artifacts:
 
     async def read(self, name: str, start: int, end: int | None) -> bytes:
         _check(name)
-        rows = await self._pool.ask("SELECT id, size FROM blobs WHERE name = $1::text", name)
+        rows = await self._pool.query("SELECT id, size FROM blobs WHERE name = $1::text", name)
         if not rows:
             raise _not_found(name)
         blob, size = rows[0]
@@ -63,7 +63,7 @@ class Artifacts:
         while at < end:
             first = at // _PIECE
             stop = min(end, (first + _AT_ONCE) * _PIECE)
-            pieces = await self._pool.ask(_PIECES, blob, first, at, stop, _PIECE)
+            pieces = await self._pool.query(_PIECES, blob, first, at, stop, _PIECE)
             if sum(len(piece) for (piece,) in pieces) != stop - at:
                 raise _not_found(name)  # it was swept while we read
             found += [piece for (piece,) in pieces]

@@ -62,7 +62,7 @@ class Cache:
                 items: dict[str, CacheItem] = {}
                 trouble: ClicketError | None = None
                 try:
-                    rows = await self._pool.ask(_GET, sorted({key for key, _, _ in group}))
+                    rows = await self._pool.query(_GET, sorted({key for key, _, _ in group}))
                     items = {row[0]: _item(row) for row in rows}
                 except ClicketError as error:
                     trouble = error
@@ -78,14 +78,14 @@ class Cache:
     async def clear(self, tag: str | None) -> int:
         if tag is not None and "\0" in tag:
             return 0
-        return int((await self._pool.ask(_CLEAR, tag))[0][0])
+        return int((await self._pool.query(_CLEAR, tag))[0][0])
 
     async def stats(self) -> CacheStats:
-        ((items, size, hits, misses, evictions),) = await self._pool.ask(_STATS)
+        ((items, size, hits, misses, evictions),) = await self._pool.query(_STATS)
         return CacheStats(items=items, bytes=size, hits=hits, misses=misses, evictions=evictions)
 
     async def sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
-        ((number, size),) = await self._pool.ask(_SWEEP, now, max_bytes, limit, self._membership.id)
+        ((number, size),) = await self._pool.query(_SWEEP, now, max_bytes, limit, self._membership.id)
         return Sweep(calls=number, bytes=size, more=number == limit)
 
 

@@ -1,4 +1,4 @@
-"""Rows become calls again. Filters are bound, never written into the SQL; what somebody else wrote is shown as damaged."""
+"""Rows become calls again. Filters are bound, never written into the SQL; a row that another program wrote is shown as damaged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 from clicket.errors import StoreUnavailable
 from clicket.model import Event, load_call, load_events
 from clicket.ports import Query, Stored
+from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.postgres.wire import Param
 
 __all__ = ["Calls", "storable"]
 
@@ -52,7 +52,7 @@ class Calls:
     async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:
         """Calls that were just taken, with the owners that they were taken from."""
         sql = f"{_SELECT} c.key = ANY ($1::bigint[]) AND c.owner = $2::bigint"
-        rows = {row[0]: row for row in await self._pool.ask(sql, keys, me)}
+        rows = {row[0]: row for row in await self._pool.query(sql, keys, me)}
         found = []
         for key in keys:
             if key in rows:
@@ -62,14 +62,14 @@ class Calls:
         return found
 
     async def events(self, key: int, call_id: str, after: int, me: int) -> list[Event]:
-        """Who looks for news of a call that another process runs will look again, and is told when there are some."""
+        """A reader of a call that another process runs will read again: from now on it gets hints of new events."""
         if not storable(call_id):
             return []
         params: list[Param] = [key, call_id, min(max(after, 0), _LAST), me]
-        rows = await self._pool.ask(_EVENTS, *params)
+        rows = await self._pool.query(_EVENTS, *params)
         if rows and rows[0][0]:
-            await self._pool.ask(_WATCH, key)
-            rows = await self._pool.ask(_EVENTS, *params)  # what came before the mark was not announced
+            await self._pool.query(_WATCH, key)
+            rows = await self._pool.query(_EVENTS, *params)  # what came before the mark was not announced
         try:
             found = [event for _, bodies in rows for body in bodies for event in load_events(call_id, body)]
         except (msgspec.MsgspecError, RecursionError, TypeError) as error:
@@ -85,7 +85,7 @@ class Calls:
         if not all(storable(value) for value in given.values()):
             return []
         terms = [_term(column, number) for number, column in enumerate(given, start=1)]
-        rows = await self._pool.ask(f"{_SELECT} {' AND '.join(terms) or 'true'}{rest}", *given.values())
+        rows = await self._pool.query(f"{_SELECT} {' AND '.join(terms) or 'true'}{rest}", *given.values())
         return [_stored(row) for row in rows]
 
 

@@ -1,7 +1,7 @@
-"""Hints between processes: NOTIFY, sent beside the commit and never in it, heard on a connection of its own.
+"""Hints between processes: NOTIFY, sent beside the commit and never in it, received on a connection of its own.
 
 A commit that notifies holds a lock of the whole server until it is on the disk, so hints go out afterwards, in a transaction
-that waits for no disk. They may be lost, and are when this connection is down: whoever waits looks from time to time anyway.
+that waits for no disk. They may be lost, and are when this connection is down: the engine polls from time to time anyway.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Iterator
 
 from clicket.stores.postgres.address import quoted
+from clicket.stores.postgres.connection import Connection, Refused
 from clicket.stores.postgres.pool import Server
-from clicket.stores.postgres.wire import Connection, Refused
 from clicket.stores.remote import Lost
 
 __all__ = ["Hints"]
@@ -22,7 +22,7 @@ logger = logging.getLogger("clicket.stores.postgres")
 
 _KINDS = frozenset({"events", "work", "request", "slot", "health"})
 _MAX_TEXT = 7_900  # the server takes less than 8,000 bytes
-_ASK_EVERY = 15.0  # a line that died in silence is found out by asking
+_PING_EVERY = 15.0  # finds a connection that died without a notice
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 5.0
 
@@ -57,7 +57,7 @@ class Hints:
         await asyncio.wait([task])
 
     def post(self, kind: str, key: int) -> None:
-        """Tell everybody, soon. While nobody can be told, nothing is kept."""
+        """Notify the other processes, soon. While the connection is down, hints are dropped."""
         if self._connection is not None:
             self._waiting[kind, key] = None
             self._wake.set()
@@ -72,7 +72,7 @@ class Hints:
                 delay = _WAIT_FIRST
             except (Lost, Refused) as error:
                 if delay == _WAIT_FIRST:
-                    logger.info("%s: hints are not heard for now: %s", self._server.name, error)
+                    logger.info("%s: no hints for now: %s", self._server.name, error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, _WAIT_MOST)
 
@@ -80,7 +80,7 @@ class Hints:
         """Listen and send until the connection is lost."""
         connection = await self._server.connect()
         try:
-            connection.heard = self._heard
+            connection.on_notification = self._on_notification
             connection.left = self._wake.set
             channel = quoted(self._server.address.schema)
             await connection.script(f"SET synchronous_commit = off; LISTEN {channel}", limit=self._server.limit)
@@ -88,7 +88,7 @@ class Hints:
             self.listening.set()
             while connection.broken is None:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_ASK_EVERY):
+                    async with asyncio.timeout(_PING_EVERY):
                         await self._wake.wait()
                 self._wake.clear()
                 await self._send(connection, limit=self._server.limit)
@@ -110,7 +110,7 @@ class Hints:
                 "SELECT pg_notify($1::text, $2::text)", [self._server.address.schema, text], limit=limit
             )
 
-    def _heard(self, text: str) -> None:
+    def _on_notification(self, text: str) -> None:
         for kind, key in _read(text):
             try:
                 self._on_hint(kind, key)
@@ -120,25 +120,25 @@ class Hints:
 
 def _texts(hints: dict[tuple[str, int], None]) -> Iterator[str]:
     """Hints as `kind key key … kind key …`, in texts that the server takes."""
-    words: list[str] = []
+    parts: list[str] = []
     size, last = 0, ""
     for kind, key in sorted(hints):
         new = [kind, str(key)] if kind != last else [str(key)]
         if size + sum(map(len, new)) + len(new) > _MAX_TEXT:
-            yield " ".join(words)
-            words, size, new = [], 0, [kind, str(key)]
-        words += new
+            yield " ".join(parts)
+            parts, size, new = [], 0, [kind, str(key)]
+        parts += new
         size += sum(map(len, new)) + len(new)
         last = kind
-    if words:
-        yield " ".join(words)
+    if parts:
+        yield " ".join(parts)
 
 
 def _read(text: str) -> Iterator[tuple[str, int]]:
-    """Anybody may notify: what is not a hint is passed over."""
+    """Any client may notify: text that is not a hint is ignored."""
     kind = ""
-    for word in text.split(" "):
-        if word in _KINDS:
-            kind = word
-        elif kind and word.isascii() and word.isdigit():
-            yield kind, int(word)
+    for part in text.split(" "):
+        if part in _KINDS:
+            kind = part
+        elif kind and part.isascii() and part.isdigit():
+            yield kind, int(part)

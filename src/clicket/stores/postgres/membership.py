@@ -1,8 +1,8 @@
 """This process as the server knows it: an owner, and the epoch that its statements must show.
 
-A statement that was not answered may still be on its way: in a socket of a server that hangs, on a slow line. Before anything
+A statement that was not answered may still be on its way: in a socket of a server that hangs, in a slow network. Before anything
 is said again, the owner takes the next epoch. That waits for what runs, and from then on the old statement is refused when it
-arrives: it can neither create a call that was reported as failed, nor claim one that nobody would hear of.
+arrives: it can neither create a call that was reported as failed, nor claim one whose response is lost.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from clicket.ports import Owner
+from clicket.stores.postgres.connection import Param, Refused, Row
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.postgres.wire import Param, Refused, Row
 
 __all__ = ["Membership"]
 
@@ -33,7 +33,7 @@ class Membership:
         self._entering = asyncio.Lock()
 
     async def join(self) -> None:
-        ((self.id,),) = await self._pool.ask("SELECT nextval('owner_ids')")
+        ((self.id,),) = await self._pool.query("SELECT nextval('owner_ids')")
         await self._pool.patiently(lambda: self._enter(0))
 
     async def renew(self) -> None:
@@ -58,7 +58,7 @@ class Membership:
                 raise
 
     async def _enter(self, known: int) -> None:
-        """Take the next epoch, unless somebody did so since `known`."""
+        """Take the next epoch, unless another task did so since `known`."""
         async with self._entering:
             if self._epoch == known:
                 sql = "SELECT enter($1::bigint, $2::json)"

@@ -1,7 +1,7 @@
-"""What ending calls add to standings and figures, as the functions of the server take it.
+"""What ending calls add to tool health and figures, as the functions of the server take it.
 
-Outcomes of one group that touch the same row are put together here, so that the server touches it once. That is right only if
-all of them count: when the server finds one that does not, it refuses the group, which is then sent with each tally alone.
+Outcomes of one group that change the same row are put together here, so that the server writes it once. That is right only if
+all of them count: when the server finds one that does not, it refuses the group, which is then sent with each outcome alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from clicket.ports import Append, OutcomeStats
+from clicket.ports import Append, OutcomeStats, ToolHealth, health_after
+from clicket.ports.health import HEALTH_LAW
 
 __all__ = ["NOT_ALL_COUNT", "clean", "place_of", "runs_of"]
 
@@ -23,7 +24,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Run(msgspec.Struct, gc=False):
-    """A row of the functions' `runs`: tallies of one tool in one thread, in the order in which they were handed over."""
+    """A row of the functions' `runs`: outcomes of one tool in one thread, in the order in which they were handed over. Health that
+    starts from nothing is what they add to the stored health; `mended` says whether the failures in a row start anew."""
 
     unit: int
     """Of the first of them."""
@@ -31,33 +33,32 @@ class _Run(msgspec.Struct, gc=False):
     tool: str
     caller: str
     thread: str
-    completions: int = 0
-    failures: int = 0
-    streak: int = 0
-    """How many failed at its end."""
-    first_success_at: float | None = None
-    last_success_at: float | None = None
-    last_failure_at: float | None = None
-    last_error: str = ""
-    updated_at: float = 0.0
-    writes: int = 0
+    added: ToolHealth
     mended: bool = False
-    """One of them completed: what failed in a row before it is over."""
 
     def add(self, stats: OutcomeStats) -> None:
-        self.updated_at = at = stats.at
-        self.writes += 1
-        if stats.effect == "failed":
-            self.failures += 1
-            self.streak += 1
-            self.last_failure_at, self.last_error = at, clean(stats.cause)
-            return
-        self.completions += 1
-        self.last_success_at = at
-        if self.first_success_at is None:
-            self.first_success_at = at
-        if stats.effect == "completed":
-            self.streak, self.mended = 0, True
+        self.added = health_after(self.added, stats)
+        self.mended = self.mended or HEALTH_LAW[stats.effect].get("consecutive_failures") == "zero"
+
+    def row(self) -> dict[str, object]:
+        added = self.added
+        return {
+            "unit": self.unit,
+            "place": self.place,
+            "tool": self.tool,
+            "caller": self.caller,
+            "thread": self.thread,
+            "completions": added.completions,
+            "failures": added.failures,
+            "streak": added.consecutive_failures,
+            "first_success_at": added.first_success_at,
+            "last_success_at": added.last_success_at,
+            "last_failure_at": added.last_failure_at,
+            "last_error": clean(added.last_error),
+            "updated_at": added.updated_at,
+            "writes": added.version,
+            "mended": self.mended,
+        }
 
 
 class _Sum(msgspec.Struct, gc=False):
@@ -85,7 +86,7 @@ def runs_of(
     changes: Sequence[Append], turns: Sequence[int], *, alone: bool = False
 ) -> tuple[str | None, str | None, bool]:
     """`runs` and `sums` of those units that end their calls, and whether each row is of one unit. `turns`: the order in which
-    they were handed over. Rows are in one order for everybody: groups that wait for each other's rows would wait for ever."""
+    they were handed over. Rows are in one order in all processes, so that groups cannot deadlock."""
     runs: dict[tuple[str, str, int], _Run] = {}
     sums: dict[tuple[str, int], _Sum] = {}
     number = 0
@@ -100,21 +101,24 @@ def runs_of(
         label = _label(change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
         known = sums.get((label, apart))
         if known is None:
-            names = (label, change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
-            known = sums[label, apart] = _Sum(unit, *names)
+            kind = (label, change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
+            known = sums[label, apart] = _Sum(unit, *kind)
         known.add(stats.seconds)
         if stats.effect == "none" or not stats.tool:
             continue
         place = place_of(change.call.thread, change.call.caller)
         run = runs.get((place, stats.tool, apart))
         if run is None:
-            run = runs[place, stats.tool, apart] = _Run(unit, place, stats.tool, change.call.caller, change.call.thread)
+            names = (stats.tool, change.call.caller, change.call.thread)
+            run = runs[place, stats.tool, apart] = _Run(unit, place, *names, ToolHealth(tool=stats.tool))
         run.add(stats)
-    return _rows(runs), _rows(sums), alone or number < 2
+    health = [run.row() for _, run in sorted(runs.items(), key=lambda item: item[0])]
+    figures = [known for _, known in sorted(sums.items(), key=lambda item: item[0])]
+    return _json(health), _json(figures), alone or number < 2
 
 
-def _rows(rows: dict[tuple[str, int], _Sum] | dict[tuple[str, str, int], _Run]) -> str | None:
-    return _encode([row for _, row in sorted(rows.items())]).decode() if rows else None
+def _json(rows: Sequence[object]) -> str | None:
+    return _encode(rows).decode() if rows else None
 
 
 @lru_cache(maxsize=4096)
@@ -136,5 +140,5 @@ def _hash(*names: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Words for people must not keep a call from being stored: what PostgreSQL takes no text with is replaced."""
+    """Text for people must not keep a call from being stored: characters that PostgreSQL refuses are replaced."""
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""A few connections for everything but appends. One that broke, or that somebody walked away from, is replaced in silence."""
+"""A few connections for everything but appends. One that broke, or whose statement was cancelled, is replaced."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from clicket.errors import StoreUnavailable
 from clicket.stores.postgres.address import Address, quoted
-from clicket.stores.postgres.wire import Connection, Hopeless, Param, Refused, Row
-from clicket.stores.remote import Lost, insist, unreachable
+from clicket.stores.postgres.connection import Connection, Hopeless, Param, Refused, Row
+from clicket.stores.remote import Lost, retry_while_lost, unreachable
 
 __all__ = ["Pool", "Server"]
 
@@ -36,7 +36,7 @@ class Server:
 
     @property
     def limit(self) -> float:
-        """Seconds for one statement. While the server does not answer at all, less: those who wait stand in line."""
+        """Seconds for one statement. While the server does not answer at all, less: other statements wait behind it."""
         return self.timeout if self._sound else max(self.timeout / 3, min(self.timeout, 1.0))
 
     async def connect(self) -> Connection:
@@ -81,7 +81,7 @@ class Pool:
         self._all: set[Connection] = set()
         self._closed = False
 
-    async def ask(self, sql: str, *params: Param) -> list[Row]:
+    async def query(self, sql: str, *params: Param) -> list[Row]:
         """A statement that may be asked twice without harm. Raises `StoreUnavailable`."""
         return await self.patiently(lambda: self.run(sql, *params))
 
@@ -102,7 +102,7 @@ class Pool:
                     code=refused.code,
                 ) from refused
 
-        return await insist(server.name, server.timeout, once)
+        return await retry_while_lost(server.name, server.timeout, once)
 
     async def run(self, sql: str, *params: Param, limit: float | None = None) -> list[Row]:
         """One statement on one connection. Raises `Lost` or `Refused`."""
@@ -151,7 +151,7 @@ class Pool:
         return connection
 
     def _give(self, connection: Connection) -> None:
-        if connection.busy:  # who asked was cancelled; the answer is still to come
+        if connection.busy:  # the caller was cancelled; the result is still to come
             connection.when_free(lambda: self._give(connection))
             return
         self.server.judge(connection)

@@ -1,4 +1,4 @@
-"""Standings, figures, papers and the audit log. What is written under a ticket is done once, however often it is asked for."""
+"""Tool health, figures, documents and the audit log. A write with a ticket is done once, however often it is sent."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import msgspec
 from clicket.model.figures import Figure
 from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
+from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import clean, place_of
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.postgres.wire import Param
 from clicket.stores.remote import Lost
 
 __all__ = ["Records"]
 
-_STANDINGS = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
+_THREAD_HEALTH = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
     last_error, status, reason, by, announced, updated_at, version
     FROM standings WHERE place = decode($1::text, 'hex') ORDER BY tool"""
-_PUT_STANDING = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
+_PUT_HEALTH = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
     $8::json)"""
-# Found by a look at all rows, as their times have no index; removed a few at a time, if nobody touched them since.
+# Found by a look at all rows, as their times have no index; removed a few at a time, if no outcome changed them since.
 _OLD = "SELECT place, tool FROM standings WHERE updated_at < $1::float8 AND status IS NULL LIMIT $2::bigint"
 _FORGET = """WITH old AS (
         SELECT s.place, s.tool FROM standings s JOIN unnest($2::text[], $3::text[]) AS o(place, tool)
@@ -36,16 +36,16 @@ _FORGET = """WITH old AS (
 _FIGURES = """SELECT min(caller), min(tool), min(outcome), min(error), min(bucket), sum(count)::bigint, sum(seconds),
     min(least), max(most) FROM figures WHERE $1::text IS NULL OR caller = $1::text
     GROUP BY label HAVING sum(count) > 0 ORDER BY 1, 2, 3, 4, 5"""
-_PAPER = (
+_DOCUMENT = (
     "SELECT kind, key, body, version, updated_at FROM papers WHERE kind = $1::text AND hash = decode($2::text, 'hex')"
 )
-_PAPERS = """SELECT kind, key, body, version, updated_at FROM papers
+_DOCUMENTS = """SELECT kind, key, body, version, updated_at FROM papers
     WHERE kind = $1::text AND left(key, 200) >= left($2::text, 200) AND key > $2::text
     ORDER BY left(key, 200), key LIMIT $3::bigint"""
-_PUT_PAPER = (
+_PUT_DOCUMENT = (
     """SELECT put_paper($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bytea, $8::bigint)"""
 )
-_DELETE_PAPER = "SELECT delete_paper($1::bigint, $2::bigint, $3::text, $4::text)"
+_DELETE_DOCUMENT = "SELECT delete_paper($1::bigint, $2::bigint, $3::text, $4::text)"
 _AUDIT = "SELECT add_to_audit($1::bigint, $2::bigint, $3::bigint, $4::integer[], $5::bytea)"
 _AUDITED = """SELECT number, at, body FROM audit WHERE $1::bigint IS NULL OR number < $1::bigint
     ORDER BY number DESC LIMIT $2::bigint"""
@@ -62,16 +62,16 @@ class Records:
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         if not (storable(caller) and storable(thread)):
             return []
-        rows = await self._pool.ask(_STANDINGS, place_of(thread, caller))
+        rows = await self._pool.query(_THREAD_HEALTH, place_of(thread, caller))
         return [ToolHealth(**dict(zip(ToolHealth.__struct_fields__, row, strict=True))) for row in rows]
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         _check(caller, thread, health.tool)
-        words = {name: clean(getattr(health, name)) for name in ("last_error", "reason", "by", "announced")}
+        texts = {name: clean(getattr(health, name)) for name in ("last_error", "reason", "by", "announced")}
         status = None if health.status is None else clean(health.status)
-        given = msgspec.json.encode(msgspec.structs.replace(health, status=status, **words)).decode()
+        given = msgspec.json.encode(msgspec.structs.replace(health, status=status, **texts)).decode()
         place = place_of(thread, caller)
-        written = bool(await self._write(_PUT_STANDING, _ticket(), place, caller, thread, expect, given))
+        written = bool(await self._write(_PUT_HEALTH, _ticket(), place, caller, thread, expect, given))
         if written:
             self._hints.post("health", 0)
         return written
@@ -79,28 +79,28 @@ class Records:
     async def forget_health(self, since: float) -> None:
         more = True
         while more:
-            old = await self._pool.ask(_OLD, since, _READ_AHEAD)
+            old = await self._pool.query(_OLD, since, _READ_AHEAD)
             more = len(old) == _READ_AHEAD
             for at in range(0, len(old), _STEP):
                 rows = old[at : at + _STEP]
                 places, tools = [place.hex() for place, _ in rows], [tool for _, tool in rows]
-                await self._pool.ask(_FORGET, since, places, tools)
+                await self._pool.query(_FORGET, since, places, tools)
 
     async def figures(self, caller: str | None) -> list[Figure]:
         if not storable(caller):
             return []
-        rows = await self._pool.ask(_FIGURES, caller)
+        rows = await self._pool.query(_FIGURES, caller)
         return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
 
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         if not (storable(kind) and storable(key)):
             return None
-        rows = await self._pool.ask(_PAPER, kind, _hash(key))
-        return _paper(rows[0]) if rows else None
+        rows = await self._pool.query(_DOCUMENT, kind, _hash(key))
+        return _document(rows[0]) if rows else None
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         _check(kind, key)
-        return bool(await self._write(_PUT_PAPER, _ticket(), kind, _hash(key), key, bytes(body), expect))
+        return bool(await self._write(_PUT_DOCUMENT, _ticket(), kind, _hash(key), key, bytes(body), expect))
 
     async def delete_document(self, kind: str, key: str) -> bool:
         if await self.document(kind, key) is None:
@@ -110,7 +110,7 @@ class Records:
         async def once() -> bool:
             nonlocal lost
             try:
-                ((deleted,),) = await self._membership.run(self._pool.run, _DELETE_PAPER, kind, _hash(key))
+                ((deleted,),) = await self._membership.run(self._pool.run, _DELETE_DOCUMENT, kind, _hash(key))
             except Lost:
                 lost = True
                 raise
@@ -121,14 +121,14 @@ class Records:
     async def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
         if not (storable(kind) and storable(after)):
             return []
-        return [_paper(row) for row in await self._pool.ask(_PAPERS, kind, after, limit)]
+        return [_document(row) for row in await self._pool.query(_DOCUMENTS, kind, after, limit)]
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         if bodies:
             await self._write(_AUDIT, _ticket(), [len(body) for body in bodies], b"".join(bodies))
 
     async def audited(self, before: int | None, limit: int) -> list[Audited]:
-        rows = await self._pool.ask(_AUDITED, before, limit)
+        rows = await self._pool.query(_AUDITED, before, limit)
         return [Audited(number=number, at=at, body=body) for number, at, body in rows]
 
     async def _write(self, sql: str, *params: Param) -> Any:
@@ -136,7 +136,7 @@ class Records:
         return rows[0][0]
 
 
-def _paper(row: tuple[Any, ...]) -> StoredDocument:
+def _document(row: tuple[Any, ...]) -> StoredDocument:
     kind, key, body, version, updated_at = row
     return StoredDocument(kind=kind, key=key, body=body, version=version, updated_at=updated_at)
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from clicket.ports import Keep, Sweep
+from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.postgres.wire import Row
 
 __all__ = ["Retention"]
 
@@ -50,23 +50,23 @@ class Retention:
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool) -> Sweep:
         now = time.time() if keep.now is None else keep.now
-        loose = await self._pool.ask(_LOOSE, now)
+        loose = await self._pool.query(_LOOSE, now)
         if dry:
             rows = await self._read(keep, None)
             return Sweep(calls=len(rows), artifacts=len(loose), bytes=sum(row[1] for row in [*rows, *loose]))
-        await self._pool.ask(_END_PINS, now)
+        await self._pool.query(_END_PINS, now)
         artifacts, size = await self._remove_blobs(loose)
         keys, more = await self._next(keep, limit)
-        ((number, weight, names),) = await self._pool.ask(
+        ((number, weight, names),) = await self._pool.query(
             "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
         )
         swept = Sweep(calls=number, artifacts=artifacts, bytes=weight + size, more=more)
         if names:
-            sized = await self._pool.ask("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
+            sized = await self._pool.query("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
             swept.artifacts += (await self._remove_blobs(sized))[0]
         if not more:
-            await self._pool.ask(_FORGET_PUTS)
-            swept.artifacts += (await self._remove_blobs(await self._pool.ask(_UNNAMED, limit)))[0]
+            await self._pool.query(_FORGET_PUTS)
+            swept.artifacts += (await self._remove_blobs(await self._pool.query(_UNNAMED, limit)))[0]
         return swept
 
     async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
@@ -103,7 +103,7 @@ class Retention:
         """How many of these artifacts nothing kept, and their bytes."""
         removed = freed = 0
         for names in _portions(sized):
-            ((number, weight),) = await self._pool.ask("SELECT number, weight FROM drop_blobs($1::text[])", names)
+            ((number, weight),) = await self._pool.query("SELECT number, weight FROM drop_blobs($1::text[])", names)
             removed, freed = removed + number, freed + weight
         return removed, freed
 

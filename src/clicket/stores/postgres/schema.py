@@ -12,15 +12,15 @@ from importlib.resources import files
 
 from clicket.errors import StoreUnavailable
 from clicket.stores.postgres.address import quoted
+from clicket.stores.postgres.connection import Connection, Refused
 from clicket.stores.postgres.pool import Server
-from clicket.stores.postgres.wire import Connection, Refused
 
 __all__ = ["VERSION", "prepare"]
 
 logger = logging.getLogger("clicket.stores.postgres")
 
 _LEAST_SERVER = 140000
-_PATIENCE = 60.0  # for those who wait while another process migrates
+_PATIENCE = 60.0  # seconds to wait while another process migrates
 _SETTINGS = """SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), pg_is_in_recovery(),
     current_setting('transaction_read_only') = 'on', current_setting('fsync') = 'on',
     current_setting('full_page_writes') = 'on'"""
@@ -40,7 +40,7 @@ VERSION = len(_MIGRATIONS)
 
 
 async def prepare(server: Server, connection: Connection, durability: str) -> list[str]:
-    """Create or migrate the schema, or refuse it. Returns what the server's settings put at risk, in words."""
+    """Create or migrate the schema, or refuse it. Returns what the server's settings put at risk, as sentences."""
     risks = await _examine(server, connection, durability)
     version = await _version(server, connection)
     if version < VERSION:
@@ -91,9 +91,7 @@ async def _version(server: Server, connection: Connection) -> int:
         sql = f"SELECT coalesce(max(number), 0) FROM {quoted(schema)}.clicket_migrations"  # noqa: S608  # a checked name
         ((version,),) = await connection.run(sql, limit=server.limit)
     except Refused as refused:
-        raise _refusal(
-            server, f"has a schema {schema!r} that cannot be read: {refused}. Check who owns it."
-        ) from refused
+        raise _refusal(server, f"has a schema {schema!r} that cannot be read: {refused}. Check its owner.") from refused
     if version > VERSION:
         raise _refusal(
             server,

@@ -28,16 +28,16 @@ from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache
 from clicket.stores.postgres.calls import Calls
+from clicket.stores.postgres.connection import Hopeless
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
-from clicket.stores.postgres.owning import Owning
+from clicket.stores.postgres.ownership import Ownership
 from clicket.stores.postgres.pool import Pool, Server
 from clicket.stores.postgres.records import Records
 from clicket.stores.postgres.retention import Retention
 from clicket.stores.postgres.schema import prepare
-from clicket.stores.postgres.wire import Hopeless
 from clicket.stores.postgres.writer import Appender
-from clicket.stores.remote import GroupWriter, insist
+from clicket.stores.remote import GroupWriter, retry_while_lost
 
 __all__ = ["PostgresStore"]
 
@@ -53,20 +53,20 @@ class PostgresStore:
         self.on_hint: OnHint = _ignore_hint
         self.group_appends = True
         self.risks: list[str] = []
-        """What the server's settings put at risk, in words; known once the store is open."""
+        """What the server's settings put at risk, as sentences; known once the store is open."""
         self._pool_size = pool
-        self._desk: _Desk | None = None
+        self._parts: _Parts | None = None
 
     async def open(self, owner: Owner) -> None:
         pool = Pool(self._server, self._pool_size)
         try:
-            self.risks = await insist(self.url, self._server.timeout, self._prepare)
+            self.risks = await retry_while_lost(self.url, self._server.timeout, self._prepare)
             membership = Membership(pool, owner)
             await membership.join()
         except BaseException:
             pool.close()
             raise
-        self._desk = _Desk(self._server, pool, membership, self._tell)
+        self._parts = _Parts(self._server, pool, membership, self._tell)
 
     def _tell(self, kind: str, key: int) -> None:
         self.on_hint(kind, key)  # which may be set at any time
@@ -82,21 +82,21 @@ class PostgresStore:
             connection.close()
 
     async def close(self) -> None:
-        desk, self._desk = self._desk, None
-        if desk is not None:
-            await desk.close()
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            await parts.close()
 
     @property
-    def _open(self) -> _Desk:
-        if self._desk is None:
+    def _open(self) -> _Parts:
+        if self._parts is None:
             raise StoreUnavailable(f"{self.url} is closed.", url=self.url)
-        return self._desk
+        return self._parts
 
     def append(self, change: Append, done: Done) -> None:
-        if self._desk is None:
+        if self._parts is None:
             done(change, StoreUnavailable(f"{self.url} is closed.", url=self.url))
         else:
-            self._desk.writer.append(change, done)
+            self._parts.writer.append(change, done)
 
     # Reading.
 
@@ -109,36 +109,36 @@ class PostgresStore:
     async def history(self, query: Query) -> list[Stored]:
         return await self._open.calls.history(query)
 
-    # Owning.
+    # Ownership.
 
     async def renew(self) -> None:
-        desk = self._open
-        await desk.writer.settle()
-        await desk.pool.patiently(desk.membership.renew)
+        parts = self._open
+        await parts.writer.erase_uncertain()
+        await parts.pool.patiently(parts.membership.renew)
 
     async def owners(self) -> list[Presence]:
-        return await self._open.owning.owners()
+        return await self._open.ownership.owners()
 
     async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return await self._open.owning.claim_orphans(tools, limit)
+        return await self._open.ownership.claim_orphans(tools, limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return await self._open.owning.claim_waiting(tools, limit)
+        return await self._open.ownership.claim_waiting(tools, limit)
 
     async def claim(self, key: int) -> Stored | None:
-        return await self._open.owning.claim(key)
+        return await self._open.ownership.claim(key)
 
     async def owned(self) -> list[int]:
-        return await self._open.owning.owned()
+        return await self._open.ownership.owned()
 
     async def hand_back(self, keys: Sequence[int]) -> None:
-        await self._open.owning.hand_back(keys)
+        await self._open.ownership.hand_back(keys)
 
     async def requests(self) -> list[int]:
-        return await self._open.owning.requests()
+        return await self._open.ownership.requests()
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        return await self._open.owning.hold(name, count, capacity)
+        return await self._open.ownership.hold(name, count, capacity)
 
     # Artifacts.
 
@@ -151,10 +151,10 @@ class PostgresStore:
     # Cached results.
 
     def cache_get(self, key: str, now: float, found: Found) -> None:
-        if self._desk is None:
+        if self._parts is None:
             found(None, StoreUnavailable(f"{self.url} is closed.", url=self.url))
         else:
-            self._desk.cache.get(key, now, found)
+            self._parts.cache.get(key, now, found)
 
     async def cache_clear(self, tag: str | None) -> int:
         return await self._open.cache.clear(tag)
@@ -168,15 +168,15 @@ class PostgresStore:
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        desk = self._open
+        parts = self._open
         if keep.health_since is not None and not dry:
-            await desk.records.forget_health(keep.health_since)
-        return await desk.retention.sweep(keep, limit, dry=dry)
+            await parts.records.forget_health(keep.health_since)
+        return await parts.retention.sweep(keep, limit, dry=dry)
 
     async def size(self) -> int:
         sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
             WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""
-        return int((await self._open.pool.ask(sql))[0][0])
+        return int((await self._open.pool.query(sql))[0][0])
 
     # What is kept beside calls.
 
@@ -217,7 +217,7 @@ class PostgresStore:
         return await self._open.records.audited(before, limit)
 
 
-class _Desk:
+class _Parts:
     """All that an open store has."""
 
     def __init__(self, server: Server, pool: Pool, membership: Membership, on_hint: OnHint) -> None:
@@ -227,7 +227,7 @@ class _Desk:
         self.appender = Appender(server, membership, self.hints)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.calls = Calls(pool)
-        self.owning = Owning(pool, membership, self.calls, self.hints)
+        self.ownership = Ownership(pool, membership, self.calls, self.hints)
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
         self.retention = Retention(pool)
@@ -239,7 +239,7 @@ class _Desk:
             await self.writer.drain()
             await self.cache.drain()
             with contextlib.suppress(ClicketError):
-                await self.owning.sign_off()
+                await self.ownership.sign_off()
         finally:
             await self.hints.close()
             self.appender.close()
@@ -247,7 +247,7 @@ class _Desk:
 
 
 def _ignore_hint(kind: str, key: int) -> None:
-    """Until somebody listens."""
+    """The default: no engine is attached."""
 
 
 def _no_entry(url: str, lost: Hopeless) -> StoreUnavailable:
@@ -258,4 +258,4 @@ def _no_entry(url: str, lost: Hopeless) -> StoreUnavailable:
         advice = "Check user and password in the URL, in PGPASSWORD or in ~/.pgpass."
     else:
         advice = "Check what the server's pg_hba.conf lets in, and the TLS options of the URL."
-    return StoreUnavailable(f"{url} lets nobody in: {text}. {advice}", url=url)
+    return StoreUnavailable(f"{url} accepts no connection: {text}. {advice}", url=url)

@@ -8,11 +8,11 @@ import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Duplicate, Stale, Unstorable
+from clicket.stores.postgres.connection import Connection, Param, Refused, Row
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.pool import Server
-from clicket.stores.postgres.wire import Connection, Param, Refused, Row
 from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Appender"]
@@ -84,7 +84,7 @@ class Appender:
                 fit.append(number)
             else:
                 outcomes[number] = refusal
-        # Rows are locked in one order by everybody; within a group only the order of one call's units can be seen.
+        # All processes lock rows in one order; within a group only the order of one call's units can be seen.
         fit.sort(key=lambda number: units[number][0].key if units[number][0].expect else 0)
         for group in _portions(units, fit):
             answers = await self._apply([units[number] for number in group], group, again)

@@ -9,7 +9,7 @@ from uuid import uuid4
 from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.ports import Unstorable
-from clicket.stores.redis.door import Door
+from clicket.stores.redis.session import Session
 
 __all__ = ["Artifacts"]
 
@@ -22,13 +22,13 @@ _MOST = 512 * 1024 * 1024
 class Artifacts:
     """Written and read in pieces, so that no answer takes long and no writer waits for it."""
 
-    def __init__(self, door: Door, workers: Workers) -> None:
-        self._door = door
+    def __init__(self, session: Session, workers: Workers) -> None:
+        self._session = session
         self._workers = workers
 
     async def put(self, name: str, chunks: Sequence[bytes], keep_until: float | None = None) -> None:
         pin = {} if keep_until is None else {"until": repr(float(keep_until))}
-        if await self._door.write("artifact_find", {"name": _checked(name), **pin}):
+        if await self._session.write("artifact_find", {"name": _checked(name), **pin}):
             return
         pieces = _pieces(chunks)
         part, size = uuid4().hex, 0
@@ -39,20 +39,22 @@ class Artifacts:
                 break
             if size + len(piece) > _MOST:
                 raise Unstorable(
-                    f"{self._door.url}: a result has over {_MOST} bytes, and a string of Redis takes no more. "
+                    f"{self._session.url}: a result has over {_MOST} bytes, and a string of Redis takes no more. "
                     "Keep such results in a file of your own, or use another store."
                 )
-            await self._door.write("artifact_part", {"part": part, "offset": size}, piece)
+            await self._session.write("artifact_part", {"part": part, "offset": size}, piece)
             size += len(piece)
-        if not await self._door.write("artifact_keep", {"part": part, "name": name, "size": size, **pin}):
-            raise StoreUnavailable(f"{self._door.url}: pieces of an artifact got lost while it was written. Try again.")
+        if not await self._session.write("artifact_keep", {"part": part, "name": name, "size": size, **pin}):
+            raise StoreUnavailable(
+                f"{self._session.url}: pieces of an artifact got lost while it was written. Try again."
+            )
 
     async def read(self, name: str, start: int, end: int | None) -> bytes:
         _checked(name)
         pieces: list[bytes] = []
         while True:
             stop = start + _PIECE if end is None else min(end, start + _PIECE)
-            there, piece, size = await self._door.read(
+            there, piece, size = await self._session.read(
                 "artifact_read", {"name": name, "start": start, "stop": stop - 1}
             )
             if not there:

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from clicket.errors import ClicketError
 from clicket.ports import Stored
-from clicket.stores.redis.door import Door
-from clicket.stores.redis.owners import Coroner, Death
+from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import stored
+from clicket.stores.redis.session import Session
 
 __all__ = ["Claims"]
 
@@ -20,28 +20,33 @@ _BUDGET = 5_000
 
 
 class Claims:
-    def __init__(self, door: Door, coroner: Coroner) -> None:
-        self._door = door
-        self._coroner = coroner
+    def __init__(self, session: Session, dead_owners: DeadOwners) -> None:
+        self._session = session
+        self._dead_owners = dead_owners
         self._unanswered: dict[str, list[str]] = {}
 
     async def orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        waiting: dict[Death, int] = dict.fromkeys(await self._coroner.deaths(), 0)
+        waiting: dict[DeadOwner, int] = dict.fromkeys(await self._dead_owners.dead(), 0)
         found: list[Stored] = []
         while waiting or self._unanswered.get("claim_orphans"):
             dead = [(id, seen, at) for (id, seen), at in waiting.items()]
-            ask = {"dead": dead, "tools": sorted(tools), "limit": min(_STEP, limit - len(found)), "budget": _BUDGET}
+            arguments = {
+                "dead": dead,
+                "tools": sorted(tools),
+                "limit": min(_STEP, limit - len(found)),
+                "budget": _BUDGET,
+            }
             try:
-                rows, ends = await self._ask("claim_orphans", ask)
+                rows, ends = await self._execute("claim_orphans", arguments)
             except ClicketError:
                 if not found:
                     raise
-                break  # what was taken so far must be told; the trouble is told to the next one
+                break  # return what was claimed so far; the next claim reports the error
             found += [stored(row) for row in rows]
             if len(found) >= limit:
                 break
             if ends:
-                waiting = {death: at for death, at in zip(waiting, ends, strict=True) if at >= 0}
+                waiting = {dead: at for dead, at in zip(waiting, ends, strict=True) if at >= 0}
         return found
 
     async def waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
@@ -51,7 +56,7 @@ class Claims:
         while len(found) < limit:
             step = min(_STEP, limit - len(found))
             try:
-                rows = await self._ask("claim_waiting", {"tools": sorted(tools), "limit": step})
+                rows = await self._execute("claim_waiting", {"tools": sorted(tools), "limit": step})
             except ClicketError:
                 if not found:
                     raise
@@ -62,16 +67,16 @@ class Claims:
         return found
 
     async def one(self, key: int) -> Stored | None:
-        done, *told = await self._ask("claim", {"key": key}, str(key))
+        done, *rest = await self._execute("claim", {"key": key}, str(key))
         if not done:
-            owner, record, renewed, now = told
-            _, death = self._coroner.judge(int(owner), record, renewed, float(now))
-            if death is None:
+            owner, record, renewed, now = rest
+            _, dead = self._dead_owners.judge(int(owner), record, renewed, float(now))
+            if dead is None:
                 return None
-            done, *told = await self._ask("claim", {"key": key, "dead": str(death[0]), "seen": death[1]}, str(key))
-        return next((stored(row) for row in told[0]), None) if done else None
+            done, *rest = await self._execute("claim", {"key": key, "dead": str(dead[0]), "seen": dead[1]}, str(key))
+        return next((stored(row) for row in rest[0]), None) if done else None
 
-    async def _ask(self, name: str, ask: dict[str, Any], about: str = "") -> Any:
+    async def _execute(self, name: str, arguments: dict[str, Any], about: str = "") -> Any:
         """Under a ticket of its own. One that got no answer is used again by the next question of its kind."""
         kind = name + about
         left = self._unanswered.pop(kind, [])
@@ -80,7 +85,7 @@ class Claims:
         if left:
             self._unanswered[kind] = left
         try:
-            return await self._door.write(name, {**ask, "ticket": ticket}, again=again)
+            return await self._session.write(name, {**arguments, "ticket": ticket}, again=again)
         except BaseException:
             self._unanswered.setdefault(kind, []).append(ticket)
             raise

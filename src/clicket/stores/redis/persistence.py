@@ -1,4 +1,4 @@
-"""What this server can lose, said plainly before it happens. Settings that would break the promise made are refused."""
+"""What this server can lose with its settings. Settings that break the chosen durability are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from clicket.errors import StoreUnavailable
-from clicket.stores.redis.line import Line, packed
+from clicket.stores.redis.connection import Connection, packed
 
 __all__ = ["assess"]
 
@@ -17,10 +17,10 @@ _SETTINGS = (b"appendonly", b"appendfsync", b"no-appendfsync-on-rewrite", b"save
 _OLDEST = (7, 0)
 
 
-async def assess(line: Line, url: str, durability: str) -> list[str]:
+async def assess(connection: Connection, url: str, durability: str) -> list[str]:
     """The risks of the server's settings; raises `StoreUnavailable` for settings that cannot hold calls, or this durability."""
-    told, config = await line.ask([packed(b"INFO"), packed(b"CONFIG", b"GET", *_SETTINGS)])
-    info = _info(told)
+    status, config = await connection.execute([packed(b"INFO"), packed(b"CONFIG", b"GET", *_SETTINGS)])
+    info = _info(status)
     _refuse_old(url, info.get("redis_version", ""))
     settings = None if isinstance(config, ResponseError) else _pairs(config)
     policy = (settings or {}).get("maxmemory-policy", info.get("maxmemory_policy", ""))
@@ -74,11 +74,11 @@ def _refuse_power(url: str, settings: dict[str, str]) -> None:
 
 
 def _unseen(url: str, durability: str, info: dict[str, str]) -> list[str]:
-    """Managed servers forbid CONFIG: then nobody can promise more than they say."""
+    """Managed servers forbid CONFIG: then the settings cannot be checked."""
     if durability == "power":
         raise StoreUnavailable(
             f'{url}: durability="power" cannot be promised: the server does not let us read its settings (CONFIG GET). '
-            'Allow it, or choose durability="process" and ask who runs the server about `appendfsync always`.',
+            'Allow it, or choose durability="process" and ask its administrator about `appendfsync always`.',
             url=url,
         )
     aof = {"1": "it does keep an append-only file", "0": "it keeps no append-only file"}.get(
@@ -101,10 +101,10 @@ def _refuse_old(url: str, version: str) -> None:
         )
 
 
-def _info(told: Any) -> dict[str, str]:
-    if not isinstance(told, bytes):
+def _info(status: Any) -> dict[str, str]:
+    if not isinstance(status, bytes):
         return {}
-    lines = (line.partition(":") for line in told.decode(errors="replace").splitlines())
+    lines = (line.partition(":") for line in status.decode(errors="replace").splitlines())
     return {name: value for name, colon, value in lines if colon}
 
 

@@ -1,4 +1,4 @@
-"""Standings, figures, papers and the audit log. What is written under a ticket is done once, however often it is asked for."""
+"""Tool health, figures, documents and the audit log. A write with a ticket is done once, however often it is sent."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import msgspec
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
 from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
-from clicket.stores.redis.door import Door
+from clicket.stores.redis.session import Session
 
 __all__ = ["Records"]
 
 _CALLERS = 20
 """Callers whose figures one answer brings."""
 _LINES = 200
-_PAPERS = 200
+_DOCUMENTS = 200
 _FORGET = 500
 
-_standing = msgspec.msgpack.Decoder(ToolHealth)
+_health = msgspec.msgpack.Decoder(ToolHealth)
 _kind = msgspec.msgpack.Decoder(tuple[str, str, str, int | bool])
 _figure = msgspec.msgpack.Decoder(tuple[int, float, float, float])
 
 
 class Records:
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         try:
-            found = await self._door.read("tool_health", {"caller": caller, "thread": thread})
+            found = await self._session.read("tool_health", {"caller": caller, "thread": thread})
         except Unstorable:  # text that cannot be written was never stored
             return []
         try:
-            return sorted((_standing.decode(each) for each in found), key=lambda health: health.tool)
+            return sorted((_health.decode(each) for each in found), key=lambda health: health.tool)
         except ValueError as error:  # msgspec's errors are ValueErrors
             raise self._damaged(f"how tools stand in thread {thread!r}", error) from error
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
-        told = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
-        ask = {"caller": caller, "thread": thread, "standing": told, "expect": expect, "ticket": uuid4().hex}
-        return bool(await self._door.write("put_tool_health", ask))
+        given = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
+        arguments = {"caller": caller, "thread": thread, "health": given, "expect": expect, "ticket": uuid4().hex}
+        return bool(await self._session.write("put_tool_health", arguments))
 
     async def forget_health(self, since: float) -> None:
-        while await self._door.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:
+        while await self._session.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:
             pass
 
     async def figures(self, caller: str | None) -> list[Figure]:
-        ask: dict[str, Any] = {"limit": _CALLERS} if caller is None else {"caller": caller}
+        arguments: dict[str, Any] = {"limit": _CALLERS} if caller is None else {"caller": caller}
         found: list[Figure] = []
         while True:
             try:
-                rows = await self._door.read("figures", ask)
+                rows = await self._session.read("figures", arguments)
             except Unstorable:
                 return []
             for name, pairs in rows:
@@ -64,50 +64,50 @@ class Records:
                     raise self._damaged("figures", error) from error
             if caller is not None or len(rows) < _CALLERS:
                 return found
-            ask["after"] = rows[-1][0].decode()
+            arguments["after"] = rows[-1][0].decode()
 
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         try:
-            row = await self._door.read("document", {"kind": kind, "key": key})
+            row = await self._session.read("document", {"kind": kind, "key": key})
         except Unstorable:
             return None
-        return None if row[0] is None else self._paper(kind, key.encode(), *row)
+        return None if row[0] is None else self._document(kind, key.encode(), *row)
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        ask: dict[str, Any] = {"kind": kind, "key": key, "ticket": uuid4().hex}
+        arguments: dict[str, Any] = {"kind": kind, "key": key, "ticket": uuid4().hex}
         if expect is not None:
-            ask["expect"] = expect
-        return bool(await self._door.write("put_document", ask, bytes(body)))
+            arguments["expect"] = expect
+        return bool(await self._session.write("put_document", arguments, bytes(body)))
 
     async def delete_document(self, kind: str, key: str) -> bool:
         if await self.document(kind, key) is None:
             return False
-        return bool(await self._door.write("delete_document", {"kind": kind, "key": key}))
+        return bool(await self._session.write("delete_document", {"kind": kind, "key": key}))
 
     async def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
         found: list[StoredDocument] = []
         more = 1
         while more and len(found) < limit:
-            ask = {"kind": kind, "after": after, "limit": min(_PAPERS, limit - len(found))}
+            arguments = {"kind": kind, "after": after, "limit": min(_DOCUMENTS, limit - len(found))}
             try:
-                rows, more = await self._door.read("documents", ask)
+                rows, more = await self._session.read("documents", arguments)
             except Unstorable:
                 return []
-            found += [self._paper(kind, key, *row) for key, *row in rows]
+            found += [self._document(kind, key, *row) for key, *row in rows]
             after = found[-1].key if found else after
         return found
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         if bodies:
-            await self._door.write("audit", {"ticket": uuid4().hex}, *map(bytes, bodies))
+            await self._session.write("audit", {"ticket": uuid4().hex}, *map(bytes, bodies))
 
     async def audited(self, before: int | None, limit: int) -> list[Audited]:
         found: list[Audited] = []
         while len(found) < limit and (before is None or before > 1):
-            ask: dict[str, Any] = {"limit": min(_LINES, limit - len(found))}
+            arguments: dict[str, Any] = {"limit": min(_LINES, limit - len(found))}
             if before is not None:
-                ask["last"] = str(before - 1)
-            rows = await self._door.read("audited", ask)
+                arguments["last"] = str(before - 1)
+            rows = await self._session.read("audited", arguments)
             if not rows:
                 break
             try:
@@ -117,16 +117,16 @@ class Records:
             before = found[-1].number
         return found
 
-    def _paper(self, kind: str, key: bytes, body: bytes, version: bytes, updated: bytes) -> StoredDocument:
+    def _document(self, kind: str, key: bytes, body: bytes, version: bytes, updated: bytes) -> StoredDocument:
         try:
             return StoredDocument(
                 kind=kind, key=key.decode(), body=body, version=int(version), updated_at=float(updated)
             )
         except (TypeError, ValueError) as error:
-            raise self._damaged(f"paper {key!r}", error) from error
+            raise self._damaged(f"document {key!r}", error) from error
 
     def _damaged(self, what: str, error: Exception) -> StoreUnavailable:
-        url = self._door.url
+        url = self._session.url
         return StoreUnavailable(f"{url}: {what} is not what clicket wrote ({error}). Nothing was changed.", url=url)
 
 

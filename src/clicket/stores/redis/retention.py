@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from clicket.ports import Keep, Sweep
-from clicket.stores.redis.door import Door
+from clicket.stores.redis.session import Session
 
 __all__ = ["count_over", "sweep", "totals"]
 
@@ -18,11 +18,11 @@ _YOUNG = 3600.0
 """Seconds after which an artifact that no call came to name is given up."""
 
 
-async def sweep(door: Door, keep: Keep, limit: int) -> Sweep:
-    swept = await _end_pins(door, keep, dry=False)
+async def sweep(session: Session, keep: Keep, limit: int) -> Sweep:
+    swept = await _end_pins(session, keep, dry=False)
     while swept.calls < limit:
         step = min(_STEP, limit - swept.calls)
-        calls, size, artifacts = await door.write("sweep", {**_bounds(keep), "limit": step, "young": _YOUNG})
+        calls, size, artifacts = await session.write("sweep", {**_bounds(keep), "limit": step, "young": _YOUNG})
         swept.calls += calls
         swept.bytes += size
         swept.artifacts += artifacts
@@ -32,15 +32,15 @@ async def sweep(door: Door, keep: Keep, limit: int) -> Sweep:
     return swept
 
 
-async def count_over(door: Door, keep: Keep) -> Sweep:
+async def count_over(session: Session, keep: Keep) -> Sweep:
     """All that would go, found by walking the same lists in the same order."""
-    swept = await _end_pins(door, keep, dry=True)
-    told = await totals(door, keep)
-    calls, size = told["ended"], told["ended_bytes"]
+    swept = await _end_pins(session, keep, dry=True)
+    found = await totals(session, keep)
+    calls, size = found["ended"], found["ended_bytes"]
     gone: dict[int, int] = {}
     threads: Counter[str] = Counter()
     thread_bytes: Counter[str] = Counter()
-    async for key, ended_at, weight, thread in _walk(door, "ended"):
+    async for key, ended_at, weight, thread in _walk(session, "ended"):
         old = keep.since is not None and ended_at < keep.since
         if not (old or _over(calls, keep.calls) or _over(size, keep.bytes)):
             break
@@ -48,9 +48,9 @@ async def count_over(door: Door, keep: Keep) -> Sweep:
         calls, size = calls - 1, size - weight
         threads[thread] += 1
         thread_bytes[thread] += weight
-    for thread, (count, weighed) in told["threads"].items():
+    for thread, (count, weighed) in found["threads"].items():
         count, weighed = count - threads[thread], weighed - thread_bytes[thread]  # noqa: PLW2901  # what is left of them
-        async for key, _, weight, _ in _walk(door, f"thread_ended:{thread}"):
+        async for key, _, weight, _ in _walk(session, f"thread_ended:{thread}"):
             if not (_over(count, keep.thread_calls) or _over(weighed, keep.thread_bytes)):
                 break
             if key not in gone:
@@ -61,12 +61,12 @@ async def count_over(door: Door, keep: Keep) -> Sweep:
     return swept
 
 
-async def _end_pins(door: Door, keep: Keep, *, dry: bool) -> Sweep:
+async def _end_pins(session: Session, keep: Keep, *, dry: bool) -> Sweep:
     swept, start = Sweep(), 0
     now = repr(time.time() if keep.now is None else keep.now)
     while True:
-        ask = {"now": now, "start": start if dry else 0, "limit": _STEP, "dry": dry}
-        over, artifacts, size = await door.write("pins_end", ask)
+        arguments = {"now": now, "start": start if dry else 0, "limit": _STEP, "dry": dry}
+        over, artifacts, size = await session.write("pins_end", arguments)
         swept.artifacts += artifacts
         swept.bytes += size
         start += over
@@ -74,20 +74,20 @@ async def _end_pins(door: Door, keep: Keep, *, dry: bool) -> Sweep:
             return swept
 
 
-async def totals(door: Door, keep: Keep | None = None) -> dict[str, Any]:
+async def totals(session: Session, keep: Keep | None = None) -> dict[str, Any]:
     """What the server counts: calls, bytes, the cache's figures, and threads that have more than they may."""
     bounds = _bounds(keep) if keep is not None else {}
-    ended, calls, items, counted, threads = await door.read("totals", bounds)
+    ended, calls, items, counted, threads = await session.read("totals", bounds)
     names = ("ended_bytes", "artifact_bytes", "cache_bytes", "hits", "misses", "evictions")
     numbers = {name: int(value or 0) for name, value in zip(names, counted, strict=True)}
     over = {name.decode(errors="replace"): (int(float(count)), int(float(size))) for name, count, size in threads}
     return {**numbers, "ended": ended, "calls": calls, "items": items, "threads": over}
 
 
-async def _walk(door: Door, list: str) -> AsyncIterator[tuple[int, float, int, str]]:
+async def _walk(session: Session, list: str) -> AsyncIterator[tuple[int, float, int, str]]:
     start = 0
     while True:
-        found = await door.read("peek", {"list": list, "start": start, "count": _PEEK})
+        found = await session.read("peek", {"list": list, "start": start, "count": _PEEK})
         for key, ended_at, weight, thread in found:
             yield key, float(ended_at or 0), int(weight), thread.decode(errors="replace")
         start += len(found)

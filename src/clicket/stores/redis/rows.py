@@ -1,4 +1,4 @@
-"""What scripts hand out becomes calls again. What somebody else wrote into the server is shown as damaged and stops nobody."""
+"""Rows that scripts return become calls again. A row that another program wrote is shown as damaged and stops no call."""
 
 from __future__ import annotations
 

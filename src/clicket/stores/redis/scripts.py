@@ -8,7 +8,8 @@ from importlib.resources import files
 
 import msgspec
 
-from clicket.stores.redis.line import Command, packed
+from clicket.ports.health import HEALTH_LAW
+from clicket.stores.redis.connection import Command, packed
 
 __all__ = ["NAMES", "Script", "script"]
 
@@ -18,8 +19,8 @@ _WRITES = ""
 
 _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "open": (_WRITES, ()),
-    "append": (_WRITES, ("write", "calls", "cache", "cache_use", "health_of", "outcome_stats")),
-    "erase": (_SMALL, ("write", "calls", "health_of", "outcome_stats")),
+    "append": (_WRITES, ("write", "calls", "cache", "cache_use", "health_of", "health_law", "outcome_stats")),
+    "erase": (_SMALL, ("write", "calls", "health_of", "health_law", "outcome_stats")),
     "load": (_READS, ("read", "rows")),
     "events": (_READS, ("read",)),
     "history": (_READS, ("read", "rows")),
@@ -58,6 +59,19 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
 NAMES = tuple(_PARTS)
 
 
+def _health_law() -> str:
+    """`HEALTH_LAW` as a table of Lua."""
+    effects = (
+        f"{effect} = {{{', '.join(f'{column} = {rule!r}' for column, rule in rules.items())}}}"
+        for effect, rules in HEALTH_LAW.items()
+    )
+    return f"local health_law = {{{', '.join(effects)}}}\n"
+
+
+_GENERATED = {"health_law": _health_law()}
+"""Parts that are no file."""
+
+
 class Script(msgspec.Struct, frozen=True):
     sha: bytes
     load: Command
@@ -68,6 +82,7 @@ def script(name: str) -> Script:
     flags, parts = _PARTS[name]
     folder = files(__package__) / "lua"
     head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-    text = (head + "".join((folder / f"{part}.lua").read_text("utf-8") for part in ("head", *parts, name))).encode()
+    pieces = [_GENERATED.get(part) or (folder / f"{part}.lua").read_text("utf-8") for part in ("head", *parts, name)]
+    text = "".join((head, *pieces)).encode()
     sha = sha1(text).hexdigest().encode()  # noqa: S324  # Redis names scripts so
     return Script(sha, packed(b"SCRIPT", b"LOAD", text))

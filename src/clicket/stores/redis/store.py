@@ -41,16 +41,16 @@ from clicket.stores.redis import retention
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
 from clicket.stores.redis.claims import Claims
-from clicket.stores.redis.door import Door
-from clicket.stores.redis.line import Line, refusal
+from clicket.stores.redis.connection import Connection, refusal
+from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.stores.redis.listener import Listener
-from clicket.stores.redis.owners import Coroner
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.records import Records
 from clicket.stores.redis.rows import cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
+from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
-from clicket.stores.remote import GroupWriter, Lost, insist
+from clicket.stores.remote import GroupWriter, Lost, retry_while_lost
 
 __all__ = ["RedisStore"]
 
@@ -69,15 +69,15 @@ _ROW = 2_000
 class _Open:
     """What an open store is made of."""
 
-    def __init__(self, door: Door, line: Line, coroner: Coroner, keep: int | None) -> None:
-        self.door = door
-        self.line = line
-        self.coroner = coroner
-        self.writer = GroupWriter(door.url, Units(door, line, keep=keep), patience=door.timeout)
-        self.claims = Claims(door, coroner)
+    def __init__(self, session: Session, connection: Connection, dead_owners: DeadOwners, keep: int | None) -> None:
+        self.session = session
+        self.connection = connection
+        self.dead_owners = dead_owners
+        self.writer = GroupWriter(session.url, Units(session, connection, keep=keep), patience=session.timeout)
+        self.claims = Claims(session, dead_owners)
         self.workers = Workers(1, "clicket-redis-files")
-        self.artifacts = Artifacts(door, self.workers)
-        self.records = Records(door)
+        self.artifacts = Artifacts(session, self.workers)
+        self.records = Records(session)
 
 
 class RedisStore:
@@ -105,27 +105,35 @@ class RedisStore:
         self._lookups: set[asyncio.Task[None]] = set()
 
     async def open(self, owner: Owner) -> None:
-        door = Door(self._address, owner, self._timeout)
-        line = Line(self._address, self._timeout, self._greet)
+        session = Session(self._address, owner, self._timeout)
+        connection = Connection(self._address, self._timeout, self._on_connect)
         try:
-            await self._connect(line)
+            await self._connect(connection)
             before = monotonic()
-            ask = {"schema": SCHEMA, "store": uuid4().hex, "ticket": uuid4().hex, "owner": door.owner, "generation": 1}
-            command = door.command("open", ask)
-            told = await insist(self.url, self._timeout, lambda: _only(door, line.ask([command])))
-            started = self._accepted(door, told)
+            arguments = {
+                "schema": SCHEMA,
+                "store": uuid4().hex,
+                "ticket": uuid4().hex,
+                "owner": session.owner,
+                "generation": 1,
+            }
+            command = session.command("open", arguments)
+            response = await retry_while_lost(
+                self.url, self._timeout, lambda: _only(session, connection.execute([command]))
+            )
+            started = self._accepted(session, response)
         except BaseException:
-            await line.drop()
+            await connection.drop()
             raise
-        self._parts = _Open(door, line, Coroner(door, started, before), self._keep)
-        self._listener = Listener(door, Line(self._address, self._timeout), self._heard)
+        self._parts = _Open(session, connection, DeadOwners(session, started, before), self._keep)
+        self._listener = Listener(session, Connection(self._address, self._timeout), self._on_hint)
 
-    async def _connect(self, line: Line) -> None:
-        """A server that is not there is said at once; one that is just starting gets the time to."""
+    async def _connect(self, connection: Connection) -> None:
+        """A server that cannot be reached is an error at once; one that is loading its data is waited for."""
 
         async def load_scripts() -> None:
             try:
-                answers = await line.ask([script(name).load for name in NAMES])
+                answers = await connection.execute([script(name).load for name in NAMES])
             except Lost as lost:
                 if "loading" in str(lost).lower():
                     raise
@@ -137,19 +145,19 @@ class RedisStore:
                 if isinstance(answer, ResponseError):
                     raise refusal(self.url, answer)
 
-        await insist(self.url, self._timeout, load_scripts)
+        await retry_while_lost(self.url, self._timeout, load_scripts)
 
-    async def _greet(self, line: Line) -> None:
+    async def _on_connect(self, connection: Connection) -> None:
         """Settings are looked at with each new connection: a server may come back with others."""
-        risks = await assess(line, self.url, self.durability)
+        risks = await assess(connection, self.url, self.durability)
         if risks != self.risks:
             self.risks = risks
             for risk in risks:
                 logger.warning("%s: %s", self.url, risk)
 
-    def _accepted(self, door: Door, told: list[bytes]) -> float:
-        """The store is ours: its mark, who we are in it, and the server's time."""
-        texts = [text.decode(errors="replace") for text in told]
+    def _accepted(self, session: Session, response: list[bytes]) -> float:
+        """Keep the store's mark and our owner id; returns the server's time. Refuses a foreign or newer store."""
+        texts = [text.decode(errors="replace") for text in response]
         if texts[0] == "foreign":
             raise StoreUnavailable(
                 f"{self.url}: {texts[1]!r} is there and is not clicket's, or its store lost its mark. It was left untouched: "
@@ -162,11 +170,11 @@ class RedisStore:
                 "It was left untouched: upgrade clicket, or choose another prefix (redis://…?prefix=NAME).",
                 url=self.url,
             )
-        door.store, door.me = texts[1], int(texts[2])
+        session.store, session.me = texts[1], int(texts[2])
         return float(texts[3])
 
-    def _heard(self, kind: str, key: int) -> None:
-        self.on_hint(kind, key)  # whoever listens by now
+    def _on_hint(self, kind: str, key: int) -> None:
+        self.on_hint(kind, key)  # the engine sets it after the store was made
 
     async def close(self) -> None:
         parts = self._parts
@@ -174,18 +182,18 @@ class RedisStore:
             return
         await parts.writer.drain()
         self._parts = None
-        door = parts.door
+        session = parts.session
         with contextlib.suppress(ClicketError):
-            await parts.writer.settle()  # or it would be handed back, and run
-            while await door.write("hand_back", {}):
+            await parts.writer.erase_uncertain()  # or it would be handed back, and run
+            while await session.write("hand_back", {}):
                 pass
-            await door.write("sign_off", {})
+            await session.write("sign_off", {})
         await parts.writer.drain()
         if self._lookups:
             await asyncio.wait(self._lookups)
         await self._listener.close()
-        await parts.line.drop()
-        await door.lines.close()
+        await parts.connection.drop()
+        await session.pool.close()
         parts.workers.close()
 
     def _ready(self) -> _Open:
@@ -202,14 +210,14 @@ class RedisStore:
     # Reading.
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
-        ask = _given({"id": id, "thread": thread, "caller": caller})
+        arguments = _given({"id": id, "thread": thread, "caller": caller})
         try:
-            return [stored(row) for row in await self._ready().door.read("load", ask)]
+            return [stored(row) for row in await self._ready().session.read("load", arguments)]
         except Unstorable:  # text that cannot be written was never stored
             return []
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
-        bodies = await self._ready().door.read("events", {"key": key, "id": call_id, "after": after})
+        bodies = await self._ready().session.read("events", {"key": key, "id": call_id, "after": after})
         try:
             events = [event for body in bodies for event in load_events(call_id, body)]
         except (ValueError, RecursionError, TypeError) as error:  # msgspec's errors are ValueErrors
@@ -220,27 +228,29 @@ class RedisStore:
         return [event for event in events if event.seq > after]
 
     async def history(self, query: Query) -> list[Stored]:
-        door = self._ready().door
-        ask = _given({"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix})
-        ask |= _given({"waiting": query.waiting_for})
+        session = self._ready().session
+        arguments = _given(
+            {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
+        )
+        arguments |= _given({"waiting": query.waiting_for})
         if query.state is not None:
-            ask["state"] = query.state.value
+            arguments["state"] = query.state.value
         if query.since is not None:
-            ask["since"] = repr(query.since)
+            arguments["since"] = repr(query.since)
         if query.active or (query.state is not None and not query.state.is_terminal):
-            ask["active"] = True
+            arguments["active"] = True
         found: list[Stored] = []
         before = _NEWEST if query.before is None else query.before
         while len(found) < query.limit:
-            ask |= {"before": before, "limit": min(_STEP, query.limit - len(found)), "budget": _BUDGET}
+            arguments |= {"before": before, "limit": min(_STEP, query.limit - len(found)), "budget": _BUDGET}
             try:
-                rows, gone, walk, before = await door.read("history", ask)
+                rows, gone, walk, before = await session.read("history", arguments)
             except Unstorable:
                 return []
             found += [stored(row) for row in rows]
             if gone:
                 with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
-                    await door.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
+                    await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
             if not before:
                 break
         return found
@@ -249,11 +259,11 @@ class RedisStore:
 
     async def renew(self) -> None:
         if self._parts is not None:
-            await self._parts.door.write("renew", {"owner": self._parts.door.owner})
-            await self._parts.writer.settle()
+            await self._parts.session.write("renew", {"owner": self._parts.session.owner})
+            await self._parts.writer.erase_uncertain()
 
     async def owners(self) -> list[Presence]:
-        return await self._ready().coroner.presences()
+        return await self._ready().dead_owners.presences()
 
     async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
         return await self._ready().claims.orphans(tools, limit)
@@ -265,22 +275,22 @@ class RedisStore:
         return await self._ready().claims.one(key)
 
     async def owned(self) -> list[int]:
-        door = self._ready().door
-        return [int(key) for key in await door.read("keys", {"me": door.me})]
+        session = self._ready().session
+        return [int(key) for key in await session.read("keys", {"me": session.me})]
 
     async def hand_back(self, keys: Sequence[int]) -> None:
-        door = self._ready().door
+        session = self._ready().session
         for at in range(0, len(keys), _STEP):
-            await door.write("hand_back", {"keys": list(keys[at : at + _STEP])})
+            await session.write("hand_back", {"keys": list(keys[at : at + _STEP])})
 
     async def requests(self) -> list[int]:
         if self._parts is None:
             return []
-        door = self._parts.door
-        return sorted(int(key) for key in await door.read("keys", {"me": door.me, "requests": True}))
+        session = self._parts.session
+        return sorted(int(key) for key in await session.read("keys", {"me": session.me, "requests": True}))
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        return bool(await self._ready().door.write("hold", {"name": name, "count": count, "capacity": capacity}))
+        return bool(await self._ready().session.write("hold", {"name": name, "count": count, "capacity": capacity}))
 
     # Artifacts.
 
@@ -299,41 +309,41 @@ class RedisStore:
 
     async def _look_up(self, key: str, now: float, found: Found) -> None:
         try:
-            item = cache_item(key, await self._ready().door.read("cache_get", {"key": key}))
+            item = cache_item(key, await self._ready().session.read("cache_get", {"key": key}))
         except ClicketError as error:
             found(None, error)
         else:
             found(item if item is not None and item.is_fresh(now) else None, None)
 
     async def cache_clear(self, tag: str | None) -> int:
-        door, total, more = self._ready().door, 0, 1
+        session, total, more = self._ready().session, 0, 1
         while more:
-            count, more = await door.write("cache_clear", _given({"tag": tag}))
+            count, more = await session.write("cache_clear", _given({"tag": tag}))
             total += count
         return total
 
     async def cache_stats(self) -> CacheStats:
-        told = await retention.totals(self._ready().door)
+        totals = await retention.totals(self._ready().session)
         return CacheStats(
-            items=told["items"],
-            bytes=told["cache_bytes"],
-            hits=told["hits"],
-            misses=told["misses"],
-            evictions=told["evictions"],
+            items=totals["items"],
+            bytes=totals["cache_bytes"],
+            hits=totals["hits"],
+            misses=totals["misses"],
+            evictions=totals["evictions"],
         )
 
     async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
-        ask = {"now": repr(now), "max_bytes": min(max_bytes, _NEWEST), "limit": limit}
-        count, size = await self._ready().door.write("cache_sweep", ask)
+        arguments = {"now": repr(now), "max_bytes": min(max_bytes, _NEWEST), "limit": limit}
+        count, size = await self._ready().session.write("cache_sweep", arguments)
         return Sweep(calls=count, bytes=size, more=count == limit)
 
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        door, records = self._ready().door, self._ready().records
+        session, records = self._ready().session, self._ready().records
         if keep.health_since is not None and not dry:
             await records.forget_health(keep.health_since)
-        return await (retention.count_over(door, keep) if dry else retention.sweep(door, keep, limit))
+        return await (retention.count_over(session, keep) if dry else retention.sweep(session, keep, limit))
 
     # What is kept beside calls.
 
@@ -374,18 +384,18 @@ class RedisStore:
         return await self._ready().records.audited(before, limit)
 
     async def size(self) -> int:
-        told = await retention.totals(self._ready().door)
-        return int(told["ended_bytes"] + told["artifact_bytes"] + told["cache_bytes"] + _ROW * told["calls"])
+        totals = await retention.totals(self._ready().session)
+        return int(totals["ended_bytes"] + totals["artifact_bytes"] + totals["cache_bytes"] + _ROW * totals["calls"])
 
 
 def _given(wanted: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-async def _only(door: Door, asked: Any) -> Any:
+async def _only(session: Session, asked: Any) -> Any:
     (answer,) = await asked
-    return door.judged(answer)
+    return session.checked(answer)
 
 
 def _ignore_hint(kind: str, key: int) -> None:
-    """Nobody listens yet."""
+    """The default: no engine is attached."""

@@ -11,16 +11,16 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
-from clicket.stores.redis.door import Door
-from clicket.stores.redis.line import Command, Line, refusal
+from clicket.stores.redis.connection import Command, Connection, refusal
 from clicket.stores.redis.scripts import script
+from clicket.stores.redis.session import Session
 from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Units"]
 
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
-"""Of one round trip: more would not be answered in time over a slow line."""
+"""Of one round trip: more would not be answered in time over a slow connection."""
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
@@ -29,9 +29,9 @@ _SLACK = 60_000
 class Units:
     """The backend of the group writer."""
 
-    def __init__(self, door: Door, line: Line, *, keep: int | None) -> None:
-        self._door = door
-        self._line = line
+    def __init__(self, session: Session, connection: Connection, *, keep: int | None) -> None:
+        self._session = session
+        self._connection = connection
         self._keep = keep
         self._hour = -math.inf
 
@@ -41,7 +41,7 @@ class Units:
             for part in _parts(units):
                 outcomes += await self._apply(part, again)
         except Lost as lost:
-            self._door.doubt(lost)
+            self._session.response_lost(lost)
             raise
         except ClicketError as error:
             outcomes += [error] * (len(units) - len(outcomes))
@@ -51,7 +51,7 @@ class Units:
         commands: list[Command] = []
         outcomes: list[ClicketError | None] = [None] * len(units)
         sent: list[int] = []
-        signature = self._door.sign({})
+        signature = self._session.identified({})
         unsigned = {name: value for name, value in signature.items() if name != "owner"}  # it is enough to say it once
         for place, (change, body) in enumerate(units):
             try:
@@ -64,16 +64,16 @@ class Units:
             answers = await self._answers(commands)
             for place, answer in zip(sent, answers, strict=True):
                 outcomes[place] = self._outcome(units[place][0], answer)
-            self._door.signed(signature)
+            self._session.renewed(signature)
         return outcomes
 
     async def _answers(self, commands: list[Command]) -> list[Any]:
-        answers = await self._line.ask(commands)
+        answers = await self._connection.execute(commands)
         missing = next((n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)), None)
         if missing is not None:
             # From the first one that was not run on, all that were refused are asked again: they may have built on it.
             rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int)]
-            _, *later = await self._line.ask([script("append").load, *(commands[n] for n in rest)])
+            _, *later = await self._connection.execute([script("append").load, *(commands[n] for n in rest)])
             for n, answer in zip(rest, later, strict=True):
                 answers[n] = answer
         return answers
@@ -89,18 +89,18 @@ class Units:
         if answer == b"duplicate":
             return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
         if isinstance(answer, ResponseError):
-            trouble = refusal(self._door.url, answer)
+            trouble = refusal(self._session.url, answer)
             if isinstance(trouble, Lost):
                 raise trouble
             return trouble
         if answer == b"lost":
-            return self._door.lost_data()
-        raise self._door.overtaken()
+            return self._session.lost_data()
+        raise self._session.superseded()
 
     def _command(self, change: Append, body: bytes, signature: dict[str, Any], *, again: bool) -> Command:
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
-        ask: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             **signature,
             "id": change.id,
             "thread": change.call.thread,
@@ -117,45 +117,49 @@ class Units:
             "key": change.key,
         }
         if change.expect == 0 and change.call.created_at // 3600 != self._hour:
-            ask["hour"] = str(int(change.call.created_at // 3600))
+            arguments["hour"] = str(int(change.call.created_at // 3600))
         if change.unit is not None:
-            ask["first"] = change.expect + 1
+            arguments["first"] = change.expect + 1
         if again:
-            ask["again"] = True
+            arguments["again"] = True
         if change.request:
-            ask["request"] = True
+            arguments["request"] = True
         if change.ended_at is not None:
-            ask["ended"] = repr(change.ended_at)
+            arguments["ended"] = repr(change.ended_at)
         if self._keep is not None:
-            ask["keep"] = self._keep
+            arguments["keep"] = self._keep
         if change.artifacts:
-            ask["artifacts"] = [name for name, _ in change.artifacts]
-            ask["bytes"] += sum(size for _, size in change.artifacts)
+            arguments["artifacts"] = [name for name, _ in change.artifacts]
+            arguments["bytes"] += sum(size for _, size in change.artifacts)
         if change.waiting_for is not None:
-            ask["waiting"] = change.waiting_for
+            arguments["waiting"] = change.waiting_for
         if change.stats is not None and change.ended_at is not None:
-            ask["tally"] = _told(change.stats)
+            arguments["stats"] = _as_request(change.stats)
         if change.cache is None:
-            return self._door.command("append", ask, body)
-        ask["cache"], item = _use(change.cache, change.ended_at or change.call.created_at)
-        return self._door.command("append", ask, body, item)
+            return self._session.command("append", arguments, body)
+        arguments["cache"], item = _use(change.cache, change.ended_at or change.call.created_at)
+        return self._session.command("append", arguments, body, item)
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:
             if change.unit is not None:
-                ask: dict[str, Any] = {"id": change.id, "thread": change.call.thread, "caller": change.call.caller}
-                ask |= {"last": change.last, "created": repr(float(change.call.created_at))}
+                arguments: dict[str, Any] = {
+                    "id": change.id,
+                    "thread": change.call.thread,
+                    "caller": change.call.caller,
+                }
+                arguments |= {"last": change.last, "created": repr(float(change.call.created_at))}
                 if change.stats is not None and change.ended_at is not None:
-                    ask["tally"] = _told(change.stats)
-                await self._door.once("erase", ask, body)
+                    arguments["stats"] = _as_request(change.stats)
+                await self._session.once("erase", arguments, body)
 
 
 def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:
-    told: dict[str, Any] = {"key": use.key, "hit": use.hit, "now": repr(now)}
+    request: dict[str, Any] = {"key": use.key, "hit": use.hit, "now": repr(now)}
     item = use.item
     if item is None or use.hit:
-        return told, b""
-    told |= {
+        return request, b""
+    request |= {
         "tags": item.tags,
         "tags_text": msgspec.json.encode(item.tags).decode(),
         "created": repr(item.created_at),
@@ -163,14 +167,14 @@ def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:
         "accessed": repr(item.accessed_at),
         "ttl": max(math.ceil((item.expires_at - item.created_at) * 1000), 0) + _SLACK,
     }
-    return told, item.body
+    return request, item.body
 
 
-def _told(stats: OutcomeStats) -> dict[str, Any]:
-    told = msgspec.structs.asdict(stats)
+def _as_request(stats: OutcomeStats) -> dict[str, Any]:
+    request = msgspec.structs.asdict(stats)
     if stats.bucket is None:
-        del told["bucket"]
-    return told
+        del request["bucket"]
+    return request
 
 
 def _parts(units: Sequence[Unit]) -> list[Sequence[Unit]]:

@@ -83,7 +83,7 @@ def _drop(connection: apsw.Connection, where: str, values: tuple[Any, ...], limi
 
 
 def _count(*columns: str) -> str:
-    """Add to totals, whatever somebody wrote there: a number that cannot grow must not keep a call from ending."""
+    """Add to totals, clamped against values that another program wrote: a number that cannot grow must not keep a call from ending."""
     sets = (f"{column} = max(min({column}, 1 << 60), 0) + ?" for column in columns)
     return f"UPDATE cache_totals SET {', '.join(sets)}"  # noqa: S608  # columns of this module
 

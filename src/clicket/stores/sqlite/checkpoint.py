@@ -48,11 +48,13 @@ class Checkpointer:
         for _ in range(_MAX_PASSES):
             # `frames`: how long the log was when the pass began. A log that was copied to its end starts anew, and is short.
             frames, _ = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if frames < _LONG_LOG:
+                return False
             # A pause of the writer takes as long as the rest of the log: another pass leaves less of it.
-            if frames < _LONG_LOG or frames - before <= _SHORT_REST:
-                break
+            if frames - before <= _SHORT_REST:
+                return True
             before = frames
-        return frames >= _LONG_LOG
+        return True
 
     def _finished(self, log_is_long: bool | None, error: BaseException | None) -> None:
         self.is_running = False

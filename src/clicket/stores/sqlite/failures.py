@@ -1,4 +1,4 @@
-"""Failures of a SQLite file, in words that say what to do."""
+"""Failures of a SQLite file, with advice."""
 
 from __future__ import annotations
 

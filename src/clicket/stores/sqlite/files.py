@@ -36,7 +36,7 @@ class ArtifactFiles:
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):  # there is none, or a sweep has just taken it
             os.utime(path)  # young again: a sweep that is under way must not take it
-            if self.sync:  # whoever wrote it may not have waited for the disk
+            if self.sync:  # the process that wrote it may not have waited for the disk
                 sync(path)
                 self._sync_folders(path.parent)
             return

@@ -1,4 +1,4 @@
-"""Who holds which calls and which slots: SQL that runs inside the writer's transactions."""
+"""Which owner holds which calls and slots: SQL that runs inside the writer's transactions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def presences(connection: apsw.Connection, mine: int) -> list[Presence]:
 
 
 def dead_owners(connection: apsw.Connection, mine: int) -> list[int]:
-    """Owners whose calls nobody works on: dead ones, and those that left no trace but their calls."""
+    """Owners whose calls are abandoned: dead ones, and those that left no trace but their calls."""
     known = presences(connection, mine)
     held = {row[0] for row in connection.execute("SELECT DISTINCT owner FROM calls WHERE ended_at IS NULL")}
     gone = [presence.id for presence in known if not presence.alive]

@@ -46,12 +46,11 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 _BRIEF = 64 * 1024
-"""Bytes of a paper that is written in a blink."""
+"""Bytes of a document that is written on the loop."""
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
 _FORGET_STEP = 500
 """Rows of health that are removed in one transaction."""
-_ENDED_BADLY = "NOT NULL AND state <> 'completed'"
 
 
 class SqliteStore:
@@ -122,7 +121,7 @@ class SqliteStore:
         return connection, reader, peek, copier
 
     def _look(self) -> None:
-        """SQLite tells nobody of commits, but it does say whether there were any: that costs a few microseconds."""
+        """SQLite sends no notification of commits, but it says whether there were any: a poll costs a few microseconds."""
         if self._writer is not None:
             if self._writer.others_wrote():
                 self.on_hint("any", 0)
@@ -197,13 +196,15 @@ class SqliteStore:
     async def history(self, query: Query) -> list[Stored]:
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
-        if query.state is not None and query.state is not State.COMPLETED:
-            # As the indexes say it that find such calls; completed ones, which most are, are found by their keys.
-            where += f" AND ended_at IS {_ENDED_BADLY if query.state.is_terminal else 'NULL'}"
         where += " AND state <> 'swept'"  # see retention
+        active = query.active
+        if query.state is not None and query.state is not State.COMPLETED:
+            # These are the conditions of the partial indexes. Completed calls, which most are, are found in the order of their keys.
+            active = active or not query.state.is_terminal
+            where += " AND ended_at IS NOT NULL AND state <> 'completed'" if query.state.is_terminal else ""
         if query.waiting_for is not None:
             where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
-        if query.active:
+        elif active:
             where += " AND ended_at IS NULL"
         if query.since is not None:
             where, values = where + " AND created_at >= ?", [*values, query.since]
@@ -211,7 +212,10 @@ class SqliteStore:
             where, values = where + " AND key < ?", [*values, query.before]
         if query.id_prefix is not None:
             where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
-        return await self._read(lambda c: select(c, f"WHERE {where} ORDER BY key DESC LIMIT ?", [*values, query.limit]))
+        # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys.
+        hint = "INDEXED BY calls_live " if active and query.waiting_for is None else ""
+        clause = f"{hint}WHERE {where} ORDER BY key DESC LIMIT ?"
+        return await self._read(lambda c: select(c, clause, [*values, query.limit]))
 
     # Owning.
 
@@ -334,7 +338,7 @@ class SqliteStore:
         try:
             return records.tool_health(self._peek, caller, thread, tool)
         except (apsw.Error, ValueError):
-            return None  # whatever the trouble is, who asks patiently is told
+            return None  # the awaited call reports the error
 
     def health_stamp(self) -> int | None:
         return None if self._writer is None else self._writer.data_version()
@@ -355,7 +359,7 @@ class SqliteStore:
         try:
             return (records.document(self._peek, kind, key),)
         except (apsw.Error, ValueError):
-            return None  # whatever the trouble is, who asks patiently is told
+            return None  # the awaited call reports the error
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         brief = len(body) <= _BRIEF
@@ -381,7 +385,7 @@ class SqliteStore:
 
         def vacuum() -> None:
             writer.connection.execute("VACUUM")
-            with contextlib.suppress(apsw.BusyError):  # somebody reads: the log is cut later
+            with contextlib.suppress(apsw.BusyError):  # a reader is active: the log is cut later
                 writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
         try:
@@ -415,4 +419,4 @@ def _after(prefix: str) -> str:
 
 
 def _ignore_hint(kind: str, key: int) -> None:
-    """Nobody listens yet."""
+    """The default: no engine is attached."""

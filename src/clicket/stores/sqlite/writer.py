@@ -35,7 +35,9 @@ T = TypeVar("T")
 
 _MAX_GROUP = 256
 _SLOW = 0.010
-_SLOW_FOR = 5.0
+_SLOW_FIRST, _SLOW_MOST, _SLOW_AGAIN = 0.25, 5.0, 0.05
+"""Seconds in the thread after a slow write on the loop. It may have been slow because another process had the processor: only if
+the loop's writes within `_SLOW_AGAIN` seconds after that time are slow, too, the next time is twice as long."""
 _CHECK_FILES_EVERY = 0.25
 """Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
 _CHECKPOINT_PAGES = 4_000
@@ -67,11 +69,8 @@ _Outcome = ClicketError | None
 _Waiting = tuple[Append, Done, bytes]
 
 
-class _Locked:
-    """Another process holds the file, and nothing was written."""
-
-
-_LOCKED: Final = _Locked()
+_LOCKED: Final = StoreUnavailable("Another process holds the file, and nothing was written.")
+"""Not an answer: the append is tried again in the thread, which may wait."""
 
 
 class Writer:
@@ -111,7 +110,8 @@ class Writer:
         self._scheduled = False
         self._in_thread = False
         self._job_was_last = False
-        self._threaded_until = 0.0
+        self._threaded_until = float("-inf")
+        self._slow_for = 0.0
         self._commits = 0
         self._pages_copied = 0
         self._log_is_long = False
@@ -124,7 +124,7 @@ class Writer:
         """`group`: several calls are under way, so commits are worth sharing."""
         try:
             body = b"" if change.unit is None else dump_unit(change.unit)
-            if change.stats is not None:
+            if change.stats is not None and change.stats.cause:
                 change.stats.cause.encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # Found here, it fails one call; found inside the transaction, it would fail the whole group.
@@ -135,7 +135,7 @@ class Writer:
             started = host_clock()
             if started >= self._threaded_until:
                 outcome = self._write_alone(change, body, started)
-                if not isinstance(outcome, _Locked):
+                if outcome is not _LOCKED:
                     self._committed(started)
                     _answer(change, done, outcome)
                     return
@@ -240,7 +240,9 @@ class Writer:
             self._look_at_log()
         if host_clock() - started > _SLOW:
             # The disk is slow: for some time writes go to the thread, so that the loop does not wait for it again.
-            self._threaded_until = started + _SLOW_FOR
+            again = started < self._threaded_until + _SLOW_AGAIN
+            self._slow_for = min(self._slow_for * 2, _SLOW_MOST) if again else _SLOW_FIRST
+            self._threaded_until = started + self._slow_for
 
     def _to_thread(self, function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._in_thread = True
@@ -282,7 +284,7 @@ class Writer:
 
     # Transactions: on the loop, or in the writer thread.
 
-    def _write_alone(self, change: Append, body: bytes, now: float) -> _Outcome | _Locked:
+    def _write_alone(self, change: Append, body: bytes, now: float) -> _Outcome:
         """One transaction of one append, with as few statements as possible."""
         if change.cache is not None or change.artifacts or now > self._renew_by:
             outcomes = self._write([(change, _unanswered, body)], busy=0)
@@ -398,14 +400,15 @@ class Writer:
     def _apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> _Outcome:
         """The statements of one append. `count` is called if it ends its call."""
         execute, call, ended_at = self._cursor.execute, change.call, change.ended_at
-        expect, last, size = change.expect, change.last, len(body)
+        expect, unit, state, size = change.expect, change.unit, change.state, len(body)  # a state is a str
+        last = expect if unit is None else expect + unit.length
         in_row = body if 0 < size <= _IN_ROW else None
         ends = ended_at is not None and change.fence != -1
-        for _, weight in change.artifacts:
-            size += weight
+        if change.artifacts:
+            size += sum(weight for _, weight in change.artifacts)
         if expect == 0:
             owner = self.owner if change.owned and ended_at is None else None
-            row = (call.id, call.thread, call.caller, call.tool, change.state.value, last, change.fence, owner)
+            row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
             execute(_INSERT_CALL, (*row, call.priority, size, change.waiting_for, call.created_at, ended_at, in_row))
             if self._changes() == 0:
                 return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
@@ -416,7 +419,7 @@ class Writer:
                 in_row = None
                 execute(_REQUEST, (last, size, change.request, key, expect))
             else:
-                values = (change.state.value, last, size, change.waiting_for, ended_at)
+                values = (state, last, size, change.waiting_for, ended_at)
                 where = (key, expect, change.fence)
                 if ends:
                     execute(_END_CALL, (*values, in_row, in_row and expect + 1, *where))
@@ -431,16 +434,22 @@ class Writer:
                 execute(_GIVE_BACK, (key,))
         if body and in_row is None:
             execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
-        for name, _ in change.artifacts:
-            execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is not None:
-            if change.cache.hit:
-                self._hits.append((change.cache.key, ended_at or call.created_at))
-            else:
-                cache.missed(self.connection, change.cache.item)
+        if change.artifacts or change.cache is not None:
+            self._apply_beside(change)
         if ends:
             count(change)
         return None
+
+    def _apply_beside(self, change: Append) -> None:
+        """The artifacts that an append names, and what it changes in the cache."""
+        for name, _ in change.artifacts:
+            self._cursor.execute(_INSERT_ARTIFACT, (change.key, name))
+        if change.cache is None:
+            return
+        if change.cache.hit:
+            self._hits.append((change.cache.key, change.ended_at or change.call.created_at))
+        else:
+            cache.missed(self.connection, change.cache.item)
 
     # The write-ahead log.
 
@@ -456,8 +465,6 @@ class Writer:
             self._checkpointer.start()
 
     def _checkpoint_ended(self, log_is_long: bool) -> None:
-        # A write that was slow while the checkpoint waited for the disk says nothing about the next ones.
-        self._threaded_until = 0.0
         if log_is_long:
             self._log_is_long = True
             self._schedule()

@@ -85,7 +85,7 @@ local function create()
   hold_for(key, facts.owner, facts.tool, ask.priority)
   wait_for(key, '', ask.waiting or '')
   if facts.owner == '' then
-    hear('work', key)
+    hint('work', key)
   end
   return key, true, false
 end
@@ -119,12 +119,12 @@ local function update()
     facts.owner, request = '', ''
     if not ends then
       hold_for(key, '', facts.tool, tonumber(is[13]) or 0)
-      hear('work', key)
+      hint('work', key)
     end
   elseif ask.request and facts.owner ~= '' then
     call('SADD', base .. 'requests:' .. facts.owner, key)
     request = '1'
-    hear('request', key, facts.owner)
+    hint('request', key, facts.owner)
   elseif requested and not outsider then -- who writes on top of it has read it
     call('SREM', base .. 'requests:' .. facts.owner, key)
     request = ''
@@ -152,7 +152,7 @@ local function update()
     keep_ended(key, facts, false)
   end
   if ask.first then
-    hear('events', key)
+    hint('events', key)
   end
   return key, true, ends
 end
@@ -166,7 +166,7 @@ end
 if ask.cache and applied then
   use_cache(ask.cache, ARGV[3])
 end
-if ask.tally and ended then
-  count_tally(ask.caller, ask.thread, ask.tally)
+if ask.stats and ended then
+  add_stats(ask.caller, ask.thread, ask.stats)
 end
 return answer

@@ -17,7 +17,7 @@ for n, dead in ipairs(ask.dead) do
   if agreed[n] then
     for _, name in ipairs(call('SMEMBERS', base .. 'held:' .. owner)) do
       call('HDEL', base .. 'holds:' .. name, owner)
-      hear('slot', 0)
+      hint('slot', 0)
     end
     call('DEL', base .. 'held:' .. owner)
     local matches = 0

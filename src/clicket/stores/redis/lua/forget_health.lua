@@ -1,4 +1,4 @@
--- Remove some of the standings that were not touched since a time. Answers how many there were.
+-- Remove some of the health rows that nothing changed since a time. Returns how many there were.
 local old = call('ZRANGEBYSCORE', base .. 'standing_times', '-inf', '(' .. ask.since, 'LIMIT', 0, ask.limit)
 for _, member in ipairs(old) do
   local at = 1
@@ -6,6 +6,6 @@ for _, member in ipairs(old) do
     local size, start = string.match(member, '^(%d+):()', at)
     at = size and start + tonumber(size) or #member + 1
   end
-  forget_standing(string.sub(member, 1, at - 1), string.sub(member, at))
+  forget_health(string.sub(member, 1, at - 1), string.sub(member, at))
 end
 return #old

@@ -1,23 +1,23 @@
--- How tools stand: a hash for each thread of a caller, a packed standing for each tool, and a list of all by their last touch.
+-- Tool health: a hash for each thread of a caller with a packed row for each tool, and a sorted set of all by their last change.
 local function place_of(caller, thread)
   return #caller .. ':' .. caller .. #thread .. ':' .. thread -- lengths make it unambiguous, whatever the names hold
 end
 
-local function standing_of(place, tool)
+local function health_of(place, tool)
   local packed = call('HGET', base .. 'standings:' .. place, tool)
   return packed and cmsgpack.unpack(packed)
 end
 
-local function keep_standing(place, standing)
-  call('HSET', base .. 'standings:' .. place, standing.tool, cmsgpack.pack(standing))
-  if standing.status then -- what a person set stays until a person says otherwise
-    call('ZREM', base .. 'standing_times', place .. standing.tool)
+local function keep_health(place, health)
+  call('HSET', base .. 'standings:' .. place, health.tool, cmsgpack.pack(health))
+  if health.status then -- what a person set stays until a person changes it
+    call('ZREM', base .. 'standing_times', place .. health.tool)
   else
-    call('ZADD', base .. 'standing_times', standing.updated_at, place .. standing.tool)
+    call('ZADD', base .. 'standing_times', health.updated_at, place .. health.tool)
   end
 end
 
-local function forget_standing(place, tool)
+local function forget_health(place, tool)
   call('HDEL', base .. 'standings:' .. place, tool)
   call('ZREM', base .. 'standing_times', place .. tool)
 end

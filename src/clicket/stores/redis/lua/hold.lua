@@ -15,6 +15,6 @@ elseif ask.count ~= before then
   call('SADD', held, ask.name)
 end
 if ask.count < before then
-  hear('slot', 0)
+  hint('slot', 0)
 end
 return 1

@@ -5,10 +5,10 @@ if mark[1] ~= ask.store then
 end
 local generation = mark[2] or call('GET', base .. 'left:' .. ask.me) or 0
 if tonumber(generation) > ask.generation or (not mark[2] and not ask.owner) then
-  return 'old' -- sent over a connection that its sender gave up since, or by one who was given up for dead: to be said again
+  return 'old' -- sent over a connection that its sender closed since, or by an owner that was given up: to be sent again
 end
 if ask.owner then
-  -- Who writes, lives.
+  -- A write renews the lease of its owner.
   call('HSET', meta, 'renewed:' .. ask.me, now())
   if mark[2] ~= tostring(ask.generation) then
     call('HSET', meta, 'owner:' .. ask.me, ask.owner, 'generation:' .. ask.me, ask.generation)
@@ -17,11 +17,11 @@ if ask.owner then
 end
 
 local others
-local function hear(kind, key, to)
-  -- A hint, so no trouble here may stop a write. Nobody is told what only he himself would hear.
+local function hint(kind, key, to)
+  -- Only a hint: an error here must not stop a write. Nothing is published while the sender is the only subscriber.
   if others == nil then
-    local told = try('PUBSUB', 'NUMSUB', base .. 'hear')
-    others = told.err ~= nil or told[2] > (ask.listening or 0)
+    local subscribers = try('PUBSUB', 'NUMSUB', base .. 'hear')
+    others = subscribers.err ~= nil or subscribers[2] > (ask.listening or 0)
   end
   if others then
     try('PUBLISH', base .. 'hear', kind .. ' ' .. key .. ' ' .. ask.me .. ' ' .. (to or ''))

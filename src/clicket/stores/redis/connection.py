@@ -17,47 +17,47 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.stores.redis.address import Address
 from clicket.stores.remote import Lost
 
-__all__ = ["Command", "Line", "Lines", "packed", "refusal"]
+__all__ = ["Command", "Connection", "ConnectionPool", "packed", "refusal"]
 
 Command = bytes
-"""As it goes over the line."""
+"""As it goes over the connection."""
 _TRANSIENT = ("LOADING", "BUSY ", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNBLOCKED")
-_MAX_LINES = 8
+_MAX_CONNECTIONS = 8
 
 
-def packed(*words: bytes) -> Command:
-    """A command as Redis reads it. redis-py's own way to it is made for words of any kind, and takes ten times as long."""
-    return b"".join((b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)))
+def packed(*parts: bytes) -> Command:
+    """A command in the protocol of Redis. redis-py's own encoder accepts parts of any type, and takes ten times as long."""
+    return b"".join((b"*%d\r\n" % len(parts), *(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)))
 
 
-class Line:
-    """One connection, for one conversation at a time. `greet` is asked whenever it has been connected anew."""
+class Connection:
+    """One connection, for one conversation at a time. `on_connect` is asked whenever it has been connected anew."""
 
     def __init__(
-        self, address: Address, timeout: float, greet: Callable[[Line], Awaitable[None]] | None = None
+        self, address: Address, timeout: float, on_connect: Callable[[Connection], Awaitable[None]] | None = None
     ) -> None:
         self._address = address
         self._timeout = timeout
-        self._greet = greet
-        self._connection: Any = address.pool.make_connection()
+        self._on_connect = on_connect
+        self._wire: Any = address.pool.make_connection()
 
     async def connect(self) -> None:
-        if not self._connection.is_connected:
-            await self._connection.connect()
-            if self._greet is not None:
-                await self._greet(self)
+        if not self._wire.is_connected:
+            await self._wire.connect()
+            if self._on_connect is not None:
+                await self._on_connect(self)
 
-    async def ask(self, commands: Sequence[Command]) -> list[Any]:
+    async def execute(self, commands: Sequence[Command]) -> list[Any]:
         """The answers in their order; an error that the server gave for one is among them."""
-        connection = self._connection
+        wire = self._wire
         try:
             async with asyncio.timeout(self._timeout):
                 await self.connect()
-                await connection.send_packed_command(b"".join(commands), check_health=False)
+                await wire.send_packed_command(b"".join(commands), check_health=False)
                 answers: list[Any] = []
                 for _ in commands:
                     try:
-                        answers.append(await connection.read_response())
+                        answers.append(await wire.read_response())
                     except ResponseError as error:
                         answers.append(error)
                 return answers
@@ -68,17 +68,17 @@ class Line:
     async def listen(self, patience: float) -> Any:
         """What the server says unasked; None when it was silent for `patience` seconds."""
         try:
-            return await self._connection.read_response(timeout=patience, disconnect_on_error=False)
+            return await self._wire.read_response(timeout=patience, disconnect_on_error=False)
         except BaseException as error:
             await self._break_off(error)
             raise
 
-    async def say(self, *words: bytes) -> None:
+    async def send(self, *parts: bytes) -> None:
         """Send, and leave the answer to `listen`."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self.connect()
-                await self._connection.send_packed_command(packed(*words), check_health=False)
+                await self._wire.send_packed_command(packed(*parts), check_health=False)
         except BaseException as error:
             await self._break_off(error)
             raise
@@ -91,17 +91,17 @@ class Line:
             raise trouble from error
 
     async def drop(self) -> None:
-        writer = getattr(self._connection, "_writer", None)
+        writer = getattr(self._wire, "_writer", None)
         if writer is not None:
             writer.transport.abort()  # what was not sent yet must not be sent now, nor waited for
         with contextlib.suppress(RedisError, OSError):
-            await self._connection.disconnect(nowait=True)
+            await self._wire.disconnect(nowait=True)
 
     def _translated(self, error: BaseException) -> BaseException:
         if isinstance(error, AuthenticationError):
-            said = str(error).rstrip(".")
+            text = str(error).rstrip(".")
             return StoreUnavailable(
-                f"{self._address.url} refused to let us in: {said}. Look at the user and the password in the URL of the store.",
+                f"{self._address.url} refused the login: {text}. Look at the user and the password in the URL of the store.",
                 url=self._address.url,
             )
         if isinstance(error, TimeoutError | RedisTimeout):
@@ -113,34 +113,34 @@ class Line:
         return error
 
 
-class Lines:
-    """A few connections for whoever asks. One that broke makes all idle ones suspect: the server may have been restarted."""
+class ConnectionPool:
+    """A few connections, shared by all requests. When one breaks, the idle ones are dropped: the server may have been restarted."""
 
     def __init__(self, address: Address, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
-        self._free = asyncio.Semaphore(_MAX_LINES)
-        self._idle: list[Line] = []
+        self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._idle: list[Connection] = []
         self._closed = False
 
-    async def ask(self, commands: Sequence[Command]) -> list[Any]:
+    async def execute(self, commands: Sequence[Command]) -> list[Any]:
         async with self._free:
-            line = self._idle.pop() if self._idle else Line(self._address, self._timeout)
+            connection = self._idle.pop() if self._idle else Connection(self._address, self._timeout)
             try:
-                answers = await line.ask(commands)
+                answers = await connection.execute(commands)
             except Lost:
                 await self._drop_idle()
                 raise
             if self._closed:
-                await line.drop()
+                await connection.drop()
             else:
-                self._idle.append(line)
+                self._idle.append(connection)
             return answers
 
     async def _drop_idle(self) -> None:
         idle, self._idle = self._idle, []
-        for line in idle:
-            await line.drop()
+        for connection in idle:
+            await connection.drop()
 
     async def close(self) -> None:
         self._closed = True
@@ -148,7 +148,7 @@ class Lines:
 
 
 def refusal(url: str, error: ResponseError) -> ClicketError | Lost:
-    """The server's complaint in words that say what to do; `Lost` if it is worth asking again soon."""
+    """An error of the server with advice; `Lost` if the command is worth sending again soon."""
     text = str(error).rstrip(".")
     named = type(error).__name__
     if text.startswith(_TRANSIENT) or named in (

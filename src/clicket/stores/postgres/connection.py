@@ -1,7 +1,7 @@
 """One connection, on the loop: libpq speaks the protocol, the loop waits for its socket, nothing blocks.
 
-libpq is driven directly, through `psycopg.pq`. A statement that is not answered in time costs the connection at once: nobody
-waits for a server that hangs. What it may still do with the statement is for the caller to think of.
+libpq is driven directly, through `psycopg.pq`. A statement that is not answered in time costs the connection at once: no
+caller waits for a server that hangs. The server may still run the statement: the caller must expect that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LATER = {
 }
 _LATER_CLASSES = ("08", "53", "57", "58")  # connections, resources, its operators, its files
 _FORGET = ("0A000", "26000")  # the connection's prepared statements are of no use any more
-# No patience helps against these; there is no code for them before a connection stands, only words.
+# Retrying does not help against these. Before a connection is made there is no code for them, only text.
 _NEVER = (
     "authentication failed",
     "no password supplied",
@@ -72,10 +72,10 @@ class Refused(Exception):
 
 
 class Connection:
-    """One statement at a time. `heard` is given the text of each notification."""
+    """One statement at a time. `on_notification` gets the text of each notification."""
 
     def __init__(self, pgconn: pq.abc.PGconn) -> None:
-        self.heard: Callable[[str], None] | None = None
+        self.on_notification: Callable[[str], None] | None = None
         self.left: Callable[[], None] | None = None
         self.broken: Lost | None = None
         self.silent = False
@@ -94,7 +94,7 @@ class Connection:
 
     @classmethod
     async def open(cls, attempts: Sequence[bytes], limit: float) -> Connection:
-        """The first address that lets us in. Raises `Lost`, or `Hopeless` when a server said no for good."""
+        """The first address that accepts us. Raises `Lost`, or `Hopeless` when a server refused for good."""
         trouble = Lost("there is no address to try")
         for conninfo in attempts:
             pgconn = pq.PGconn.connect_start(conninfo)
@@ -117,7 +117,7 @@ class Connection:
         return self._answer is not None
 
     async def run(self, sql: str, params: Sequence[Param] = (), *, limit: float) -> list[Row]:
-        """One statement, prepared once. Raises `Lost` or `Refused`. Who is cancelled leaves the connection busy."""
+        """One statement, prepared once. Raises `Lost` or `Refused`. Cancelling it leaves the connection busy."""
         name = self._prepared.get(sql)
         if name is None:
             name = f"s{len(self._prepared)}".encode()
@@ -160,7 +160,7 @@ class Connection:
                 self._loop.add_writer(self._fd, self._writable)
         except Error as error:
             self._break(Lost(_words(error)))
-        return await answer  # who is cancelled cancels this future, not the statement
+        return await answer  # cancelling the caller cancels this future, not the statement
 
     def _writable(self) -> None:
         try:
@@ -174,8 +174,8 @@ class Connection:
         try:
             pg.consume_input()
             while (note := pg.notifies()) is not None:
-                if self.heard is not None:
-                    self.heard(note.extra.decode(errors="replace"))
+                if self.on_notification is not None:
+                    self.on_notification(note.extra.decode(errors="replace"))
             if self._answer is None:
                 return
             while not pg.is_busy():
@@ -185,7 +185,7 @@ class Connection:
                     return
                 self._results.append(result)
         except Error as error:
-            # The server's last words are kept before the line goes dead, if there were any.
+            # Keep the server's last message before the connection closes, if there is one.
             self._break(
                 next((e for r in self._results if isinstance(e := _error(r), Lost)), None) or Lost(_words(error))
             )
@@ -262,7 +262,7 @@ def _no_entry(pgconn: pq.abc.PGconn) -> Lost:
     text = " ".join(pgconn.get_error_message().split())
     if "too many clients" in text or "connection slots" in text:
         return Lost(f"{_LATER['53300']} ({text})")
-    return Hopeless(text) if any(words in text for words in _NEVER) else Lost(text.rstrip("."))
+    return Hopeless(text) if any(part in text for part in _NEVER) else Lost(text.rstrip("."))
 
 
 def _error(result: pq.abc.PGresult) -> Exception | None:

@@ -1,4 +1,4 @@
-"""Laws about papers, the audit log, and the list of calls that wait."""
+"""Laws about documents, the audit log, and the list of calls that wait."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from clicket.testing.store_kit import Check, append, creation, law, news, opened
 __all__ = ["laws"]
 
 
-async def papers_have_versions(make: Callable[[], Store]) -> None:
+async def documents_have_versions(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         law.equal(await store.document("kind", "key"), None, "there is none")
         law(not await store.put_document("kind", "key", b"0", 1), "nor one of version 1")
         law.equal(await store.document("kind", "key"), None, "a refused write leaves nothing")
         law(await store.put_document("kind", "key", b"1", 0), "0 creates")
         law(not await store.put_document("kind", "key", b"2", 0), "once")
-        law(await store.put_document("kind", "key", b"2", 1), "who knows the version may write")
-        law(not await store.put_document("kind", "key", b"3", 1), "who does not may not")
+        law(await store.put_document("kind", "key", b"2", 1), "a writer with the current version is accepted")
+        law(not await store.put_document("kind", "key", b"3", 1), "one with an old version is not")
         law(await store.put_document("kind", "key", b"4", None), "None writes whatever there is")
         law(await store.put_document("kind", "new", b"\x00\xff", None), "also when there is nothing")
-        law(await store.put_document("other", "key", b"5", 0), "another kind is another paper")
+        law(await store.put_document("other", "key", b"5", 0), "another kind is another document")
         document = await store.document("kind", "key")
         law(document is not None and document.updated_at > 1.7e9, "it says when it was written")
         law.equal(_plain(document), ("kind", "key", b"4", 3), "the last body, and how often it was written")
@@ -37,14 +37,14 @@ async def papers_have_versions(make: Callable[[], Store]) -> None:
         law.equal(_plain(await store.document("kind", "big")), ("kind", "big", big, 1), "every byte of it")
 
 
-async def papers_are_seen_at_once_or_not_at_all(make: Callable[[], Store]) -> None:
-    """A store that cannot look without waiting says so every time; one that can sees what was written, whoever wrote it."""
+async def documents_are_read_at_once_or_not_at_all(make: Callable[[], Store]) -> None:
+    """A store that cannot read without waiting returns None every time; one that can reads what any process wrote."""
     law.equal(make().document_now("kind", "key"), None, "a store that is not open cannot look")
     async with opened(make) as store:
 
         def same(document: StoredDocument | None, why: str) -> None:
             now = store.document_now("kind", "key")
-            law(now is None or now == (document,), f"`document_now` tells what `paper` does, or nothing: {why}")
+            law(now is None or now == (document,), f"`document_now` returns what `document` does, or None: {why}")
 
         same(await store.document("kind", "key"), "there is none")
         for body in (b"1", b"2"):
@@ -61,7 +61,7 @@ def _plain(document: StoredDocument | None) -> tuple[str, str, bytes, int] | Non
     return None if document is None else (document.kind, document.key, document.body, document.version)
 
 
-async def papers_are_listed_by_code_point(make: Callable[[], Store]) -> None:
+async def documents_are_listed_by_code_point(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         keys = ["a", "B", "ä", "z", "é", "Z", "aa", "\uffee", "😀", "a b", "ß", "ss", "10", "9", "\u0301", "a😀", "中"]
         for key in keys:
@@ -88,20 +88,20 @@ async def the_log_only_grows(make: Callable[[], Store]) -> None:
         await store.audit([])
         await store.audit([b"1", b"2"])
         await store.audit([b"\x00\xff", "😀'\"".encode(), b"x" * 1_000_000])
-        lines = await store.audited()
+        entries = await store.audited()
         wanted = [b"x" * 1_000_000, "😀'\"".encode(), b"\x00\xff", b"2", b"1"]
-        law.equal([line.body for line in lines], wanted, "newest first")
-        numbers = [line.number for line in lines]
+        law.equal([entry.body for entry in entries], wanted, "newest first")
+        numbers = [entry.number for entry in entries]
         law.equal(numbers, sorted(set(numbers), reverse=True), "each has its number, which grow")
-        law(all(line.at > 1.7e9 for line in lines), "and its time")
-        law.equal([line.body for line in await store.audited(limit=2)], wanted[:2], "limit")
+        law(all(entry.at > 1.7e9 for entry in entries), "and its time")
+        law.equal([entry.body for entry in await store.audited(limit=2)], wanted[:2], "limit")
         seen, before = [], None
         while page := await store.audited(before=before, limit=2):
-            seen += [line.body for line in page]
+            seen += [entry.body for entry in page]
             before = page[-1].number
         law.equal(seen, wanted, "pages cover all, once")
         await store.audit([b"3"])
-        law.equal([line.number for line in (await store.audited())[1:]], numbers, "what is written stays as it is")
+        law.equal([entry.number for entry in (await store.audited())[1:]], numbers, "what is written stays as it is")
 
 
 async def calls_that_wait_are_found(make: Callable[[], Store]) -> None:
@@ -119,12 +119,12 @@ async def calls_that_wait_are_found(make: Callable[[], Store]) -> None:
         law.equal(await names(), ["c8", "c7", "c5", "c4", "c2", "c1"], "those that wait, newest first")
         law.equal(await names(thread="t0"), ["c8", "c4", "c2"], "in a thread")
         law.equal(await names(caller="me"), ["c5", "c4", "c2", "c1"], "of a caller")
-        law.equal(await store.history(Query(waiting_for="nothing")), [], "what nobody waits for")
+        law.equal(await store.history(Query(waiting_for="nothing")), [], "no call waits for this")
         await append(store, news(changes[8]), news(changes[0], waiting_for="approval"))
         await append(store, news(changes[7], fence=-1, request=True))
         end = news(changes[5], state=State.CANCELLED, ended_at=200.0, waiting_for="approval")
         law.equal(await append(store, end), [None], "one that waits may end")
-        law.equal(await names(), ["c7", "c4", "c2", "c1", "c0"], "who stopped waiting, or ended, is not there")
+        law.equal(await names(), ["c7", "c4", "c2", "c1", "c0"], "calls that stopped waiting, or ended, are not listed")
         law.equal(await names(active=True, since=100.0), ["c7", "c4", "c2", "c1", "c0"], "with other filters")
         seen: list[str] = []
         before: int | None = None
@@ -135,9 +135,9 @@ async def calls_that_wait_are_found(make: Callable[[], Store]) -> None:
 
 
 laws: Sequence[Check] = (
-    papers_have_versions,
-    papers_are_seen_at_once_or_not_at_all,
-    papers_are_listed_by_code_point,
+    documents_have_versions,
+    documents_are_read_at_once_or_not_at_all,
+    documents_are_listed_by_code_point,
     the_log_only_grows,
     calls_that_wait_are_found,
 )

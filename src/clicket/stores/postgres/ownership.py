@@ -1,4 +1,4 @@
-"""Who holds which calls and which slots. A claim whose answer was lost is asked for again, never forgotten."""
+"""Which owner holds which calls and slots. A claim whose response was lost is requested again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
 
-__all__ = ["Owning"]
+__all__ = ["Ownership"]
 
 _OWNERS = """SELECT id, host, boot, pid, started, lease, renewed + make_interval(secs => lease) < clock_timestamp()
     FROM owners ORDER BY id"""
@@ -24,13 +24,13 @@ _HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::i
 _MOST = 2**31 - 1
 
 
-class Owning:
+class Ownership:
     def __init__(self, pool: Pool, membership: Membership, calls: Calls, hints: Hints) -> None:
         self._pool = pool
         self._membership = membership
         self._calls = calls
         self._hints = hints
-        self._unheard: set[int] = set()
+        self._undelivered: set[int] = set()
         self._claiming = asyncio.Lock()
         self._holding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -38,9 +38,9 @@ class Owning:
         return [presence for presence, _ in await self._owners()]
 
     async def _owners(self) -> list[tuple[Presence, bool]]:
-        """Everybody, and whether the process is known to be gone; whether a lease has run out is the server's to say."""
+        """All owners, and whether their process is known to be gone. The server decides whether a lease has run out."""
         found = []
-        for id, host, boot, pid, started, lease, expired in await self._pool.ask(_OWNERS):
+        for id, host, boot, pid, started, lease, expired in await self._pool.query(_OWNERS):
             owner = Owner(host=host, boot=boot, pid=pid, started=started, lease=lease)
             mine = id == self._membership.id
             gone = not mine and process_gone(owner)
@@ -65,10 +65,10 @@ class Owning:
     ) -> list[Stored]:
         async with self._claiming:
             ticket = random.getrandbits(62)
-            # What an earlier claim took without our hearing of it is given to the next that takes several.
-            asked = {ticket} if what == "one" else self._unheard | {ticket}
-            first = not self._unheard or what == "one"
-            self._unheard.add(ticket)
+            # Calls that an earlier claim took, and whose response was lost, are returned by the next claim of several calls.
+            asked = {ticket} if what == "one" else self._undelivered | {ticket}
+            first = not self._undelivered or what == "one"
+            self._undelivered.add(ticket)
 
             async def once() -> list[int]:
                 nonlocal first
@@ -82,18 +82,18 @@ class Owning:
 
             keys = await self._pool.patiently(once)
             claimed = await self._calls.claimed(keys, self._membership.id) if keys else []
-            self._unheard -= asked
+            self._undelivered -= asked
         if what == "waiting":
             return claimed  # in the order in which they were taken
         return sorted(claimed, key=lambda stored: stored.key)
 
     async def owned(self) -> list[int]:
         sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL"
-        return [row[0] for row in await self._pool.ask(sql, self._membership.id)]
+        return [row[0] for row in await self._pool.query(sql, self._membership.id)]
 
     async def requests(self) -> list[int]:
         sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL AND request"
-        return [row[0] for row in await self._pool.ask(sql, self._membership.id)]
+        return [row[0] for row in await self._pool.query(sql, self._membership.id)]
 
     async def hand_back(self, keys: Sequence[int]) -> None:
         sql = "SELECT hand_back($1::bigint, $2::bigint, $3::bigint[])"
@@ -103,7 +103,7 @@ class Owning:
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         params = (name, count, max(min(capacity, _MOST), -_MOST))
-        async with self._holding[name]:  # what is said later must arrive later
+        async with self._holding[name]:  # requests for one name must arrive in order
             rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, _HOLD, *params))
         granted, freed = rows[0]
         if freed:

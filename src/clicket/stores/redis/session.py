@@ -16,20 +16,20 @@ from clicket.errors import StoreUnavailable
 from clicket.ports import Owner, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.redis.address import Address
-from clicket.stores.redis.line import Command, Lines, packed, refusal
+from clicket.stores.redis.connection import Command, ConnectionPool, packed, refusal
 from clicket.stores.redis.scripts import script
-from clicket.stores.remote import Lost, insist
+from clicket.stores.remote import Lost, retry_while_lost
 
-__all__ = ["Door"]
+__all__ = ["Session"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Overtaken(Lost):
+class Superseded(Lost):
     """The server refused a question as it came from before a connection was given up. It is asked again."""
 
 
-class Door:
+class Session:
     """`me` and `store` are known once the store is open."""
 
     def __init__(self, address: Address, owner: Owner, timeout: float) -> None:
@@ -39,84 +39,84 @@ class Door:
         self.owner = msgspec.json.encode(owner).decode()
         self._lease = owner.lease
         self._renew_by = 0.0
-        self._told = 0
+        self._announced = 0
         self.timeout = timeout
         self.me = 0
         self.store = ""
         self.generation = 1
         self.listening = 0
-        self.lines = Lines(address, timeout)
+        self.pool = ConnectionPool(address, timeout)
 
-    def command(self, name: str, ask: dict[str, Any], *data: bytes) -> Command:
+    def command(self, name: str, arguments: dict[str, Any], *data: bytes) -> Command:
         try:
-            question = _encode(ask)
+            question = _encode(arguments)
         except (UnicodeEncodeError, OverflowError) as error:
             raise Unstorable(f"{self.url}: this cannot be asked: {error}.") from error
         return packed(b"EVALSHA", script(name).sha, b"1", self._base, question, *data)
 
-    def sign(self, ask: dict[str, Any]) -> dict[str, Any]:
+    def identified(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The question of an owner. It lives as long as it asks, and says so when it has not for a while."""
-        ask |= {"store": self.store, "me": self.me, "generation": self.generation, "listening": self.listening}
-        if self._told != self.generation or host_clock() > self._renew_by:
-            ask["owner"] = self.owner
-        return ask
+        arguments |= {"store": self.store, "me": self.me, "generation": self.generation, "listening": self.listening}
+        if self._announced != self.generation or host_clock() > self._renew_by:
+            arguments["owner"] = self.owner
+        return arguments
 
-    def signed(self, ask: dict[str, Any]) -> None:
+    def renewed(self, arguments: dict[str, Any]) -> None:
         """The question was answered."""
-        if "owner" in ask:
-            self._told, self._renew_by = ask["generation"], host_clock() + self._lease / 20
+        if "owner" in arguments:
+            self._announced, self._renew_by = arguments["generation"], host_clock() + self._lease / 20
 
-    async def read(self, name: str, ask: dict[str, Any], *data: bytes) -> Any:
-        command = self.command(name, {**ask, "store": self.store}, *data)
-        return await insist(self.url, self.timeout, lambda: self._ask(name, command))
+    async def read(self, name: str, arguments: dict[str, Any], *data: bytes) -> Any:
+        command = self.command(name, {**arguments, "store": self.store}, *data)
+        return await retry_while_lost(self.url, self.timeout, lambda: self._execute(name, command))
 
-    async def write(self, name: str, ask: dict[str, Any], *data: bytes, again: bool = False) -> Any:
+    async def write(self, name: str, arguments: dict[str, Any], *data: bytes, again: bool = False) -> Any:
         """`again`: it may have been done already."""
 
-        async def ask_once() -> Any:
+        async def write_once() -> Any:
             nonlocal again
             try:
-                return await self.once(name, {**ask, "again": again}, *data)
+                return await self.once(name, {**arguments, "again": again}, *data)
             except Lost:
                 again = True
                 raise
 
-        return await insist(self.url, self.timeout, ask_once)
+        return await retry_while_lost(self.url, self.timeout, write_once)
 
-    async def once(self, name: str, ask: dict[str, Any], *data: bytes) -> Any:
+    async def once(self, name: str, arguments: dict[str, Any], *data: bytes) -> Any:
         """Ask as an owner, a single time. Raises `Lost`."""
-        ask = self.sign(dict(ask))
+        arguments = self.identified(dict(arguments))
         try:
-            answer = await self._ask(name, self.command(name, ask, *data))
+            answer = await self._execute(name, self.command(name, arguments, *data))
         except Lost as lost:
-            self.doubt(lost)
+            self.response_lost(lost)
             raise
-        self.signed(ask)
+        self.renewed(arguments)
         return answer
 
-    async def _ask(self, name: str, command: Command) -> Any:
-        (answer,) = await self.lines.ask([command])
+    async def _execute(self, name: str, command: Command) -> Any:
+        (answer,) = await self.pool.execute([command])
         if isinstance(answer, NoScriptError):
-            _, answer = await self.lines.ask([script(name).load, command])
-        return self.judged(answer)
+            _, answer = await self.pool.execute([script(name).load, command])
+        return self.checked(answer)
 
-    def judged(self, answer: Any) -> Any:
+    def checked(self, answer: Any) -> Any:
         if isinstance(answer, ResponseError):
             raise refusal(self.url, answer)
         if answer == b"lost":
             raise self.lost_data()
         if answer == b"old":
-            raise self.overtaken()
+            raise self.superseded()
         return answer
 
-    def doubt(self, lost: Lost) -> None:
+    def response_lost(self, lost: Lost) -> None:
         """An answer was lost: what may still be under way must not be done any more. What was overtaken was not done."""
-        if not isinstance(lost, Overtaken):
+        if not isinstance(lost, Superseded):
             self.generation += 1
 
-    def overtaken(self) -> Overtaken:
-        self._told = 0  # we may have been given up for dead: say that we live
-        return Overtaken("a question was overtaken by a later one")
+    def superseded(self) -> Superseded:
+        self._announced = 0  # we may have been given up for dead: say that we live
+        return Superseded("a question was overtaken by a later one")
 
     def lost_data(self) -> StoreUnavailable:
         return StoreUnavailable(

@@ -1,7 +1,7 @@
-"""Who is dead? The server's clock decides over leases; whose process is gone from this host needs none.
+"""Which owners are dead: those whose lease has run out by the server's clock, and those whose process is gone from this host.
 
-The server's clock is a date, and dates get set. A leap is seen by comparing it with our own monotonic clock: after one, leases
-are not judged until every owner has had the time to renew itself by the new date.
+The server's clock is a date, and dates get set. A jump is seen by comparing it with the monotonic clock of this process: after
+one, leases are not checked until every owner has had the time to renew itself by the new date.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ import msgspec
 
 from clicket.ports import Owner, Presence
 from clicket.stores.liveness import process_gone
-from clicket.stores.redis.door import Door
+from clicket.stores.redis.session import Session
 
-__all__ = ["Coroner", "Death"]
+__all__ = ["DeadOwner", "DeadOwners"]
 
 logger = logging.getLogger("clicket.stores.redis")
 
 _LEAP = 2.0
 _owner = msgspec.json.Decoder(Owner)
 
-Death = tuple[int, str]
+DeadOwner = tuple[int, str]
 """An owner, and its last renewal as it was seen when its lease was found to have run out; empty: its process is gone."""
 
 
-class Coroner:
+class DeadOwners:
     """`started`: the server's time when the store was opened, between our `before` and now."""
 
-    def __init__(self, door: Door, started: float, before: float) -> None:
-        self._door = door
+    def __init__(self, session: Session, started: float, before: float) -> None:
+        self._session = session
         self._early, self._late = started - monotonic(), started - before
         self._leapt_at = -math.inf
         self._ahead: dict[int, tuple[bytes, float]] = {}
 
     async def presences(self) -> list[Presence]:
         return [
-            Presence(id=id, owner=owner, alive=death is None, mine=id == self._door.me)
-            for id, owner, death in await self._look()
+            Presence(id=id, owner=owner, alive=dead is None, mine=id == self._session.me)
+            for id, owner, dead in await self._look()
         ]
 
-    async def deaths(self) -> list[Death]:
-        return [death for _, _, death in await self._look() if death is not None]
+    async def dead(self) -> list[DeadOwner]:
+        return [dead for _, _, dead in await self._look() if dead is not None]
 
-    def judge(self, id: int, record: bytes, renewed: bytes, now: float) -> tuple[Owner, Death | None]:
-        """An owner, and its death if it is dead."""
+    def judge(self, id: int, record: bytes, renewed: bytes, now: float) -> tuple[Owner, DeadOwner | None]:
+        """An owner, and its dead if it is dead."""
         try:
             owner, stamp = _owner.decode(record), float(renewed)
-        except ValueError:  # not of our making: nobody can say that it lives
+        except ValueError:  # not written by clicket: nothing says that it is alive
             return Owner(host="", boot="", pid=0, started="", lease=0.0), (id, renewed.decode(errors="replace"))
-        if id == self._door.me:
+        if id == self._session.me:
             return owner, None
         if process_gone(owner):
             return owner, (id, "")
@@ -64,17 +64,17 @@ class Coroner:
         if age >= 0:
             self._ahead.pop(id, None)
             return age > lease and monotonic() > self._leapt_at + lease
-        # Renewed in the future: the date was set back. Who lives says so again; who does not for a lease, is dead.
+        # Renewed in the future: the date was set back. A living owner renews itself again; one that does not for a lease is dead.
         seen, since = self._ahead.get(id, (b"", 0.0))
         if seen != renewed:
             self._ahead[id] = (renewed, monotonic())
             return False
         return monotonic() > since + lease
 
-    async def _look(self) -> list[tuple[int, Owner, Death | None]]:
+    async def _look(self) -> list[tuple[int, Owner, DeadOwner | None]]:
         before = monotonic()
-        told, found = await self._door.read("owners", {})
-        now = float(told)
+        time, found = await self._session.read("owners", {})
+        now = float(time)
         owners: list[tuple[int, Any, Any]] = [(int(id), *rest) for id, *rest in found]
         self.check_clock(now, before)
         return [(id, *self.judge(id, record, renewed, now)) for id, record, renewed in sorted(owners)]
@@ -85,7 +85,7 @@ class Coroner:
         if early > self._late + _LEAP or late < self._early - _LEAP:
             by = early - self._early
             logger.warning(
-                "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._door.url, by
+                "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._session.url, by
             )
             self._leapt_at = monotonic()
         self._early, self._late = early, late

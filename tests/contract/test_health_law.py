@@ -1,0 +1,131 @@
+"""One law for tool health: any sequence of outcomes, in any batches, leaves in every store what `health_after` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.postgres_server import postgres_server
+from tests.redis_server import redis_server
+
+from clicket.kernel import State
+from clicket.ports import HealthEffect, OutcomeStats, Store, ToolHealth, health_after
+from clicket.ports.health import HEALTH_LAW, assignments, runs_of_outcomes
+from clicket.stores.memory import MemoryStore
+from clicket.stores.postgres import PostgresStore
+from clicket.stores.redis import RedisStore
+from clicket.stores.sqlite import SqliteStore
+from clicket.testing.store_kit import append, creation, opened
+
+STORES = ["memory", "sqlite", "sqlite alone", "redis", "postgresql"]
+_numbers = count()
+
+effects: st.SearchStrategy[HealthEffect] = st.sampled_from(["completed", "served", "failed", "none"])
+outcomes = st.builds(
+    lambda effect, tool, at, seconds, cause: OutcomeStats(
+        tool, "failed" if effect == "failed" else "completed", "", 1, seconds, effect, at, cause
+    ),
+    effects,
+    st.sampled_from(["one", "two", ""]),
+    st.floats(1.0, 2e9),
+    st.floats(0.0, 1e3),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12),
+)
+batches = st.lists(st.lists(outcomes, min_size=1, max_size=12), max_size=6)
+put = st.none() | st.builds(
+    lambda streak, first: ToolHealth(tool="one", consecutive_failures=streak, first_success_at=first),
+    st.integers(0, 9),
+    st.none() | st.floats(1.0, 2e9),
+)
+
+
+@pytest.fixture(scope="module", params=STORES)
+def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Store]]:
+    kind, folder = request.param, tmp_path_factory.mktemp("health")
+    with ExitStack() as stack:
+        if kind == "memory":
+            yield MemoryStore
+        elif kind == "redis":
+            server = stack.enter_context(redis_server(folder))
+            yield lambda: RedisStore(server.url, prefix="health", timeout=30.0)
+        elif kind == "postgresql":
+            database = stack.enter_context(postgres_server())
+            yield lambda: PostgresStore(f"{database.url()}?schema=health", timeout=30.0)
+        else:
+            yield lambda: _sqlite(folder, group=kind == "sqlite")
+
+
+def _sqlite(folder: Path, *, group: bool) -> Store:
+    store = SqliteStore(folder / "calls.db")
+    store.group_appends = group
+    return store
+
+
+@given(batches, put)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_store_keeps_the_law(
+    make: Callable[[], Store], batches: list[list[OutcomeStats]], put: ToolHealth | None
+) -> None:
+    asyncio.run(_compare(make, batches, put))
+
+
+async def _compare(make: Callable[[], Store], batches: list[list[OutcomeStats]], put: ToolHealth | None) -> None:
+    thread = f"t{next(_numbers)}"
+    wanted: dict[str, ToolHealth] = {}
+    async with opened(make) as store:
+        if put is not None:
+            assert await store.put_tool_health("", thread, put, 0)
+            (wanted["one"],) = await store.tool_health("", thread)
+        for number, batch in enumerate(batches):
+            changes = []
+            for n, stats in enumerate(batch):
+                change = creation(f"c{number}-{n}", thread=thread)
+                change.state, change.ended_at, change.stats = State.COMPLETED, stats.at, stats
+                changes.append(change)
+                if stats.tool and stats.effect != "none":
+                    wanted[stats.tool] = health_after(wanted.get(stats.tool), stats)
+            assert await append(store, *changes) == [None] * len(batch)
+            found = {health.tool: health for health in await store.tool_health("", thread)}
+            assert found == wanted
+
+
+# The table itself.
+
+
+def test_every_rule_names_a_column_of_health() -> None:
+    for rules in HEALTH_LAW.values():
+        assert set(rules) <= set(ToolHealth.__struct_fields__)
+    assert dict(assignments("served", dict.fromkeys(("add", "zero", "at", "at_if_unset", "cause"), "<{column}>"))) == {
+        column: f"<{column}>" for column in HEALTH_LAW["served"]
+    }
+
+
+def test_what_each_effect_does() -> None:
+    before = ToolHealth(
+        tool="x", completions=1, failures=2, consecutive_failures=2, first_success_at=5.0, last_error="e", version=3
+    )
+
+    def after(effect: HealthEffect) -> dict[str, object]:
+        new = health_after(before, OutcomeStats("x", "o", "", None, 0.1, effect, 9.0, "cause"))
+        names = ToolHealth.__struct_fields__
+        return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(before, name)}
+
+    every = {"updated_at": 9.0, "version": 4}
+    assert after("completed") == {"completions": 2, "consecutive_failures": 0, "last_success_at": 9.0, **every}
+    assert after("served") == {"completions": 2, "last_success_at": 9.0, **every}
+    changed = {"failures": 3, "consecutive_failures": 3, "last_failure_at": 9.0, "last_error": "cause"}
+    assert after("failed") == {**changed, **every}
+    assert after("none") == {}
+
+
+@given(st.lists(outcomes))
+def test_runs_keep_the_order_and_count_all(given: list[OutcomeStats]) -> None:
+    runs = runs_of_outcomes(given)
+    assert [run.effect for run in runs for _ in range(run.count)] == [stats.effect for stats in given]
+    assert all(one.effect != two.effect for one, two in pairwise(runs))

@@ -1,4 +1,4 @@
-"""`GET /`: a page for people who come with a browser. Static: it needs no key, loads nothing, and runs nothing."""
+"""`GET /`: a page for browsers. Static: it needs no key, loads nothing, and runs nothing."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Api:
         self.client = client
         self.runtime = runtime
         self.url = served.url
-        self.context = served.context
+        self.parts = served.parts
 
     async def call(self, tool: str, arguments: Any = None, **body: Any) -> httpx2.Response:
         headers = body.pop("headers", None)
@@ -98,8 +98,8 @@ api = served
 
 async def key_for(it: Api, name: str, *scopes: str) -> dict[str, str]:
     """A new key as the header that carries it."""
-    _, text = await create(it.context.store, name=name, scopes=scopes, now=1.0)
-    it.context.doorkeeper._looked_at = float("-inf")  # the door looks for the first key once a second
+    _, text = await create(it.runtime.store, name=name, scopes=scopes, now=1.0)
+    it.parts.authenticator._checked_at = float("-inf")  # the door looks for the first key once a second
     return {"authorization": f"Bearer {text}"}
 
 

@@ -160,7 +160,7 @@ async def test_an_answer_that_was_lost_does_not_make_a_second_turn(tmp_path: Pat
         assert await agent.begin("three", thread="t") == 3
         assert len(transport.sent) == 6
         assert (await it.get("/agents/t")).json()["turns"] in (2, 3)
-        await it.context.agents["helper"].wait("t", 3)
+        await it.parts.agents["helper"].wait("t", 3)
         assert (await agent.look("t")).turns == 3
 
 

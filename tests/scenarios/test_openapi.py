@@ -104,7 +104,7 @@ async def test_every_route_is_in_the_document_and_the_other_way_round() -> None:
     async with served() as it:
         whole = (await it.get("/openapi.json")).json()
         told = {(method.upper(), path) for path, methods in whole["paths"].items() for method in methods}
-        table = it.context.operations
+        table = it.parts.operations
         heads = {("HEAD", operation.path) for operation in table if operation.head}
         assert told == {(operation.method, operation.path) for operation in table} | heads
         assert whole["openapi"] == "3.1.0"

@@ -114,7 +114,7 @@ async def test_how_the_answer_comes_is_asked_for(tmp_path: Path) -> None:
         assert (second["turn"], second["begins"], len(second["messages"])) == (2, 4, 8)
         assert (await say(it, wait=20)).json()["turn"] == 3
         assert (await say(it, stream=False)).status_code == 202
-        await it.context.agents["helper"].wait("t", 4)
+        await it.parts.agents["helper"].wait("t", 4)
         both = await told(it, "hello", headers={"accept": "text/event-stream, application/json"})
         assert both[-1]["event"] == "final"
         assert (await told(it, "hello", wait=True, stream=True))[-1]["data"]["turn"] == 6
@@ -134,7 +134,7 @@ async def test_wait_that_runs_out_and_a_thread_that_is_busy(tmp_path: Path) -> N
         assert (await it.get(begun.headers["location"])).json()["state"] == "running"
         assert (await say(it, thread="other", wait=0)).status_code == 202, "other threads are free"
         gate.open.set()
-        await it.context.agents["helper"].wait("a b", 1)
+        await it.parts.agents["helper"].wait("a b", 1)
         assert (await it.get("/agents/a%20b")).json()["text"] == "done"
 
 
@@ -145,9 +145,9 @@ async def test_who_leaves_does_not_stop_the_turn(tmp_path: Path) -> None:
             async for event in read_sse(response):
                 if event["event"] == "tool_started":
                     break
-        await eventually(lambda: not it.context.readers.open)
+        await eventually(lambda: not it.parts.readers.open)
         gate.open.set()
-        result = await it.context.agents["helper"].wait("t", 1)
+        result = await it.parts.agents["helper"].wait("t", 1)
         assert (result.text, result.stopped) == ("done", "finished")
 
 
@@ -183,7 +183,7 @@ async def test_approval_in_the_middle(tmp_path: Path) -> None:
         assert (await say(it, wait=0)).status_code == 202
         waiting = await eventually_waiting(it)
         assert (await it.post(f"/calls/{waiting}/approve", params={"thread": "t"})).status_code == 200
-        await it.context.agents["helper"].wait("t", 1)
+        await it.parts.agents["helper"].wait("t", 1)
         assert (await it.get("/agents/t")).json()["text"] == TURN[1]
 
 
@@ -247,7 +247,7 @@ async def test_turns_that_were_swept_are_passed_over(tmp_path: Path) -> None:
         first = with_id(await told(it, "one"))
         await told(it, "two")
         await told(it, "three")
-        await it.context.store.sweep(Keep(calls=0), 1_000)
+        await it.runtime.store.sweep(Keep(calls=0), 1_000)
         fourth = with_id(await told(it, "four"))
         assert await replayed(it, fourth[-1]["id"], after=first[2]["id"]) == fourth
         assert len((await it.get("/agents/t/messages")).json()["turns"]) == 4
@@ -290,8 +290,8 @@ async def test_a_silent_stream_says_that_it_lives(tmp_path: Path) -> None:
 
 async def test_streams_end_when_the_server_leaves(tmp_path: Path) -> None:
     async with talking(tmp_path) as it, it.stream("GET", "/agents/t/events") as response:
-        await eventually(lambda: it.context.readers.open)
-        it.context.drain()
+        await eventually(lambda: it.parts.readers.open)
+        it.parts.shutdown.begin()
         assert [event["event"] async for event in read_sse(response)] == ["shutdown"]
 
 
@@ -339,7 +339,7 @@ async def test_who_waits_while_the_server_leaves_is_told_so(tmp_path: Path) -> N
     ) as it:
         waiting = asyncio.create_task(say(it, wait=True))
         await gate.reached.wait()
-        it.context.drain()
+        it.parts.shutdown.begin()
         await it.runtime.close()
         response = await waiting
         assert (response.status_code, response.json()["code"]) == (503, "shutting_down")
@@ -363,7 +363,7 @@ async def test_several_agents(tmp_path: Path) -> None:
         assert (await say(it, agent="one", wait=True)).json()["text"] == "I am one"
         begun = await say(it, agent="two", wait=0)
         assert begun.headers["location"] == "/agents/t?agent=two"
-        await it.context.agents["two"].wait("t", 1)
+        await it.parts.agents["two"].wait("t", 1)
         assert (await it.get(begun.headers["location"])).json()["text"] == "I am two"
         assert (await it.get("/agents/t/messages", params={"agent": "one"})).json()["turns"][0]["text"] == "I am one"
         wrong = await say(it, agent="ome")

@@ -58,9 +58,9 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
             done(change, StoreUnavailable("the disk is gone. Plug it in."))
 
         with monkeypatch.context() as broken:
-            broken.setattr(it.context.store, "history", gone)
-            broken.setattr(it.context.store, "document", gone)
-            broken.setattr(it.context.store, "document_now", lambda *_: None)
+            broken.setattr(it.runtime.store, "history", gone)
+            broken.setattr(it.runtime.store, "document", gone)
+            broken.setattr(it.runtime.store, "document_now", lambda *_: None)
             broken.setattr(it.runtime.engine.journal, "_append", refused)
             answers = [
                 await it.get("/calls"),
@@ -75,7 +75,7 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
             ready = await it.get("/readyz")
             assert (ready.status_code, ready.json()) == (503, {"ready": False, "reason": "store_unavailable"})
             assert (await it.get("/healthz")).status_code == 200
-        it.context.ready = (time.monotonic() - 60, None)
+        it.parts.health._last = (time.monotonic() - 60, None)
         assert (await it.get("/readyz")).status_code == 200
         assert (await it.call("add", {"a": 1, "b": 1})).status_code == 200
 

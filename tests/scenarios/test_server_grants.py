@@ -21,7 +21,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def on_record(it: Api) -> list[str]:
-    return [document.key.rpartition("/")[2] for document in await it.context.store.documents(grants.KIND)]
+    return [document.key.rpartition("/")[2] for document in await it.runtime.store.documents(grants.KIND)]
 
 
 async def remove(it: Api, folder: Path, keep: Keep) -> None:
@@ -29,7 +29,7 @@ async def remove(it: Api, folder: Path, keep: Keep) -> None:
     for path in folder.rglob("??/*"):
         if path.is_file():
             os.utime(path, (time.time() - 7_200,) * 2)
-    await it.context.store.sweep(keep, 1_000)
+    await it.runtime.store.sweep(keep, 1_000)
 
 
 async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> None:
@@ -38,22 +38,22 @@ async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> Non
         made = (await it.call("long", {}, headers=key)).json()["artifact"]
         upload = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
         assert sorted(await on_record(it)) == sorted([made, upload])
-        assert await it.context.grants.sweep() == 0, "both are there"
+        assert await it.parts.grants.sweep() == 0, "both are there"
         await remove(it, tmp_path, Keep(since=time.time() + 60))  # the call goes; what was uploaded is pinned
         assert (await it.get(f"/artifacts/{made}", headers=key)).status_code == 404
-        assert await it.context.grants.sweep() == 1
+        assert await it.parts.grants.sweep() == 1
         assert await on_record(it) == [upload]
         assert (await it.get(f"/artifacts/{upload}", headers=key)).text == "mine"
         await remove(it, tmp_path, Keep(now=time.time() + 7_200))
-        assert await it.context.grants.sweep() == 1, "its pin is over"
+        assert await it.parts.grants.sweep() == 1, "its pin is over"
         assert await on_record(it) == []
 
 
 async def test_what_was_granted_lately_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grants, "_SETTLED", 60.0)
     async with served() as it:
-        await it.context.grants.grant("a", "sha256-00")
-        assert await it.context.grants.sweep() == 0
+        await it.parts.grants.grant("a", "sha256-00")
+        assert await it.parts.grants.sweep() == 0
         assert await on_record(it) == ["sha256-00"]
 
 
@@ -61,8 +61,8 @@ async def test_a_sweep_goes_on_where_the_last_one_stopped(monkeypatch: pytest.Mo
     monkeypatch.setattr(grants, "_SWEPT_AT_ONCE", 3)
     async with served() as it:
         for number in range(7):
-            await it.context.grants.grant("a", f"sha256-{number}")
-        assert [await it.context.grants.sweep() for _ in range(4)] == [3, 3, 1, 0]
+            await it.parts.grants.grant("a", f"sha256-{number}")
+        assert [await it.parts.grants.sweep() for _ in range(4)] == [3, 3, 1, 0]
         assert await on_record(it) == []
 
 
@@ -71,8 +71,8 @@ async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypa
     async with served() as it:
         key = await key_for(it, "a", "read", "call")
         name = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
-        (document,) = await it.context.store.documents(grants.KIND)
-        await it.context.store.delete_document(grants.KIND, document.key)
+        (document,) = await it.runtime.store.documents(grants.KIND)
+        await it.runtime.store.delete_document(grants.KIND, document.key)
         monkeypatch.setattr(grants, "_TRUSTED", 0.0)
         assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 404
         await it.post("/artifacts", content=b"mine", headers=key)
@@ -81,8 +81,8 @@ async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypa
 
 async def test_an_artifact_that_comes_back_during_the_sweep_stays_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as it:
-        store, name = it.context.store, "sha256-" + "0" * 64
-        await it.context.grants.grant("a", name)
+        store, name = it.runtime.store, "sha256-" + "0" * 64
+        await it.parts.grants.grant("a", name)
         delete = store.delete_document
 
         async def delete_late(*named: Any) -> bool:
@@ -90,5 +90,5 @@ async def test_an_artifact_that_comes_back_during_the_sweep_stays_readable(monke
             return await delete(*named)
 
         monkeypatch.setattr(store, "delete_document", delete_late)
-        assert await it.context.grants.sweep() == 0
+        assert await it.parts.grants.sweep() == 0
         assert await on_record(it) == [name]

@@ -10,7 +10,7 @@ async def test_head_answers_as_get_does(store: str) -> None:
     async with served(store=store) as it:
         made = (await it.call("long", {}, id="c")).json()
         seen = 0
-        for operation in it.context.operations:
+        for operation in it.parts.operations:
             if operation.method != "GET":
                 continue
             path = operation.path.replace("{threadId}", "t").replace("{name}", "add")

@@ -29,13 +29,13 @@ def down(it: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def not_now(*args: Any) -> None:
         return None
 
-    store = it.context.store
+    store = it.runtime.store
     with monkeypatch.context() as broken:
         for name in ("history", "load", "document", "documents", "figures", "tool_health", "cache_stats", "audited"):
             if hasattr(store, name):
                 broken.setattr(store, name, gone)
         broken.setattr(store, "document_now", not_now)
-        it.context.doorkeeper._looked_at = 0.0  # it is time to look again
+        it.parts.authenticator._checked_at = 0.0  # it is time to look again
         yield
 
 
@@ -56,7 +56,9 @@ async def test_where_the_store_is_is_told_to_nobody(
             "mcp-name": "known",
         }
         with down(it, monkeypatch), caplog.at_level(logging.WARNING):
-            it.context.doorkeeper._looked_at = asyncio.get_running_loop().time() + 1e9  # the door is not what is asked
+            it.parts.authenticator._checked_at = (
+                asyncio.get_running_loop().time() + 1e9
+            )  # the door is not what is asked
             answers: list[httpx2.Response] = [
                 await it.get("/calls"),
                 await it.get("/calls/known"),

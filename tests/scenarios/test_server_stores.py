@@ -34,7 +34,7 @@ async def test_two_doors_of_one_house(url: str) -> None:
     async with served(store=url, policy=policy) as one, served(store=url, policy=policy) as two:
         a = await key_for(one, "a", "read", "call", "approve")
         b = await key_for(one, "b", "read", "call")
-        two.context.doorkeeper._looked_at = float("-inf")
+        two.parts.authenticator._checked_at = float("-inf")
         assert (await two.get("/calls")).status_code == 401
 
         made = (await one.call("long", {"size": 3_000}, id="x", headers=a)).json()
@@ -72,5 +72,5 @@ async def test_two_doors_of_one_house(url: str) -> None:
         )
         assert waited.json()["output"] == 7
 
-        await keys.revoke(one.context.store, b["authorization"].split("_")[1], now=time.time())
+        await keys.revoke(one.runtime.store, b["authorization"].split("_")[1], now=time.time())
         assert (await two.get("/tools", headers=b)).status_code == 401

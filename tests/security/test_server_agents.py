@@ -78,7 +78,7 @@ async def test_a_turn_under_way_is_nobody_elses(store: str, tmp_path: Path) -> N
         assert (await say(it, headers=b, wait=0)).status_code == 202, "it is not busy for another"
         assert (await say(it, headers=a, wait=0)).status_code == 409
         gate.open.set()
-        await it.context.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)
+        await it.parts.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)
         assert (await it.get("/agents/t", headers=a)).json()["text"] == "done"
 
 
@@ -155,8 +155,8 @@ async def test_streams_end_when_their_key_is_revoked(store: str, tmp_path: Path)
         follows = asyncio.create_task(last("GET", "/agents/t/events"))
         speaks = asyncio.create_task(last("POST", "/agents/t/messages", json={"message": "go"}))
         await gate.reached.wait()
-        await eventually(lambda: len(it.context.readers.open) == 2)
-        await keys.revoke(it.context.store, id_of(a), now=2.0)
+        await eventually(lambda: len(it.parts.readers.open) == 2)
+        await keys.revoke(it.runtime.store, id_of(a), now=2.0)
         assert await asyncio.gather(follows, speaks) == ["error", "error"]
         gate.open.set()
 
@@ -172,7 +172,7 @@ async def test_approvals_are_found_by_who_decides(store: str, tmp_path: Path) ->
         assert waiting == ["helper.1.1.1"]
         assert (await it.get("/agents/t", headers=boss)).status_code == 403
         assert (await it.post(f"/calls/{waiting[0]}/approve", headers=boss)).status_code == 200
-        await it.context.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)
+        await it.parts.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)
         assert (await it.get("/agents/t", headers=a)).json()["text"] == TURN[1]
 
 
@@ -212,5 +212,5 @@ async def test_a_slow_reader_costs_a_bounded_memory(tmp_path: Path) -> None:
         await reader.readline()
         while (await it.get("/agents/t")).json()["turns"] == 0:
             pass
-        await eventually(lambda: not it.context.readers.open)
+        await eventually(lambda: not it.parts.readers.open)
         writer.close()

@@ -65,7 +65,7 @@ async def test_no_route_without_a_key(store: str) -> None:
             {"x-api-key": "x"},
             {"authorization": b"Bearer \xe4"},
         ]
-        for operation in it.context.operations:
+        for operation in it.parts.operations:
             for headers in wrong:
                 response = await ask(it, operation, headers)
                 if operation.path in PUBLIC:
@@ -82,7 +82,7 @@ async def test_no_route_without_a_key(store: str) -> None:
 async def test_every_operation_needs_its_scope(store: str) -> None:
     async with served(store=store) as it:
         held = {scope: await key_for(it, scope, scope) for scope in keys.SCOPES}
-        for operation in it.context.operations:
+        for operation in it.parts.operations:
             if operation.public or not operation.scopes:
                 continue
             for scope, headers in held.items():
@@ -118,7 +118,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         upload = (await it.post("/artifacts", content=b"private", headers=a)).json()
         assert (await it.get(f"/artifacts/{made['artifact']}", headers=a)).text == "x" * 5000
         nobody = await it.get("/calls/never-made", headers=b)
-        for operation in it.context.operations:
+        for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
             ids = [made["artifact"], upload["id"]] if operation.path.startswith("/artifacts") else ["guessable"]
@@ -214,10 +214,10 @@ async def test_a_revoked_key_fails_at_once_in_every_process(tmp_path: Path) -> N
     store = sqlite_url(tmp_path)
     async with served(store=store) as one, served(store=store) as two:
         headers = await key_for(one, "a", "read")
-        two.context.doorkeeper._looked_at = float("-inf")
+        two.parts.authenticator._checked_at = float("-inf")
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 200
-        await keys.revoke(one.context.store, headers["authorization"].split("_")[1], now=time.time())
+        await keys.revoke(one.runtime.store, headers["authorization"].split("_")[1], now=time.time())
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 401
             assert (await it.get("/calls")).status_code == 401, "a door that was closed stays closed"
@@ -226,7 +226,7 @@ async def test_a_revoked_key_fails_at_once_in_every_process(tmp_path: Path) -> N
 async def test_an_expired_key_and_a_static_one() -> None:
     async with served(options={"api_keys": (STATIC, "a-bare-secret-of-good-length")}) as it:
         now = time.time()
-        _, text = await keys.create(it.context.store, name="old", scopes=["read"], now=now - 9, expires_at=now - 1)
+        _, text = await keys.create(it.runtime.store, name="old", scopes=["read"], now=now - 9, expires_at=now - 1)
         assert (await it.get("/calls", headers={"x-api-key": text})).status_code == 401
         good = {"x-api-key": STATIC.rpartition(":")[2]}
         assert (await it.get("/calls", headers=good)).status_code == 200
@@ -266,10 +266,10 @@ async def test_without_keys_only_loopback() -> None:
 
 async def test_without_keys_nobody_from_elsewhere_is_let_in_whatever_was_bound() -> None:
     async with served() as it:
-        keeper = it.context.doorkeeper
-        assert (await keeper.admit([], ("127.0.0.1", 5))).id == ""
+        authenticator = it.parts.authenticator
+        assert (await authenticator.authenticate([], ("127.0.0.1", 5))).id == ""
         with pytest.raises(Refused):
-            await keeper.admit([], ("192.0.2.7", 5))
+            await authenticator.authenticate([], ("192.0.2.7", 5))
 
 
 async def test_a_key_is_nowhere_but_with_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -295,7 +295,7 @@ async def test_an_empty_scope_list_and_odd_names_are_refused() -> None:
     async with served() as it:
         for name, scopes in (("", ["read"]), ("a\nb", ["read"]), ("a", []), ("a", ["root"])):
             with pytest.raises(UsageError):
-                await keys.create(it.context.store, name=name, scopes=scopes, now=1.0)
+                await keys.create(it.runtime.store, name=name, scopes=scopes, now=1.0)
 
 
 async def test_keys_are_looked_up_without_waiting_where_the_store_can(
@@ -308,9 +308,9 @@ async def test_keys_are_looked_up_without_waiting_where_the_store_can(
             raise AssertionError("it need not be waited for")
 
         with monkeypatch.context() as patched:
-            patched.setattr(it.context.store, "document", document)
+            patched.setattr(it.runtime.store, "document", document)
             assert (await it.get("/calls", headers=headers)).status_code == 200
             assert (await it.get("/calls", headers={"x-api-key": "ck_000000000000_x"})).status_code == 401
         with monkeypatch.context() as patched:
-            patched.setattr(it.context.store, "document_now", lambda *_: None)
+            patched.setattr(it.runtime.store, "document_now", lambda *_: None)
             assert (await it.get("/calls", headers=headers)).status_code == 200

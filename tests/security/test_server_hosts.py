@@ -19,7 +19,7 @@ async def status(it: Api, method: str, path: str, **headers: str) -> int:
 
 async def test_a_foreign_host_is_refused_on_every_method_and_path() -> None:
     async with served() as it:
-        paths = sorted({operation.path for operation in it.context.operations} | {"/mcp", "/nowhere"})
+        paths = sorted({operation.path for operation in it.parts.operations} | {"/mcp", "/nowhere"})
         for path in paths:
             for method in METHODS:
                 assert await status(it, method, path, host="evil.example") == 403, (method, path)

@@ -42,7 +42,7 @@ async def two_servers(folder: Path) -> AsyncIterator[tuple[Api, Api]]:
 
 
 async def revoke(it: Api, headers: dict[str, str]) -> None:
-    assert (await keys.revoke(it.context.store, headers["authorization"].split("_")[1], now=time.time()))[1]
+    assert (await keys.revoke(it.runtime.store, headers["authorization"].split("_")[1], now=time.time()))[1]
 
 
 class Reader:
@@ -99,7 +99,7 @@ async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) ->
         await two.call("add", {"a": 1, "b": 1}, headers=good)
         await eventually(lambda: any(event["data"].get("state") == "completed" for event in staying[0].events))
         assert (await two.get("/events", headers=bad)).status_code == 401
-        assert len(two.context.watch._streams) == 1, "nothing is kept of streams that ended"
+        assert len(two.parts.revocation._streams) == 1, "nothing is kept of streams that ended"
 
 
 async def test_a_busy_stream_tells_nothing_more(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ async def test_a_busy_stream_tells_nothing_more(tmp_path: Path) -> None:
 async def test_a_key_whose_time_is_over_and_the_first_key_of_all() -> None:
     async with served() as it, Reader(it, "GET", "/events", {}) as anybody:
         now = time.time()
-        _, text = await keys.create(it.context.store, name="short", scopes=["read"], now=now, expires_at=now + 1.0)
+        _, text = await keys.create(it.runtime.store, name="short", scopes=["read"], now=now, expires_at=now + 1.0)
         async with Reader(it, "GET", "/events", {"x-api-key": text}) as brief:
             await brief.end()
             assert time.time() >= now + 1.0
-            await anybody.end()  # the door is closed now
+            await anybody.end()  # keys are needed now
 
 
 async def test_a_store_that_cannot_be_asked_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +136,13 @@ async def test_a_store_that_cannot_be_asked_ends_nothing(monkeypatch: pytest.Mon
         async with Reader(it, "GET", "/events", headers) as reader:
             asked = 0
 
-            async def admit(*_: Any) -> Any:
+            async def authenticate(*_: Any) -> Any:
                 nonlocal asked
                 asked += 1
                 raise StoreUnavailable("down") if asked < 3 else RuntimeError("a bug")
 
             with monkeypatch.context() as patched:
-                patched.setattr(it.context.doorkeeper, "admit", admit)
+                patched.setattr(it.parts.authenticator, "authenticate", authenticate)
                 await eventually(lambda: asked > 3)
             assert not reader.is_over
             await it.call("add", {"a": 1, "b": 1}, headers=headers)

@@ -1,4 +1,4 @@
-"""An agent's events as frames for one reader. It is not followed faster than it is read, so a slow reader costs a bounded memory."""
+"""An agent's events as frames for one reader. The feed follows the agent no faster than its reader reads, so its memory is bounded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 from clicket.agents import AgentEvent
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
-from clicket.server.operations import Asked
+from clicket.server.event_stream import Notifier, Reader, frame
 from clicket.server.problems import detail_of
-from clicket.server.readers import Bell, Reader, frame
-from clicket.server.replies import Sent
 
-__all__ = ["AgentFeed", "send"]
+__all__ = ["AgentFeed"]
 
 logger = logging.getLogger("clicket.server")
 _MOST_WAITING = 256 * 1024
@@ -28,7 +26,7 @@ class AgentFeed:
     """`events` are followed by a task until they end; `first` was taken from them before."""
 
     def __init__(self, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> None:
-        self.bell = Bell()
+        self.notifier = Notifier()
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._room = asyncio.Event()
@@ -67,13 +65,13 @@ class AgentFeed:
             self._add(_broken("internal", "the server's log says what happened."))
         finally:
             self._ended = True
-            self.bell.ring()
+            self.notifier.notify()
             await events.aclose()
 
     def _add(self, data: bytes) -> None:
         self._frames.append(data)
         self._size += len(data)
-        self.bell.ring()
+        self.notifier.notify()
 
 
 def _framed(event: AgentEvent) -> bytes:
@@ -83,15 +81,3 @@ def _framed(event: AgentEvent) -> bytes:
 def _broken(code: str, detail: str) -> bytes:
     """The stream breaks off here. It says nothing about the turn: an error of that is an event of the agent's own."""
     return frame("", "broken", encode({"code": code, "detail": detail}))
-
-
-async def send(asked: Asked, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> Sent:
-    """Send events to whoever asked, until they end, the client leaves, its key is revoked, or the server leaves."""
-    context, feed = asked.context, AgentFeed(events, first)
-    reader = Reader(asked.scope, 0)
-    try:
-        with context.watch.over(asked.scope, reader.turn_away):
-            await context.readers.serve(reader, feed, asked.receive, asked.send)
-    finally:
-        await feed.close()
-    return Sent()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -18,16 +18,20 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
 from clicket.roster import chosen, default_name
-from clicket.server import bodies
-from clicket.server.agent_feed import send
-from clicket.server.calls import CALLER, view_of
-from clicket.server.operations import EVENT_STREAM, Answer, Asked, Body, Operation, Parameter
+from clicket.server.agent_feed import AgentFeed
+from clicket.server.bodies import Bodies, shaped
+from clicket.server.lookup import CALLER, view_of
+from clicket.server.operations import EVENT_STREAM, Answer, Body, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.replies import Reply, Sent, json_reply
+from clicket.server.request import Request
 from clicket.server.shapes import Name, Stop, Wait
+from clicket.server.streams import Streams
 from clicket.server.traces import traced
+from clicket.settings import Settings
 
-__all__ = ["OPERATIONS"]
+__all__ = ["AgentHandlers"]
 
 _AFTER = r"^[0-9]{1,12}(-[0-9]{1,12}\.[0-9]{1,12})?$"
 _MAX_MESSAGE = 512 * 1024
@@ -105,6 +109,210 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
 _message = msgspec.json.Decoder(MessageRequest)
 _stop = msgspec.json.Decoder(Stop)
 
+_NONE = (
+    "this server has no agents. Add one to the clicket.toml that it reads, and start it again: [agents.helper] with "
+    'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
+)
+_AGENT = Parameter(name="agent", about="The agent's name, if it is not the default one.")
+_LAST = Parameter(
+    name="Last-Event-ID", about="The last id that was read; the stream goes on after it.", place="header",
+    schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
+)  # fmt: skip
+
+
+class AgentHandlers:
+    """`agents` by name; the application adds those that its settings declare when it starts."""
+
+    def __init__(self, agents: Mapping[str, Agent], settings: Settings, bodies: Bodies, streams: Streams) -> None:
+        self._agents = agents
+        self._settings = settings
+        self._bodies = bodies
+        self._streams = streams
+
+    def _agent(self, request: Request, name: str | None) -> Agent:
+        """The agent as the principal has it; an admin may name another caller, whose threads are then meant."""
+        if not self._agents:
+            raise Refused("no_agent", _NONE)
+        try:
+            agent = chosen(self._agents, self._settings, name)
+        except UsageError as several:
+            raise Refused("conflict", several.message) from None
+        own = request.principal.own if request.query("caller") is None else view_of(request)
+        return agent.acting_for(own)
+
+    def _location(self, request: Request, agent: str) -> bytes:
+        where = f"/agents/{quote(_thread(request), safe='')}"
+        if agent != default_name(self._agents, self._settings):
+            where += f"?agent={quote(agent, safe='')}"
+        return where.encode("ascii")
+
+    async def listing(self, request: Request) -> Reply:
+        default = default_name(self._agents, self._settings)
+        kinds = {"ReActAgent": "react", "PlanExecuteAgent": "plan"}
+        listed = [
+            AgentInfo(name=name, kind=kinds.get(type(each).__name__, type(each).__name__), default=name == default, limits=each.limits)
+            for name, each in self._agents.items()
+        ]  # fmt: skip
+        return json_reply(AgentList(agents=listed))
+
+    async def say(self, request: Request) -> Reply | Sent:
+        body = await self._bodies.read(request)
+        said = shaped(_as_ours(body), _message)
+        self._bodies.refuse_ambiguous(body)
+        if len(said.message) > _MAX_MESSAGE:
+            text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
+            raise Refused("too_large", text)
+        thread = _thread(request)
+        agent = self._agent(request, said.agent)
+        wait, number = _waited(request, said), None if said.turn is None else int(said.turn)
+        try:
+            with traced(request.headers):
+                if wait is None:
+                    events = agent.stream(said.message, thread=thread, turn=number)
+                    first = await anext(events)  # a turn that cannot begin is a problem, not a stream
+                    return await self._send(request, events, first)
+                turn = await agent.begin(said.message, thread=thread, turn=number)
+        except AgentBusy:
+            text = (
+                f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
+                "end it (POST /agents/{threadId}/stop), or use another thread."
+            )
+            raise Refused("agent_busy", text) from None
+        if wait is True or wait > 0:
+            ended = await _ended(agent, thread, turn, None if wait is True else wait)
+            if ended is not None:
+                return json_reply(ended)
+        begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
+        return json_reply(begun, 202, (b"location", self._location(request, agent.name)))
+
+    async def stop(self, request: Request) -> Reply:
+        said = await self._bodies.optional_json(request, _stop, Stop())
+        thread = _thread(request)
+        stopped = await self._agent(request, request.query("agent")).stop(thread, said.reason)
+        return json_reply(Stopping(stopped=stopped))
+
+    async def state(self, request: Request) -> Reply:
+        return json_reply(await self._agent(request, request.query("agent")).look(_thread(request)))
+
+    async def history(self, request: Request) -> Reply:
+        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+        page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
+        said = [message for turn in page.turns for message in turn.messages]
+        return json_reply(
+            TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
+        )
+
+    async def events(self, request: Request) -> Sent:
+        after = request.header(b"last-event-id") or request.query("after", "")
+        if after and not re.fullmatch(_AFTER, after):
+            raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
+        if after.isdecimal() and after.isascii():
+            after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the turn that follows
+        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+        following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
+        return await self._send(request, following)
+
+    async def _send(self, request: Request, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> Sent:
+        feed = AgentFeed(events, first)
+        try:
+            return await self._streams.send(request, feed)
+        finally:
+            await feed.close()
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/agents/{threadId}/messages",
+                about="Say something to an agent: one turn, which goes on also when the client leaves. Streamed as its events (`id` where "
+                "it is on record, `event` the type, `data` the event, `final` or `error` last), unless `Accept` asks for JSON alone, or "
+                "`wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
+                handler=self.say,
+                scopes=("call",),
+                parameters=(CALLER,),
+                body=Body(model=MessageRequest),
+                answers={
+                    200: Answer(about="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
+                    202: Answer(
+                        about="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
+                    ),
+                },
+                problems=(404, 409, 422),
+                tag="agents",
+            ),
+            Operation(
+                method="GET",
+                path="/agents/{threadId}/messages",
+                about="The turns of a thread that are over, with their messages. A thread that nobody has used yet has none.",
+                handler=self.history,
+                scopes=("read",),
+                parameters=(
+                    Parameter(name="after", about="Turns after this number.", kind="integer", least=0, most=999_999_999),
+                    Parameter(name="limit", about="Turns on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+                    _AGENT,
+                    CALLER,
+                ),
+                answers={200: Answer(about="A page of turns.", model=TurnPage)},
+                problems=(404, 409),
+                tag="agents",
+            ),
+            Operation(
+                method="GET",
+                path="/agents/{threadId}",
+                about="How a thread stands: idle, running, finished or error; its last answer, plan and usage, and which of its calls wait "
+                "for approval. A thread that nobody has used yet is idle.",
+                handler=self.state,
+                scopes=("read",),
+                parameters=(_AGENT, CALLER),
+                answers={200: Answer(about="The thread.", model=ThreadView)},
+                problems=(404, 409),
+                tag="agents",
+            ),
+            Operation(
+                method="GET",
+                path="/agents/{threadId}/events",
+                about="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live, across turns, without an end. A "
+                "page that is loaded again reads the history, then from `after` = the number of turns that it has. `event: broken` says "
+                "that the stream cannot go on; it is no event of the agent's.",
+                handler=self.events,
+                scopes=("read",),
+                parameters=(
+                    Parameter(
+                        name="after", about="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
+                        pattern=_AFTER, wanted="an event's id like 3-7.1, or a turn's number",
+                    ),
+                    _LAST,
+                    Parameter(name="follow", about="false: end with the turn under way, or at once.", kind="boolean"),
+                    _AGENT,
+                    CALLER,
+                ),
+                answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
+                problems=(404, 409),
+                tag="agents",
+            ),
+            Operation(
+                method="POST",
+                path="/agents/{threadId}/stop",
+                about="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
+                handler=self.stop,
+                scopes=("call",),
+                parameters=(_AGENT, CALLER),
+                body=Body(model=Stop, optional=True),
+                answers={200: Answer(about="Whether there was one.", model=Stopping)},
+                problems=(404, 409),
+                tag="agents",
+            ),
+            Operation(
+                method="GET",
+                path="/agents",
+                about="The agents of this server.",
+                handler=self.listing,
+                scopes=("read",),
+                answers={200: Answer(about="Each with its limits.", model=AgentList)},
+                tag="agents",
+            ),
+        )  # fmt: skip
+
 
 def _as_ours(body: bytes) -> bytes:
     """A message as vendors write it, `{"role": "user", "content": "…"}`, is a message."""
@@ -121,82 +329,14 @@ def _as_ours(body: bytes) -> bytes:
     )
 
 
-# Who is talked to, and where.
-
-
-def _thread(asked: Asked) -> str:
-    thread = asked.path("threadId")
+def _thread(request: Request) -> str:
+    thread = request.path("threadId")
     if not 1 <= len(thread) <= 512 or "\x00" in thread:
         raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
     return thread
 
 
-def _agent(asked: Asked, name: str | None) -> Agent:
-    """The agent in the name of who asks; an admin may name another caller, whose threads are then meant."""
-    context = asked.context
-    if not context.agents:
-        raise Refused("no_agent", _NONE)
-    try:
-        agent = chosen(context.agents, context.runtime.settings, name)
-    except UsageError as several:
-        raise Refused("conflict", several.message) from None
-    own = asked.who.own if asked.query("caller") is None else view_of(asked)
-    return agent.acting_for(own)
-
-
-def _location(asked: Asked, agent: str) -> bytes:
-    where = f"/agents/{quote(_thread(asked), safe='')}"
-    if agent != default_name(asked.context.agents, asked.context.runtime.settings):
-        where += f"?agent={quote(agent, safe='')}"
-    return where.encode("ascii")
-
-
-async def listing(asked: Asked) -> Reply:
-    agents = asked.context.agents
-    default = default_name(agents, asked.context.runtime.settings)
-    kinds = {"ReActAgent": "react", "PlanExecuteAgent": "plan"}
-    listed = [
-        AgentInfo(name=name, kind=kinds.get(type(each).__name__, type(each).__name__), default=name == default, limits=each.limits)
-        for name, each in agents.items()
-    ]  # fmt: skip
-    return json_reply(AgentList(agents=listed))
-
-
-# One turn.
-
-
-async def say(asked: Asked) -> Reply | Sent:
-    body = await bodies.read(asked)
-    said = bodies.shaped(_as_ours(body), _message)
-    bodies.no_tricks(body, asked.context.options.max_body_size)
-    if len(said.message) > _MAX_MESSAGE:
-        text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
-        raise Refused("too_large", text)
-    thread = _thread(asked)
-    agent = _agent(asked, said.agent)
-    wait, number = _waited(asked, said), None if said.turn is None else int(said.turn)
-    try:
-        with traced(asked.headers):
-            if wait is None:
-                events = agent.stream(said.message, thread=thread, turn=number)
-                first = await anext(events)  # a turn that cannot begin is a problem, not a stream
-                return await send(asked, events, first)
-            turn = await agent.begin(said.message, thread=thread, turn=number)
-    except AgentBusy:
-        text = (
-            f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
-            "end it (POST /agents/{threadId}/stop), or use another thread."
-        )
-        raise Refused("agent_busy", text) from None
-    if wait is True or wait > 0:
-        ended = await _ended(agent, thread, turn, None if wait is True else wait)
-        if ended is not None:
-            return json_reply(ended)
-    begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
-    return json_reply(begun, 202, (b"location", _location(asked, agent.name)))
-
-
-def _waited(asked: Asked, said: MessageRequest) -> bool | float | None:
+def _waited(request: Request, said: MessageRequest) -> bool | float | None:
     """True or seconds to wait for the result, False for none of it; None: the turn is streamed."""
     if said.stream:
         return None
@@ -204,7 +344,7 @@ def _waited(asked: Asked, said: MessageRequest) -> bool | float | None:
         return said.wait
     if said.stream is False:
         return False
-    accepted = (asked.header(b"accept") or "").lower()
+    accepted = (request.header(b"accept") or "").lower()
     return True if "application/json" in accepted and EVENT_STREAM not in accepted else None
 
 
@@ -221,10 +361,10 @@ async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) ->
             raise
         return await _failed(agent, thread, page.turns[0])
     assert result is not None
-    return _told(agent.name, result)
+    return _result(agent.name, result)
 
 
-def _told(name: str, result: AgentResult) -> TurnResult:
+def _result(name: str, result: AgentResult) -> TurnResult:
     same = {each: getattr(result, each) for each in AgentResult.__struct_fields__}
     return TurnResult(agent=name, error="", **same)
 
@@ -241,141 +381,3 @@ async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResu
         steps=document.steps, calls=document.calls, usage=document.usage, messages=messages,
         begins=max(len(messages) - len(document.messages), 0), plan=document.plan, error=document.error,
     )  # fmt: skip
-
-
-async def stop(asked: Asked) -> Reply:
-    said = await bodies.optional_json(asked, _stop, Stop())
-    thread = _thread(asked)
-    stopped = await _agent(asked, asked.query("agent")).stop(thread, said.reason)
-    return json_reply(Stopping(stopped=stopped))
-
-
-# Looking.
-
-
-async def state(asked: Asked) -> Reply:
-    return json_reply(await _agent(asked, asked.query("agent")).look(_thread(asked)))
-
-
-async def history(asked: Asked) -> Reply:
-    agent, thread = _agent(asked, asked.query("agent")), _thread(asked)
-    page = await agent.history(thread, after=asked.query("after", 0), limit=asked.query("limit", 100))
-    said = [message for turn in page.turns for message in turn.messages]
-    return json_reply(
-        TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
-    )
-
-
-async def events(asked: Asked) -> Sent:
-    after = asked.header(b"last-event-id") or asked.query("after", "")
-    if after and not re.fullmatch(_AFTER, after):
-        raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
-    if after.isdecimal() and after.isascii():
-        after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the turn that follows
-    agent, thread = _agent(asked, asked.query("agent")), _thread(asked)
-    told: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=asked.query("follow", True))
-    return await send(asked, told)
-
-
-_NONE = (
-    "this server has no agents. Add one to the clicket.toml that it reads, and start it again: [agents.helper] with "
-    'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
-)
-_AGENT = Parameter(name="agent", about="The agent's name, if it is not the default one.")
-_LAST = Parameter(
-    name="Last-Event-ID", about="The last id that was read; the stream goes on after it.", place="header",
-    schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
-)  # fmt: skip
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/agents/{threadId}/messages",
-        about="Say something to an agent: one turn, which goes on also when the client leaves. Streamed as its events (`id` where "
-        "it is on record, `event` the type, `data` the event, `final` or `error` last), unless `Accept` asks for JSON alone, or "
-        "`wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
-        handler=say,
-        scopes=("call",),
-        parameters=(CALLER,),
-        body=Body(model=MessageRequest),
-        answers={
-            200: Answer(about="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
-            202: Answer(
-                about="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
-            ),
-        },
-        problems=(404, 409, 422),
-        tag="agents",
-    ),
-    Operation(
-        method="GET",
-        path="/agents/{threadId}/messages",
-        about="The turns of a thread that are over, with their messages. A thread that nobody has used yet has none.",
-        handler=history,
-        scopes=("read",),
-        parameters=(
-            Parameter(name="after", about="Turns after this number.", kind="integer", least=0, most=999_999_999),
-            Parameter(name="limit", about="Turns on a page; 100 if left out.", kind="integer", least=1, most=1_000),
-            _AGENT,
-            CALLER,
-        ),
-        answers={200: Answer(about="A page of turns.", model=TurnPage)},
-        problems=(404, 409),
-        tag="agents",
-    ),
-    Operation(
-        method="GET",
-        path="/agents/{threadId}",
-        about="How a thread stands: idle, running, finished or error; its last answer, plan and usage, and which of its calls wait "
-        "for approval. A thread that nobody has used yet is idle.",
-        handler=state,
-        scopes=("read",),
-        parameters=(_AGENT, CALLER),
-        answers={200: Answer(about="The thread.", model=ThreadView)},
-        problems=(404, 409),
-        tag="agents",
-    ),
-    Operation(
-        method="GET",
-        path="/agents/{threadId}/events",
-        about="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live, across turns, without an end. A "
-        "page that is loaded again reads the history, then from `after` = the number of turns that it has. `event: broken` says "
-        "that the stream cannot go on; it is no event of the agent's.",
-        handler=events,
-        scopes=("read",),
-        parameters=(
-            Parameter(
-                name="after", about="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
-                pattern=_AFTER, wanted="an event's id like 3-7.1, or a turn's number",
-            ),
-            _LAST,
-            Parameter(name="follow", about="false: end with the turn under way, or at once.", kind="boolean"),
-            _AGENT,
-            CALLER,
-        ),
-        answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
-        problems=(404, 409),
-        tag="agents",
-    ),
-    Operation(
-        method="POST",
-        path="/agents/{threadId}/stop",
-        about="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
-        handler=stop,
-        scopes=("call",),
-        parameters=(_AGENT, CALLER),
-        body=Body(model=Stop, optional=True),
-        answers={200: Answer(about="Whether there was one.", model=Stopping)},
-        problems=(404, 409),
-        tag="agents",
-    ),
-    Operation(
-        method="GET",
-        path="/agents",
-        about="The agents of this server.",
-        handler=listing,
-        scopes=("read",),
-        answers={200: Answer(about="Each with its limits.", model=AgentList)},
-        tag="agents",
-    ),
-)  # fmt: skip

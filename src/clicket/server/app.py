@@ -1,40 +1,70 @@
-"""The application: every operation on its path, behind one door. A runtime that is not open is opened and closed with it."""
+"""The application: makes the parts, gives each what it needs, and puts every operation on its path. A runtime that is not open is
+opened and closed with the application.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache as cache_forever
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from clicket.agents import Agent
-from clicket.errors import UsageError
 from clicket.model.version import version
+from clicket.ports import Store
 from clicket.roster import Declared, declared_agents
 from clicket.runtime import Runtime
-from clicket.server import agents as conversations
-from clicket.server import artifacts, cache, calls, decisions, front, health, openapi, report, threads, tools
-from clicket.server import events as streams
-from clicket.server.artifacts import Sizes
-from clicket.server.auth import Doorkeeper
-from clicket.server.context import Context
-from clicket.server.door import Door
+from clicket.server import cache, front, openapi, report, tools
+from clicket.server.agents import AgentHandlers
+from clicket.server.artifacts import ArtifactHandlers
+from clicket.server.authentication import Authenticator
+from clicket.server.bodies import Bodies
+from clicket.server.calls import CallHandlers
+from clicket.server.decisions import DecisionHandlers
+from clicket.server.endpoint import Endpoint
+from clicket.server.event_log import EventLog
+from clicket.server.event_stream import Readers
+from clicket.server.events import EventHandlers
 from clicket.server.grants import Grants
-from clicket.server.mcp import Mcp, mcp_endpoint
-from clicket.server.operations import Endpoint, Operation
+from clicket.server.health import HealthHandlers
+from clicket.server.hosts import Hosts
+from clicket.server.lookup import CallLookup
+from clicket.server.mcp import McpRoute, mcp_route
+from clicket.server.middleware import AccessMiddleware
+from clicket.server.operations import Operation
 from clicket.server.options import Options
 from clicket.server.problems import Refused, problem_of_error
-from clicket.server.readers import Readers
-from clicket.server.ring import Ring
-from clicket.server.watch import Watch
+from clicket.server.revocation import RevocationWatch
+from clicket.server.shutdown import Shutdown
+from clicket.server.streams import Streams
+from clicket.server.threads import ThreadHandlers
 from clicket.telemetry.turns import TurnCounts
 
-__all__ = ["create_app", "is_open"]
+__all__ = ["Parts", "create_app"]
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one application is made of. `listening` and tests get it as `app.state.clicket`; no part gets it."""
+
+    runtime: Runtime
+    options: Options
+    shutdown: Shutdown
+    authenticator: Authenticator
+    revocation: RevocationWatch
+    readers: Readers
+    event_log: EventLog
+    grants: Grants
+    health: HealthHandlers
+    mcp: McpRoute | None
+    agents: dict[str, Agent]
+    """By name; those that the settings declare are there while the application runs."""
+    operations: tuple[Operation, ...]
 
 
 def create_app(
@@ -53,120 +83,151 @@ def create_app(
     if runtime.settings.mcp:
         from clicket.mcp import declared_servers
 
-        declared_servers(runtime.settings.mcp)  # a mistake in them is told before anything starts
+        declared_servers(runtime.settings.mcp)  # a mistake in them is raised before anything starts
     declared = declared_agents(runtime) if agents is None else {}  # and so is one in these
-    context = Context(runtime, options)
-    context.agents = {agent.name: agent for agent in agents or ()}
-    context.doorkeeper = Doorkeeper(context)
-    context.readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
-    context.ring = Ring(context)
-    context.grants = Grants(context)
-    context.sizes = Sizes()
-    context.watch = Watch(context)
-    endpoint = mcp_endpoint(mcp)
+    parts = _parts(runtime, options, mcp, {agent.name: agent for agent in agents or ()})
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with _running(context, endpoint, declared):
+        async with _running(parts, declared):
             yield
 
     app = FastAPI(
         title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
-        redirect_slashes=False, **_quiet(),
+        redirect_slashes=False, **_without_telemetry(),
     )  # fmt: skip
 
-    @cache_forever
-    def draw(keyed: bool) -> dict[str, Any]:
-        return openapi.document(table, version(), keyed=keyed)
-
-    table = _table(draw)
-    app.openapi = lambda: draw(False)  # type: ignore[method-assign]  # how FastAPI is told
-    app.state.clicket = context
-    context.operations = table
-    for operation in table:
-        app.router.routes.append(_route(operation, context))
-    if endpoint is not None:
-        app.router.routes.append(_only(Route("/mcp", endpoint, methods=["GET", "POST", "DELETE"])))
-    context.straight = _straight(app)
+    app.openapi = lambda: openapi.document(parts.operations, version(), keyed=False)  # type: ignore[method-assign]  # FastAPI's way
+    app.state.clicket = parts
+    for operation in parts.operations:
+        app.router.routes.append(_route(operation, parts.shutdown))
+    if parts.mcp is not None:
+        app.router.routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
-    app.add_exception_handler(Exception, _broken)
-    app.add_middleware(Door, context=context)
+    app.add_exception_handler(Exception, _internal_error)
+    app.add_middleware(
+        AccessMiddleware,
+        hosts=Hosts(options.host, options.allowed_hosts, options.allowed_origins),
+        authenticator=parts.authenticator,
+        shutdown=parts.shutdown,
+        routes=_fixed_routes(app),
+        logs=options.access_log,
+        log=options.access_lines,
+    )
     return app
 
 
-def _table(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
-    """Every operation, those that are used most first."""
-    return (
-        *calls.OPERATIONS,
-        *streams.operations(streams.Streams()),
-        *conversations.OPERATIONS,
-        *decisions.OPERATIONS,
-        *artifacts.OPERATIONS,
+def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | None, agents: dict[str, Agent]) -> Parts:
+    def store() -> Store:  # there once the runtime is open
+        return runtime.store
+
+    shutdown = Shutdown()
+    authenticator = Authenticator(runtime, store, options.api_keys)
+    revocation = RevocationWatch(authenticator)
+    readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
+    shutdown.on_begin(readers.wake_all)
+    streams = Streams(readers, revocation)
+    event_log = EventLog(
+        runtime.observers,
+        store,
+        is_shared=lambda: runtime.is_shared,
+        is_held=runtime.is_held,
+        shutdown=shutdown,
+        max_events=options.event_log_events,
+        max_bytes=options.event_log_bytes,
+    )
+    grants = Grants(runtime.observers, store, runtime.spawn, shutdown)
+    lookup = CallLookup(runtime.acting_for, store)
+    bodies = Bodies(max_size=options.max_body_size, timeout=options.body_timeout)
+    artifacts = ArtifactHandlers(
+        runtime, lookup, bodies, grants, max_upload_size=options.max_upload_size, stall_timeout=options.stall_timeout
+    )
+    health = HealthHandlers(store, shutdown)
+
+    async def needs_key() -> bool:
+        return not await authenticator.is_off()
+
+    @cache_forever
+    def draw(keyed: bool) -> dict[str, Any]:
+        return openapi.document(operations, version(), keyed=keyed)
+
+    operations = (  # those that are used most first
+        *CallHandlers(runtime, lookup, bodies, grants).operations(),
+        *EventHandlers(lookup, grants, event_log, streams).operations(),
+        *AgentHandlers(agents, runtime.settings, bodies, streams).operations(),
+        *DecisionHandlers(lookup, bodies).operations(),
+        *artifacts.operations(),
         *tools.OPERATIONS,
-        *threads.OPERATIONS,
+        *ThreadHandlers(bodies).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
-        *health.OPERATIONS,
+        *health.operations(),
         *front.OPERATIONS,
-        *openapi.operations(draw),
+        *openapi.operations(draw, needs_key),
     )
+    route = mcp_route(
+        mcp,
+        revocation,
+        shutdown,
+        secret_key=runtime.settings.secret_key,
+        max_body_size=options.max_body_size,
+        body_timeout=options.body_timeout,
+    )
+    return Parts(
+        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, readers=readers,
+        event_log=event_log, grants=grants, health=health, mcp=route, agents=agents, operations=operations,
+    )  # fmt: skip
 
 
-def _straight(app: FastAPI) -> dict[tuple[str, str], Any]:
-    """What answers to a method on a path that has no names in braces."""
-    routes = [route for route in app.router.routes if isinstance(route, Route) and not route.param_convertors]
-    return {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
+@asynccontextmanager
+async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
+    """Start what lives as long as the application does, and stop it."""
+    runtime = parts.runtime
+    async with AsyncExitStack() as stack:
+        if not runtime.is_open:
+            await stack.enter_async_context(runtime)
+        if runtime.settings.mcp:
+            from clicket.mcp import join_declared
+
+            await join_declared(runtime)
+        TurnCounts.over(runtime.observers)
+        if declared:  # once all tools are there: a turn that a crash cut off may need any of them
+            parts.agents.clear()
+            parts.agents.update({name: each.on(runtime) for name, each in declared.items()})
+            await runtime.recover()
+        if parts.mcp is not None:
+            await stack.enter_async_context(parts.mcp.running())
+        parts.grants.start()
+        parts.event_log.start()
+        try:
+            yield
+        finally:
+            parts.shutdown.begin()
+            parts.readers.stop()
+            await parts.event_log.stop()
+            await parts.revocation.stop()
+            await parts.grants.stop()
 
 
-def _route(operation: Operation, context: Context) -> Route:
-    route = Route(operation.path, Endpoint(operation, context), methods=[operation.method], name=operation.name)
-    return route if operation.head else _only(route)
+# Routing.
 
 
-def _only(route: Route) -> Route:
+def _route(operation: Operation, shutdown: Shutdown) -> Route:
+    route = Route(operation.path, Endpoint(operation, shutdown), methods=[operation.method], name=operation.name)
+    return route if operation.head else _without_head(route)
+
+
+def _without_head(route: Route) -> Route:
     """For the methods that were named: Starlette adds HEAD to GET."""
     if route.methods is not None:
         route.methods.discard("HEAD")
     return route
 
 
-@asynccontextmanager
-async def _running(context: Context, endpoint: Mcp | None, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
-    """What lives as long as the application does."""
-    runtime = context.runtime
-    async with AsyncExitStack() as stack:
-        if not is_open(runtime):
-            await stack.enter_async_context(runtime)
-        if runtime.settings.mcp:
-            from clicket.mcp import join_declared
-
-            await join_declared(runtime)
-        TurnCounts.over(runtime.engine)
-        if declared:  # once all tools are there: a turn that a crash cut off may want any of them
-            context.agents = {name: each.on(runtime) for name, each in declared.items()}
-            await runtime.recover()
-        if endpoint is not None:
-            await stack.enter_async_context(endpoint.running(context))
-        context.grants.start()
-        context.ring.start()
-        try:
-            yield
-        finally:
-            context.drain()
-            context.readers.stop()
-            await context.ring.stop()
-            await context.watch.stop()
-            await context.grants.stop()
-
-
-def is_open(runtime: Runtime) -> bool:
-    try:
-        return runtime.engine is not None
-    except UsageError:
-        return False
-
-
-# What the router refuses.
+def _fixed_routes(app: FastAPI) -> dict[tuple[str, str], Any]:
+    """The applications of paths that have no parameters, by method and path."""
+    routes = [route for route in app.router.routes if isinstance(route, Route) and not route.param_convertors]
+    return {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
 
 
 async def _http_problem(request: Any, error: HTTPException) -> Any:
@@ -181,17 +242,17 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
 
 
 def _methods(app: FastAPI, path: str) -> set[str]:
-    """Every method that a path takes. A path without names in braces comes before one that has them."""
+    """Every method that a path takes. A path without parameters comes before one that has them."""
     routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
     plainest = min(routes, key=lambda route: route.path.count("{")).path
     return {method for route in routes if route.path == plainest for method in route.methods or ()}
 
 
-async def _broken(request: Any, error: Exception) -> Any:
+async def _internal_error(request: Any, error: Exception) -> Any:
     return problem_of_error(Refused("internal", "the server failed on this request; its log says how."))
 
 
-def _quiet() -> dict[str, Any]:
+def _without_telemetry() -> dict[str, Any]:
     """FastAPI's own spans are not made: ours say more, and its have the query in them. Older versions make none."""
     off = {"tracing": False, "metrics": False, "logs": False}
     return {"telemetry": off} if "telemetry" in inspect.signature(FastAPI).parameters else {}

@@ -1,5 +1,5 @@
-"""Files in and out. An artifact is named by its content, so a name proves nothing: it is shown to callers that uploaded it, or
-that made a call which names it. Bytes go out as an attachment of no particular type, so that no browser runs them.
+"""Uploads and downloads. An artifact is named by its content, so knowing the name gives no right: it is sent to callers that uploaded
+it, or that made a call which names it. It is sent as an attachment of no particular type, so that no browser runs it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import msgspec
 
 from clicket.errors import NotFound
 from clicket.runtime import Runtime
-from clicket.server import bodies
-from clicket.server.calls import CALLER, THREAD, find
-from clicket.server.operations import Answer, Asked, Body, Operation, Parameter
+from clicket.server.bodies import Bodies
+from clicket.server.grants import Grants
+from clicket.server.lookup import CALLER, THREAD, CallLookup
+from clicket.server.operations import Answer, Body, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.replies import Pieces, Reply, json_reply
+from clicket.server.request import Request
 
-__all__ = ["OPERATIONS", "Sizes"]
+__all__ = ["ArtifactHandlers"]
 
 _PIECE = 256 * 1024
 _IN_MEMORY = 1024 * 1024
@@ -34,7 +37,7 @@ class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Sizes:
+class _Sizes:
     """How long artifacts are. Content never changes under its name, so it is found out once."""
 
     def __init__(self) -> None:
@@ -69,53 +72,134 @@ async def _measure(view: Runtime, name: str) -> int:
     return high
 
 
-# Out.
+_RANGE = Parameter(
+    name="Range",
+    about="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
+    place="header",
+    schema={"type": "string"},
+)
+_PARTS = {
+    206: Answer(
+        about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}
+    ),
+}
 
 
-async def download(asked: Asked) -> Pieces | Reply:
-    name = asked.path("id")
-    view = asked.who.sees
-    await asked.context.grants.check(asked.who, name)
-    size = await asked.context.sizes.of(view, name)
-    return _send(asked, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
+class ArtifactHandlers:
+    """`max_upload_size` in bytes; a client that takes nothing for `stall_timeout` seconds is dropped."""
 
+    def __init__(
+        self,
+        runtime: Runtime,
+        lookup: CallLookup,
+        bodies: Bodies,
+        grants: Grants,
+        *,
+        max_upload_size: int,
+        stall_timeout: float,
+    ) -> None:
+        self._runtime = runtime
+        self._lookup = lookup
+        self._bodies = bodies
+        self._grants = grants
+        self._max_upload_size = max_upload_size
+        self._stall_timeout = stall_timeout
+        self._sizes = _Sizes()
 
-async def result(asked: Asked) -> Pieces | Reply:
-    view, record = await find(asked, waiting=False)
-    if not record.state.is_terminal:
-        raise Refused("not_ended", f"call {record.id!r} is {record.state}: there is no result yet. Wait for its end.")
-    if not record.success:
-        raise NotFound(f"call {record.id!r} ended as {record.state}, without a result. `GET /calls/…` says why.")
-    is_text = isinstance(record.output, str)
-    if record.artifact is not None:
-        is_text = record.metadata.get("artifact_type") != "json"
-        name = record.artifact
-        size = await asked.context.sizes.of(view, name)
+    async def download(self, request: Request) -> Pieces | Reply:
+        name = request.path("id")
+        view = request.principal.sees
+        await self._grants.check(request.principal, name)
+        size = await self._sizes.of(view, name)
+        return self._send(request, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
+
+    async def result(self, request: Request) -> Pieces | Reply:
+        view, record = await self._lookup.find(request, waiting=False)
+        if not record.state.is_terminal:
+            raise Refused(
+                "not_ended", f"call {record.id!r} is {record.state}: there is no result yet. Wait for its end."
+            )
+        if not record.success:
+            raise NotFound(f"call {record.id!r} ended as {record.state}, without a result. `GET /calls/…` says why.")
+        is_text = isinstance(record.output, str)
+        if record.artifact is not None:
+            is_text = record.metadata.get("artifact_type") != "json"
+            name = record.artifact
+            size = await self._sizes.of(view, name)
+            kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
+            return self._send(request, size, lambda start, end: _read(view, name, start, end), kind, name)
+        body = record.content.encode()
         kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
-        return _send(asked, size, lambda start, end: _read(view, name, start, end), kind, name)
-    body = record.content.encode()
-    kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
-    return _send(asked, len(body), lambda start, end: _one(body[start:end]), kind, "")
+        return self._send(request, len(body), lambda start, end: _one(body[start:end]), kind, "")
 
+    def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> Pieces | Reply:
+        """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
+        headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
+        patience = self._stall_timeout
+        etag = f'"{name}"' if name else None
+        if etag is not None:
+            headers.append((b"etag", etag.encode("ascii", "replace")))
+        wanted = request.header(b"range")
+        condition = request.header(b"if-range")
+        span = None if wanted is None or (condition is not None and condition != etag) else _range(wanted, size)
+        if span is None:
+            return Pieces(200, read(0, size), size, kind, *headers, patience=patience)
+        start, end = span
+        if start >= end:
+            unsatisfied = (b"content-range", b"bytes */%d" % size)
+            raise Refused("range_not_satisfiable", f"there are {size} bytes; ask for some of them.", unsatisfied)
+        headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
+        return Pieces(206, read(start, end), end - start, kind, *headers, patience=patience)
 
-def _send(asked: Asked, size: int, read: Any, kind: bytes, name: str) -> Pieces | Reply:
-    """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
-    headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
-    patience = asked.context.options.stall_timeout
-    etag = f'"{name}"' if name else None
-    if etag is not None:
-        headers.append((b"etag", etag.encode("ascii", "replace")))
-    wanted = asked.header(b"range")
-    condition = asked.header(b"if-range")
-    span = None if wanted is None or (condition is not None and condition != etag) else _range(wanted, size)
-    if span is None:
-        return Pieces(200, read(0, size), size, kind, *headers, patience=patience)
-    start, end = span
-    if start >= end:
-        unsatisfied = (b"content-range", b"bytes */%d" % size)
-        raise Refused("range_not_satisfiable", f"there are {size} bytes; ask for some of them.", unsatisfied)
-    headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-    return Pieces(206, read(start, end), end - start, kind, *headers, patience=patience)
+    async def upload(self, request: Request) -> Reply:
+        digest, size = hashlib.sha256(), 0
+        # It is hashed while it comes in, and kept outside of memory: only then is its name known.
+        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
+            async for piece in self._bodies.pieces(request, self._max_upload_size):
+                digest.update(piece)
+                file.write(piece)
+                size += len(piece)
+            name = f"sha256-{digest.hexdigest()}"
+            await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
+        if request.principal.id:
+            await self._grants.grant(request.principal.id, name)
+        location = (b"location", f"/artifacts/{name}".encode())
+        return json_reply(Uploaded(id=name, size=size), 201, location)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/artifacts",
+                about="Keep a file. Equal content is kept once, under one id.",
+                handler=self.upload,
+                scopes=("call",),
+                body=Body(optional=True),
+                answers={201: Answer(about="It is kept.", model=Uploaded, headers={"Location": "Where it is read."})},
+                tag="artifacts",
+            ),
+            Operation(
+                method="GET",
+                path="/artifacts/{id}",
+                about="A file, or a range of it.",
+                handler=self.download,
+                scopes=("read",),
+                parameters=(_RANGE,),
+                answers={200: Answer(about="The whole.", kind="application/octet-stream"), **_PARTS},
+                problems=(404, 416),
+                tag="artifacts",
+            ),
+            Operation(
+                method="GET",
+                path="/calls/{id}/result",
+                about="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
+                handler=self.result,
+                scopes=("read",),
+                parameters=(THREAD, CALLER, _RANGE),
+                answers={200: Answer(about="The whole.", kind="*/*"), **_PARTS},
+                problems=(404, 409, 416),
+            ),
+        )
 
 
 def _range(text: str, size: int) -> tuple[int, int] | None:
@@ -150,25 +234,6 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
         yield body
 
 
-# In.
-
-
-async def upload(asked: Asked) -> Reply:
-    context, digest, size = asked.context, hashlib.sha256(), 0
-    # It is hashed while it comes in, and kept outside of memory: only then is its name known.
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
-        async for piece in bodies.pieces(asked, context.options.max_upload_size):
-            digest.update(piece)
-            file.write(piece)
-            size += len(piece)
-        name = f"sha256-{digest.hexdigest()}"
-        await context.store.put_artifact(name, _File(file, size), keep_until=context.runtime.pin_until())
-    if asked.who.id:
-        await context.grants.grant(asked.who.id, name)
-    location = (b"location", f"/artifacts/{name}".encode())
-    return json_reply(Uploaded(id=name, size=size), 201, location)
-
-
 class _File(Sequence[bytes]):
     """A file as the pieces that a store takes."""
 
@@ -186,50 +251,3 @@ class _File(Sequence[bytes]):
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
-
-
-_RANGE = Parameter(
-    name="Range",
-    about="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
-    place="header",
-    schema={"type": "string"},
-)
-_PARTS = {
-    206: Answer(
-        about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}
-    ),
-}
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/artifacts",
-        about="Keep a file. Equal content is kept once, under one id.",
-        handler=upload,
-        scopes=("call",),
-        body=Body(optional=True),
-        answers={201: Answer(about="It is kept.", model=Uploaded, headers={"Location": "Where it is read."})},
-        tag="artifacts",
-    ),
-    Operation(
-        method="GET",
-        path="/artifacts/{id}",
-        about="A file, or a range of it.",
-        handler=download,
-        scopes=("read",),
-        parameters=(_RANGE,),
-        answers={200: Answer(about="The whole.", kind="application/octet-stream"), **_PARTS},
-        problems=(404, 416),
-        tag="artifacts",
-    ),
-    Operation(
-        method="GET",
-        path="/calls/{id}/result",
-        about="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
-        handler=result,
-        scopes=("read",),
-        parameters=(THREAD, CALLER, _RANGE),
-        answers={200: Answer(about="The whole.", kind="*/*"), **_PARTS},
-        problems=(404, 409, 416),
-    ),
-)

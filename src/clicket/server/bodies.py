@@ -1,4 +1,4 @@
-"""Request bodies: bounded in size and time, JSON by name, and JSON without tricks."""
+"""Request bodies: bounded in size and time, declared as JSON, and JSON that has one meaning only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 
 from clicket.errors import InvalidInput
 from clicket.model.arguments import parse_arguments
-from clicket.server.operations import Asked
 from clicket.server.problems import Refused
+from clicket.server.request import Request
 
-__all__ = ["Gone", "no_tricks", "optional_json", "pieces", "read", "shaped"]
+__all__ = ["Bodies", "Gone", "shaped"]
 
 T = TypeVar("T")
 _WHOLE = "(body)"
@@ -21,31 +21,76 @@ _SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
 class Gone(Refused):
-    """The client left before its request was whole: nobody is there to be answered."""
+    """The client left before its request was whole: there is no client to answer."""
 
     def __init__(self) -> None:
         super().__init__("request_timeout", "the connection was closed before the request was whole.")
 
 
-async def read(asked: Asked) -> bytes:
-    """The whole of a JSON body."""
-    kind = asked.header(b"content-type") or ""
-    if kind.partition(";")[0].strip().lower() != "application/json":
-        raise Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
-    return await _whole(asked)
+class Bodies:
+    """Reads the bodies of requests. `max_size` in bytes; `timeout` in seconds, for a whole JSON body or for one piece of an upload."""
 
+    def __init__(self, *, max_size: int, timeout: float) -> None:
+        self._max_size = max_size
+        self._timeout = timeout
 
-async def _whole(asked: Asked) -> bytes:
-    options = asked.context.options
-    limit = options.max_body_size
-    _check_length(asked, limit)
-    if asked.scope.get("clicket.whole"):  # all of it is there, and nothing to wait for
-        return await _gathered(asked.receive, limit)
-    try:
-        async with asyncio.timeout(options.body_timeout):
-            return await _gathered(asked.receive, limit)
-    except TimeoutError:
-        raise _too_slow(options.body_timeout) from None
+    async def json(self, request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+        """A JSON body as its model says, or a problem that names the place."""
+        return self.decoded(await self.read(request), decoder)
+
+    async def optional_json(self, request: Request, decoder: msgspec.json.Decoder[T], empty: T) -> T:
+        """A JSON body that may be left out."""
+        if request.header(b"content-type") is None:
+            if await self._whole(request):
+                raise _not_said_to_be_json()
+            return empty
+        body = await self.read(request)
+        return self.decoded(body, decoder) if body else empty
+
+    async def read(self, request: Request) -> bytes:
+        """The bytes of a JSON body."""
+        kind = request.header(b"content-type") or ""
+        if kind.partition(";")[0].strip().lower() != "application/json":
+            raise _not_said_to_be_json()
+        return await self._whole(request)
+
+    def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+        value = shaped(body, decoder)
+        self.refuse_ambiguous(body)
+        return value
+
+    def refuse_ambiguous(self, body: bytes) -> None:
+        """Refuse JSON that two readers may read differently: keys that are there twice, NaN, lone surrogates."""
+        _strict(body, self._max_size)
+
+    async def pieces(self, request: Request, limit: int) -> AsyncIterator[bytes]:
+        """A big body of up to `limit` bytes, piece by piece, each in its time."""
+        _check_length(request, limit)
+        size, more = 0, True
+        while more:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    message = await request.receive()
+            except TimeoutError:
+                raise _too_slow(self._timeout) from None
+            if message["type"] == "http.disconnect":
+                raise Gone
+            body, more = message.get("body", b""), message.get("more_body", False)
+            size += len(body)
+            if size > limit:
+                raise _too_large(limit)
+            if body:
+                yield body
+
+    async def _whole(self, request: Request) -> bytes:
+        _check_length(request, self._max_size)
+        if request.scope.get("clicket.whole"):  # all of it has arrived: there is nothing to wait for
+            return await _gathered(request.receive, self._max_size)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await _gathered(request.receive, self._max_size)
+        except TimeoutError:
+            raise _too_slow(self._timeout) from None
 
 
 async def _gathered(receive: Any, limit: int) -> bytes:
@@ -67,29 +112,9 @@ async def _gathered(receive: Any, limit: int) -> bytes:
     return body
 
 
-async def pieces(asked: Asked, limit: int) -> AsyncIterator[bytes]:
-    """A big body, piece by piece, each in its time."""
-    _check_length(asked, limit)
-    patience, size, more = asked.context.options.body_timeout, 0, True
-    while more:
-        try:
-            async with asyncio.timeout(patience):
-                message = await asked.receive()
-        except TimeoutError:
-            raise _too_slow(patience) from None
-        if message["type"] == "http.disconnect":
-            raise Gone
-        body, more = message.get("body", b""), message.get("more_body", False)
-        size += len(body)
-        if size > limit:
-            raise _too_large(limit)
-        if body:
-            yield body
-
-
-def _check_length(asked: Asked, limit: int) -> None:
+def _check_length(request: Request, limit: int) -> None:
     """A body that says that it is too large need not be read."""
-    said = asked.header(b"content-length")
+    said = request.header(b"content-length")
     if said is not None and said.isdecimal() and int(said[:20]) > limit:
         raise _too_large(limit)
 
@@ -104,20 +129,8 @@ def _too_slow(seconds: float) -> Refused:
     return Refused("request_timeout", text, (b"connection", b"close"))
 
 
-async def optional_json(asked: Asked, decoder: msgspec.json.Decoder[T], empty: T) -> T:
-    """A JSON body that may be left out."""
-    body = b""
-    if asked.header(b"content-type") is None:
-        body = await _whole(asked)
-        if body:
-            raise Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
-        return empty
-    body = await read(asked)
-    if not body:
-        return empty
-    value = shaped(body, decoder)
-    no_tricks(body, asked.context.options.max_body_size)
-    return value
+def _not_said_to_be_json() -> Refused:
+    return Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
 
 
 def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -128,7 +141,7 @@ def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         message, _, path = str(error).partition(" - at `$")
         raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}], whole=_WHOLE) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        no_tricks(body, len(body) + 1)
+        _strict(body, len(body) + 1)
         raise _not_json(error) from None
 
 
@@ -142,10 +155,9 @@ def _pointer(path: str) -> str:
     return path.replace("[", "/").replace("]", "").replace(".", "/")
 
 
-def no_tricks(body: bytes, max_size: int) -> dict[str, Any]:
-    """What a lenient reader would take, and another would read differently, is refused: keys twice, NaN, lone surrogates."""
+def _strict(body: bytes, max_size: int) -> None:
     try:
-        return parse_arguments(body, max_size=max_size)
+        parse_arguments(body, max_size=max_size)
     except InvalidInput as error:
         if error.message.startswith(_SYNTAX):
             raise _not_json(error.message.partition(": ")[2]) from None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from clicket.ports import CacheStats
-from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.operations import Answer, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.replies import Reply, json_reply
+from clicket.server.request import Request
 
 __all__ = ["OPERATIONS"]
 
@@ -16,13 +18,13 @@ class Cleared(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
 
 
-async def stats(asked: Asked) -> Reply:
-    return json_reply(await asked.who.sees.cache.stats())
+async def stats(request: Request) -> Reply:
+    return json_reply(await request.principal.sees.cache.stats())
 
 
-async def clear(asked: Asked) -> Reply:
-    tag = asked.query("tag")
-    return json_reply(Cleared(removed=await asked.who.own.cache.clear(tag), tag=tag))
+async def clear(request: Request) -> Reply:
+    tag = request.query("tag")
+    return json_reply(Cleared(removed=await request.principal.own.cache.clear(tag), tag=tag))
 
 
 OPERATIONS = (

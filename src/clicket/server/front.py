@@ -1,9 +1,10 @@
-"""`GET /`: a page for people who come with a browser. Static: it needs no key, loads nothing, and runs nothing."""
+"""`GET /`: a page for browsers. Static: it needs no key, loads nothing, and runs nothing."""
 
 from __future__ import annotations
 
-from clicket.server.operations import Answer, Asked, Operation
+from clicket.server.operations import Answer, Operation
 from clicket.server.replies import Reply
+from clicket.server.request import Request
 
 __all__ = ["OPERATIONS"]
 
@@ -35,7 +36,7 @@ def _policy() -> bytes:
     return _POLICY % b64encode(sha256(style).digest())
 
 
-async def page(asked: Asked) -> Reply:
+async def page(request: Request) -> Reply:
     return Reply(200, _PAGE, b"text/html; charset=utf-8", policy=_policy())
 
 

@@ -1,5 +1,5 @@
-"""Who may read which artifact: callers that uploaded it, or that made a call which names it. On record in the store, so every
-server over it knows. What is on record of artifacts that are gone is swept, a page at a time.
+"""Which callers may read which artifact: those that uploaded it, and those that made a call which names it. Grants are in the
+store, so every server over it knows them. Grants of artifacts that are gone are swept, a page at a time.
 """
 
 from __future__ import annotations
@@ -7,19 +7,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
-from clicket.journal import Entry
+from clicket.journal import Observers
 from clicket.model import Event, Record, ToolResult
-from clicket.ports import StoredDocument
-
-if TYPE_CHECKING:
-    from clicket.server.auth import Principal
-    from clicket.server.context import Context
+from clicket.ports import Store, StoredDocument
+from clicket.server.authentication import Principal
+from clicket.server.shutdown import Shutdown
+from clicket.telemetry.entry import Entry
 
 __all__ = ["KIND", "Grants", "unknown"]
 
@@ -37,25 +36,35 @@ _SWEPT_AT_ONCE = 200
 class Grants:
     """A listener of the journal."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(
+        self,
+        observers: Observers,
+        store: Callable[[], Store],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        shutdown: Shutdown,
+    ) -> None:
+        self._observers = observers
+        self._store = store
+        self._spawn = spawn
+        self._shutdown = shutdown
         self._given: dict[tuple[str, str], float] = {}
         self._swept_to = ""
         self._sweeper: asyncio.Task[None] | None = None
+        self._remove_listener: Callable[[], None] | None = None
 
-    def __call__(self, call: Entry, events: Sequence[Event]) -> None:
-        """Also who calls by other ways than `POST /calls` may read what came of it."""
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        """Grant the artifact of a call that was made in another way than by `POST /calls`, too."""
         data = events[-1].data if events else {}
-        if call.caller and "artifact" in data and isinstance(data["artifact"], str):
-            self._context.runtime.engine.spawn(self._grant_later(call.caller, data["artifact"]))
+        if entry.caller and "artifact" in data and isinstance(data["artifact"], str):
+            self._spawn(self._grant_later(entry.caller, data["artifact"]))
 
     async def _grant_later(self, caller: str, name: str) -> None:
-        with suppress(ClicketError):  # whoever is told of the artifact is granted it then
+        with suppress(ClicketError):  # it is granted again when the caller reads the call
             await self.grant(caller, name)
 
-    async def give(self, caller: str, told: ToolResult | Record) -> None:
-        """A caller is told of artifacts of its call: from now on it may read them."""
-        names = (told.artifact, told.metadata.get("stream_artifact"))
+    async def give(self, caller: str, call: ToolResult | Record) -> None:
+        """Let a caller read the artifacts of its call."""
+        names = (call.artifact, call.metadata.get("stream_artifact"))
         for name in names:
             if isinstance(name, str) and caller:
                 await self.grant(caller, name)
@@ -63,15 +72,16 @@ class Grants:
     async def grant(self, caller: str, name: str) -> None:
         if self._is_remembered(caller, name):
             return
-        await grant(self._context.store, caller, name)
+        await grant(self._store(), caller, name)
         if len(self._given) >= _MOST_REMEMBERED:
             self._given.clear()
         self._given[caller, name] = time.monotonic()
 
-    async def check(self, who: Principal, name: str) -> None:
-        if who.is_admin or self._is_remembered(who.id, name):
+    async def check(self, principal: Principal, name: str) -> None:
+        """Raise `NotFound` if the principal may not read the artifact."""
+        if principal.is_admin or self._is_remembered(principal.id, name):
             return
-        if not who.id or not await granted(self._context.store, who.id, name):
+        if not principal.id or not await granted(self._store(), principal.id, name):
             raise unknown(name)
 
     def _is_remembered(self, caller: str, name: str) -> bool:
@@ -81,12 +91,12 @@ class Grants:
     # Sweeping.
 
     def start(self) -> None:
-        self._context.runtime.engine.journal.listeners.append(self)
+        self._remove_listener = self._observers.add(self)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_on())
 
     async def stop(self) -> None:
-        with suppress(ClicketError, ValueError):
-            self._context.runtime.engine.journal.listeners.remove(self)
+        if self._remove_listener is not None:
+            self._remove_listener()
         sweeper, self._sweeper = self._sweeper, None
         if sweeper is not None:
             sweeper.cancel()
@@ -94,19 +104,19 @@ class Grants:
                 await sweeper
 
     async def _sweep_on(self) -> None:
-        while not self._context.draining:
+        while not self._shutdown.begun:
             await asyncio.sleep(_SWEEP_EVERY)
             try:
                 await self.sweep()
             except ClicketError as error:
-                if not self._context.draining:
-                    logger.warning("who may read artifacts that are gone could not be swept: %s", error)
+                if not self._shutdown.begun:
+                    logger.warning("grants of artifacts that are gone could not be swept: %s", error)
             except Exception:
-                logger.exception("who may read artifacts that are gone could not be swept")
+                logger.exception("grants of artifacts that are gone could not be swept")
 
     async def sweep(self) -> int:
         """One page of grants; the next time goes on behind it. How many were removed."""
-        page = await self._context.store.documents(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
+        page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
         self._swept_to = page[-1].key if len(page) == _SWEPT_AT_ONCE else ""
         before, removed = time.time() - _SETTLED, 0
         for document in page:
@@ -115,16 +125,16 @@ class Grants:
         return removed
 
     async def _remove(self, document: StoredDocument) -> bool:
-        done = await self._context.store.delete_document(KIND, document.key)
+        done = await self._store().delete_document(KIND, document.key)
         if await self._is_kept(document):  # it came back, and was granted, in between
             caller, _, name = document.key.rpartition("/")
-            await grant(self._context.store, caller, name)
+            await grant(self._store(), caller, name)
             return False
         return done
 
     async def _is_kept(self, document: StoredDocument) -> bool:
         try:
-            await self._context.store.read_artifact(document.key.rpartition("/")[2], 0, 0)
+            await self._store().read_artifact(document.key.rpartition("/")[2], 0, 0)
         except NotFound:
             return False
         return True

@@ -1,19 +1,22 @@
-"""Is it alive, is it ready? Both answer without a key, and say no more than that."""
+"""Liveness and readiness, for probes. Both answer without a key, and say no more than that."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.server.context import Context
-from clicket.server.operations import Answer, Asked, Operation
+from clicket.ports import Store
+from clicket.server.operations import Answer, Operation
 from clicket.server.replies import JSON, Reply, json_reply
+from clicket.server.request import Request
+from clicket.server.shutdown import Shutdown
 
-__all__ = ["OPERATIONS"]
+__all__ = ["HealthHandlers"]
 
 _PATIENCE = 3.0
 _FRESH = 1.0
@@ -30,60 +33,64 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-async def healthz(asked: Asked) -> Reply:
-    return Reply(200, b'{"status":"ok"}', JSON)
+class HealthHandlers:
+    def __init__(self, store: Callable[[], Store], shutdown: Shutdown) -> None:
+        self._store = store
+        self._shutdown = shutdown
+        self._last: tuple[float, str | None] = (float("-inf"), None)
+        """When the store was asked last, and why it was not ready; None: it was."""
+        self._asking: asyncio.Future[str | None] | None = None
 
+    async def healthz(self, request: Request) -> Reply:
+        return Reply(200, b'{"status":"ok"}', JSON)
 
-async def readyz(asked: Asked) -> Reply:
-    context = asked.context
-    reason = "shutting_down" if context.draining else await _look(context)
-    headers = () if reason is None else ((b"retry-after", b"2"),)
-    return json_reply(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
+    async def readyz(self, request: Request) -> Reply:
+        reason = "shutting_down" if self._shutdown.begun else await self._check()
+        headers = () if reason is None else ((b"retry-after", b"2"),)
+        return json_reply(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
 
+    async def _check(self) -> str | None:
+        """Ask the store, at most once a second and once at a time: requests without a key must not be able to load it."""
+        at, reason = self._last
+        if time.monotonic() - at < _FRESH:
+            return reason
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask())
+        return await asyncio.shield(self._asking)
 
-async def _look(context: Context) -> str | None:
-    """Ask the store, at most once a second and once at a time: whoever asks without a key must not be able to load it."""
-    at, reason = context.ready
-    if time.monotonic() - at < _FRESH:
+    async def _ask(self) -> str | None:
+        reason = None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._store().document("ping", "ping")
+        except (ClicketError, TimeoutError):
+            reason = "store_unavailable"
+        finally:
+            self._asking = None
+        self._last = (time.monotonic(), reason)
         return reason
-    if context.looking is None:
-        context.looking = asyncio.ensure_future(_ask(context))
-    return await asyncio.shield(context.looking)
 
-
-async def _ask(context: Context) -> str | None:
-    reason = None
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await context.store.document("ping", "ping")
-    except (ClicketError, TimeoutError):
-        reason = "store_unavailable"
-    finally:
-        context.looking = None
-    context.ready = (time.monotonic(), reason)
-    return reason
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/healthz",
-        about="The process is alive.",
-        handler=healthz,
-        public=True,
-        answers={200: Answer(about="It is.", model=Health)},
-        tag="health",
-    ),
-    Operation(
-        method="GET",
-        path="/readyz",
-        about="Store and engine can take calls.",
-        handler=readyz,
-        public=True,
-        answers={
-            200: Answer(about="They can.", model=Readiness),
-            503: Answer(about="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}),
-        },
-        tag="health",
-    ),
-)
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                method="GET",
+                path="/healthz",
+                about="The process is alive.",
+                handler=self.healthz,
+                public=True,
+                answers={200: Answer(about="It is.", model=Health)},
+                tag="health",
+            ),
+            Operation(
+                method="GET",
+                path="/readyz",
+                about="Store and engine can take calls.",
+                handler=self.readyz,
+                public=True,
+                answers={
+                    200: Answer(about="They can.", model=Readiness),
+                    503: Answer(about="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}),
+                },
+                tag="health",
+            ),
+        )

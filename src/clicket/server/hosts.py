@@ -1,7 +1,7 @@
-"""Who is asked for, and from which page. A name that is not ours, or a page that is not ours, is refused before anything else.
+"""Checks the headers `Host` and `Origin`. Requests for a host that is not ours, or from a page that is not ours, are refused first.
 
-This is what stands between a server on loopback and every web page that its user opens: a page can send requests here (CSRF),
-and a name can be made to point here (DNS rebinding), but neither can choose `Host` and `Origin`.
+This protects a server on loopback from every web page that its user opens: a page can send requests here (CSRF), and a name can be
+made to point here (DNS rebinding), but neither can choose `Host` and `Origin`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Hosts:
         self._good: set[tuple[bytes, Any]] = set()
 
     def check(self, scope: Any) -> bytes | None:
-        """The origin that must be told that it may read the answer, if any; else None, or `Refused`."""
+        """The origin that needs CORS headers in the answer, or None; raises `Refused`."""
         host: bytes | None = None
         origin: bytes | None = None
         for name, value in scope["headers"]:
@@ -54,7 +54,7 @@ class Hosts:
     def _check_host(self, host: bytes | None, local: str) -> None:
         text = (host or b"").decode("latin-1").lower()
         name = _bare(text)
-        # Asked for by the very address that the connection was made to: no name was used that could point elsewhere.
+        # The host is the address that the connection was made to: no name was used that could point elsewhere.
         if not name or (name not in self._names and name != local.lower()):
             raise _foreign_host(repr(text[:100]))
         if len(self._good) < _MOST_REMEMBERED and host is not None:

@@ -87,7 +87,7 @@ def read(body: bytes) -> Key:
 async def create(
     store: Store, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None
 ) -> tuple[Key, str]:
-    """A new key, and its text, which nobody can be told again."""
+    """A new key, and its text, which cannot be read again."""
     if not name or len(name) > _MAX_NAME or not name.isprintable():
         raise UsageError(f"a key's name must be printable text of 1 to {_MAX_NAME} characters, not {name!r:.120}.")
     checked = check_scopes(scopes)

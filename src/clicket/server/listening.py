@@ -1,4 +1,4 @@
-"""Runs the application on a socket. Leaving takes a bounded time: streams say goodbye, running calls get `close_timeout`."""
+"""Runs the application on a socket. Shutting down takes a bounded time: streams end, running calls get `close_timeout`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import uvicorn
 from clicket.agents import Agent
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
-from clicket.server.app import create_app, is_open
-from clicket.server.context import Context
+from clicket.server.app import Parts, create_app
+from clicket.server.authentication import Authenticator
 from clicket.server.hosts import is_loopback
 from clicket.server.options import Options
 from clicket.server.protocol import protocol_with
@@ -33,20 +33,20 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     keys: int
     locked: bool
-    """There were keys, and all are revoked or expired: nobody can get in."""
+    """There were keys, and all are revoked or expired: every request is refused."""
     mcp: bool
-    context: Any
+    parts: Parts
 
 
 class _Server(uvicorn.Server):
-    """Signals are the business of whoever runs the loop."""
+    """Leaves signals to the program that runs the loop."""
 
     @contextmanager
     def capture_signals(self) -> Any:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn would end the whole program; whoever asked for a server decides over that."""
+        """uvicorn would end the whole program; here its caller gets an error."""
         try:
             await super().startup(sockets)
         except SystemExit:
@@ -65,7 +65,7 @@ async def serve(
 ) -> None:
     """Serve a runtime until `stop` is set or the task is cancelled. A runtime that is open is left closed.
 
-    Port 0 takes a free one; `ready` is told which.
+    Port 0 takes a free one; `ready` is called with it.
     """
     async with serving(runtime, host=host, port=port, options=options, agents=agents) as served:
         if ready is not None:
@@ -86,22 +86,22 @@ async def serving(
     options = msgspec.structs.replace(options or Options(), host=host)
     with closing(_bind(host, port)) as bound:
         app = create_app(runtime, options, agents=agents)
-        context: Context = app.state.clicket
-        if not is_open(runtime):
+        parts: Parts = app.state.clicket
+        if not runtime.is_open:
             await runtime.open()
         server = _Server(_config(app, options))
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         try:
             await _started(server, running)
-            served = await _described(app, context, bound)
-            await _check_exposure(served, context)
+            served = await _described(parts, bound)
+            await _check_exposure(served, parts.authenticator)
             yield served
         finally:
-            await _leave(context, server, running)
+            await _leave(parts, server, running)
 
 
-async def _check_exposure(served: Served, context: Context) -> None:
-    if not is_loopback(served.host) and await context.doorkeeper.is_open():
+async def _check_exposure(served: Served, authenticator: Authenticator) -> None:
+    if not is_loopback(served.host) and await authenticator.is_off():
         raise UsageError(
             f"without a key only this machine may ask, and {served.host} is open to others. Make one with "
             "`clicket keys create`, set CLICKET_API_KEYS, or bind 127.0.0.1."
@@ -109,7 +109,7 @@ async def _check_exposure(served: Served, context: Context) -> None:
 
 
 async def _started(server: uvicorn.Server, running: asyncio.Future[None]) -> None:
-    """uvicorn tells nobody when it listens: it is looked at until it does."""
+    """Wait until uvicorn listens. It has no event for that, so its flag is polled."""
     while not server.started:
         if running.done():
             running.result()
@@ -117,12 +117,12 @@ async def _started(server: uvicorn.Server, running: asyncio.Future[None]) -> Non
         await asyncio.sleep(0.005)
 
 
-async def _leave(context: Context, server: uvicorn.Server, running: asyncio.Future[None]) -> None:
-    """Not ready any more; calls end or are stopped; then answers that are under way are sent, and the door is shut."""
-    context.drain()
+async def _leave(parts: Parts, server: uvicorn.Server, running: asyncio.Future[None]) -> None:
+    """Refuse new requests; let calls end, or stop them; then let answers that are under way be sent, and close the socket."""
+    parts.shutdown.begin()
     try:
         with suppress(UsageError):
-            await context.runtime.close()
+            await parts.runtime.close()
     finally:
         server.should_exit = True
         with suppress(asyncio.CancelledError):
@@ -167,11 +167,10 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def _described(app: Any, context: Context, bound: socket.socket) -> Served:
+async def _described(parts: Parts, bound: socket.socket) -> Served:
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    mcp = any(getattr(route, "path", "") == "/mcp" for route in app.router.routes)
-    keys = await context.doorkeeper.count()
-    locked = keys == 0 and not await context.doorkeeper.is_open()
+    keys = await parts.authenticator.count()
+    locked = keys == 0 and not await parts.authenticator.is_off()
     url = f"http://{shown}:{port}"
-    return Served(host=host, port=port, url=url, keys=keys, locked=locked, mcp=mcp, context=context)
+    return Served(host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts)

@@ -1,46 +1,57 @@
-"""`/mcp`: the runtime as an MCP server, behind the same door as everything else. A key needs the scope `call`."""
+"""`/mcp`: the runtime as an MCP server, behind the same middleware as every route. A key needs the scope `call`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.server.auth import principal_of
-from clicket.server.context import Context
-from clicket.server.options import Options
+from clicket.server.authentication import principal_of
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.revocation import RevocationWatch
+from clicket.server.shutdown import Shutdown
 from clicket.server.traces import traced
 
-__all__ = ["Mcp", "mcp_endpoint"]
+__all__ = ["McpRoute", "mcp_route"]
 
 
-class Mcp:
-    """ASGI. The endpoint behind it lives as long as the application runs."""
+class McpRoute:
+    """An ASGI application. `make` makes the MCP endpoint, which lives as long as the application runs.
 
-    def __init__(self, make: Callable[..., Any], more: Mapping[str, Any]) -> None:
+    `max_body_size` in bytes; `body_timeout` in seconds, for each piece of a body.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        revocation: RevocationWatch,
+        shutdown: Shutdown,
+        *,
+        max_body_size: int,
+        body_timeout: float,
+    ) -> None:
         self._make = make
-        self._more = more
+        self._revocation = revocation
+        self._shutdown = shutdown
+        self._max_body_size = max_body_size
+        self._body_timeout = body_timeout
         self._endpoint: Any = None
-        self._context: Context | None = None
-        self._options = Options()
 
     @asynccontextmanager
-    async def running(self, context: Context) -> AsyncIterator[None]:
-        self._context, self._options = context, context.options
+    async def running(self) -> AsyncIterator[None]:
         made = self._make(
-            lambda scope: principal_of(scope).own,
-            may_approve=lambda scope: principal_of(scope).may("approve"),
-            **{"secret_key": context.runtime.settings.secret_key, **self._more},
+            lambda scope: principal_of(scope).own, may_approve=lambda scope: principal_of(scope).may("approve")
         )
         async with made.running():
             self._endpoint = made
-            context.leaving.append(made.wind_down)
+            remove = self._shutdown.on_begin(made.wind_down)
             try:
                 yield
             finally:
+                remove()
                 self._endpoint = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -49,14 +60,14 @@ class Mcp:
         if refusal is not None:
             await problem_of_error(refusal)(scope, receive, send)
         else:
-            assert self._context is not None, "it answers only while it runs"
-            with traced(scope["headers"]):  # what a message's own `_meta` says goes before that
-                await _Exchange(self._context, _bounded(receive, self._options), send).run(self._endpoint, scope)
+            bounded = _bounded(receive, max_size=self._max_body_size, timeout=self._body_timeout)
+            with traced(scope["headers"]):  # the `_meta` of a message overrides these
+                await _Exchange(self._revocation, bounded, send).run(self._endpoint, scope)
 
     def _refusal(self, scope: Any) -> Refused | None:
         if not principal_of(scope).may("call"):
             return Refused("missing_scope", "the key lacks the scope call. Use one that has it.")
-        limit = self._options.max_body_size
+        limit = self._max_body_size
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(value.isdigit() and int(value[:20]) > limit for value in lengths):
             close = (b"connection", b"close")
@@ -65,10 +76,10 @@ class Mcp:
 
 
 class _Exchange:
-    """One request and its answer. When that is a stream, it ends with its key: the endpoint is told that its client left."""
+    """One request and its answer. A stream ends with its key: the endpoint then sees its client disconnect."""
 
-    def __init__(self, context: Context, receive: Any, send: Any) -> None:
-        self._context = context
+    def __init__(self, revocation: RevocationWatch, receive: Any, send: Any) -> None:
+        self._revocation = revocation
         self._receive = receive
         self._send = send
         self._over = False
@@ -88,13 +99,13 @@ class _Exchange:
         if message["type"] == "http.response.start":
             kinds = [value for name, value in message["headers"] if name.lower() == b"content-type"]
             if any(kind.startswith(b"text/event-stream") for kind in kinds):
-                self._watched.enter_context(self._context.watch.over(scope, self._end))
+                self._watched.enter_context(self._revocation.over(scope, self._end))
         elif not message.get("more_body", False):
             self._has_ended = True
         await self._send(message)
 
     async def receive(self) -> Any:
-        """What the client says, or that it left when its key did."""
+        """The next message of the client, or a disconnect once its key is not valid any more."""
         if not self._over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None) as patience:
@@ -103,15 +114,15 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     def _end(self) -> None:
-        """Whoever waits for the client waits no more. (A timeout without a time costs nothing until it is given one.)"""
+        """End the endpoint's wait for the client. (A timeout without a time costs nothing until it is given one.)"""
         self._over = True
         if self._patience is not None:
-            with suppress(RuntimeError):  # nobody waits
+            with suppress(RuntimeError):  # the endpoint does not wait
                 self._patience.reschedule(0.0)
 
 
-def _bounded(receive: Any, options: Options) -> Any:
-    """A body that grows or drips beyond its bounds is taken for a client that left."""
+def _bounded(receive: Any, *, max_size: int, timeout: float) -> Any:
+    """A body that is too large or too slow counts as a disconnect."""
     size, whole = 0, False
 
     async def bounded() -> Any:
@@ -119,19 +130,27 @@ def _bounded(receive: Any, options: Options) -> Any:
         if whole:
             return await receive()
         try:
-            async with asyncio.timeout(options.body_timeout):
+            async with asyncio.timeout(timeout):
                 message = await receive()
         except TimeoutError:
             return {"type": "http.disconnect"}
         size += len(message.get("body", b""))
         whole = not message.get("more_body", False)
-        return {"type": "http.disconnect"} if size > options.max_body_size else message
+        return {"type": "http.disconnect"} if size > max_size else message
 
     return bounded
 
 
-def mcp_endpoint(wanted: bool | Mapping[str, Any] | None) -> Mcp | None:
-    """None: if its extra is installed. A mapping is what the endpoint is made with beyond the usual."""
+def mcp_route(
+    wanted: bool | Mapping[str, Any] | None,
+    revocation: RevocationWatch,
+    shutdown: Shutdown,
+    *,
+    secret_key: str | None,
+    max_body_size: int,
+    body_timeout: float,
+) -> McpRoute | None:
+    """`wanted`: None serves MCP if its extra is installed; a mapping holds more options of `McpEndpoint`."""
     if wanted is False:
         return None
     try:
@@ -140,4 +159,7 @@ def mcp_endpoint(wanted: bool | Mapping[str, Any] | None) -> Mcp | None:
         if wanted is not None:
             raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None
         return None
-    return Mcp(McpEndpoint, wanted if isinstance(wanted, Mapping) else {})
+    more = {"secret_key": secret_key, **(wanted if isinstance(wanted, Mapping) else {})}
+    return McpRoute(
+        partial(McpEndpoint, **more), revocation, shutdown, max_body_size=max_body_size, body_timeout=body_timeout
+    )

@@ -1,9 +1,9 @@
-"""The OpenAPI 3.1 document, drawn from the table of operations and from the Structs that bodies are decoded into."""
+"""The OpenAPI 3.1 document, made from the table of operations and from the Structs that bodies are decoded into."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -11,9 +11,11 @@ import msgspec
 from clicket.agents import TurnDocument
 from clicket.model import Record, ToolResult
 from clicket.model.chat import ChatMessage, ToolUse, Usage
-from clicket.server.operations import EVENT_STREAM, Answer, Asked, Operation, Parameter
+from clicket.server.operations import EVENT_STREAM, Answer, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.replies import Reply, json_reply
+from clicket.server.request import Request
 from clicket.server.shapes import CallRequest, Decision, Listing
 
 __all__ = ["document", "operations"]
@@ -241,11 +243,13 @@ def _problem(status: int) -> dict[str, Any]:
     return made
 
 
-def operations(draw: Callable[[bool], dict[str, Any]]) -> tuple[Operation, ...]:
-    """`GET /openapi.json`; `draw` gives the document as it is with or without keys."""
+def operations(
+    draw: Callable[[bool], dict[str, Any]], needs_key: Callable[[], Awaitable[bool]]
+) -> tuple[Operation, ...]:
+    """`GET /openapi.json`; `draw(keyed)` makes the document for a server that needs keys or that needs none."""
 
-    async def show(asked: Asked) -> Reply:
-        return json_reply(draw(not await asked.context.doorkeeper.is_open()))
+    async def show(request: Request) -> Reply:
+        return json_reply(draw(await needs_key()))
 
     about = "This document."
     answers = {200: Answer(about=about, kind="application/json")}

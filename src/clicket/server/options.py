@@ -25,7 +25,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
     access_log: bool = True
     access_lines: Any = None
-    """Writes the access log in place of the logger `clicket.access`; see `server.access.Lines`."""
+    """Writes the access log in place of the logger `clicket.access`; see `server.access_log.AccessLog`."""
     max_body_size: int = 4 * 1024 * 1024
     max_upload_size: int = 256 * 1024 * 1024
     max_header_size: int = 32 * 1024
@@ -39,8 +39,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A silent stream says that it lives this often."""
     stall_timeout: float = 30.0
     """A reader that takes nothing for so long is dropped."""
-    ring_events: int = 10_000
-    ring_bytes: int = 16 * 1024 * 1024
+    event_log_events: int = 10_000
+    event_log_bytes: int = 16 * 1024 * 1024
     """What `GET /events` keeps for readers that come back."""
     stop_timeout: float = 3.0
     """For answers that are still being sent when all calls have ended or were stopped."""

@@ -1,4 +1,4 @@
-"""What goes back over the wire. A reply is whole and small, or it is sent in pieces to a reader who may be slow."""
+"""Answers to requests. A reply is whole and small, or it is sent in pieces, since its reader may be slow."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.operations import Answer, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.replies import Reply, json_reply
+from clicket.server.request import Request
 from clicket.telemetry import Anomaly, Report
 
 __all__ = ["OPERATIONS"]
@@ -37,24 +39,25 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[AuditLine]
 
 
-async def report(asked: Asked) -> Reply:
-    return json_reply(await asked.who.sees.report(asked.query("tool"), since=asked.query("since")))
+async def report(request: Request) -> Reply:
+    return json_reply(await request.principal.sees.report(request.query("tool"), since=request.query("since")))
 
 
-async def anomalies(asked: Asked) -> Reply:
-    found = await asked.who.sees.anomalies(asked.query("tool"), since=asked.query("since"))
+async def anomalies(request: Request) -> Reply:
+    found = await request.principal.sees.anomalies(request.query("tool"), since=request.query("since"))
     return json_reply(Anomalies(anomalies=found))
 
 
-async def metrics(asked: Asked) -> Reply:
+async def metrics(request: Request) -> Reply:
     from clicket.telemetry.prometheus import scrape
 
-    body, kind = await scrape(asked.who.sees, asked.header(b"accept") or "")
+    body, kind = await scrape(request.principal.sees, request.header(b"accept") or "")
     return Reply(200, body, kind.encode())
 
 
-async def audit(asked: Asked) -> Reply:
-    entries = await asked.context.runtime.audit(limit=asked.query("limit", 100), before=asked.query("before"))
+async def audit(request: Request) -> Reply:
+    # An admin sees everything: its view is the runtime itself.
+    entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
     return json_reply({"entries": [msgspec.to_builtins(entry) for entry in entries]})
 
 

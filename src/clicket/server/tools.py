@@ -6,8 +6,10 @@ import msgspec
 
 from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import ToolView
-from clicket.server.operations import Answer, Asked, Operation, Parameter
+from clicket.server.operations import Answer, Operation
+from clicket.server.parameters import Parameter
 from clicket.server.replies import Reply, json_reply
+from clicket.server.request import Request
 from clicket.telemetry import ToolReport
 from clicket.views import ToolInfo
 
@@ -26,17 +28,17 @@ class OneTool(msgspec.Struct, frozen=True, kw_only=True):
     tool: ToolInfo
     standing: ToolView | None = None
     figures: ToolReport | None = None
-    """What became of the asker's calls of this tool, if there were any."""
+    """What became of the key's calls of this tool, if there were any."""
 
 
-async def listing(asked: Asked) -> Reply:
-    own, thread = asked.who.own, asked.query("thread")
+async def listing(request: Request) -> Reply:
+    own, thread = request.principal.own, request.query("thread")
     views = None if thread is None else await own.hub(thread).tools()
     return json_reply(ToolList(tools=list(await own.tools()), standings=views))
 
 
-async def show(asked: Asked) -> Reply:
-    own, name, thread = asked.who.own, asked.path("name"), asked.query("thread")
+async def show(request: Request) -> Reply:
+    own, name, thread = request.principal.own, request.path("name"), request.query("thread")
     tools = {tool.name: tool for tool in await own.tools()}
     found = tools.get(name)
     if found is None:
@@ -44,7 +46,7 @@ async def show(asked: Asked) -> Reply:
     view = None
     if thread is not None:
         view = next((each for each in await own.hub(thread).tools() if each.name == name), None)
-    report = await asked.who.sees.report(name)
+    report = await request.principal.sees.report(name)
     return json_reply(OneTool(tool=found, standing=view, figures=report.tools.get(name)))
 
 

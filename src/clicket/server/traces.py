@@ -1,4 +1,4 @@
-"""Requests that belong to somebody's trace: calls that are made for them become part of it."""
+"""Requests that carry a trace: calls that are made for them become part of it."""
 
 from __future__ import annotations
 

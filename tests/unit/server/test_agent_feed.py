@@ -9,7 +9,7 @@ from typing import Any
 from clicket.agents import AgentEvent
 from clicket.errors import StoreUnavailable
 from clicket.server.agent_feed import AgentFeed
-from clicket.server.readers import Reader
+from clicket.server.event_stream import Reader
 
 
 def event(number: int, size: int = 10) -> AgentEvent:

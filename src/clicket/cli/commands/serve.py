@@ -40,7 +40,7 @@ async def serve(
 
     TERM and Ctrl-C drain: streams end, running calls get `close_timeout`. A second signal ends the process at once.
     """
-    from clicket.server.access import Lines
+    from clicket.server.access_log import AccessLog
     from clicket.server.options import Options
 
     settings = session.settings
@@ -50,7 +50,7 @@ async def serve(
         allowed_origins=(*settings.allowed_origins, *(allowed_origin or ())),
         api_keys=settings.api_keys,
         access_log=log_format != "off",
-        access_lines=Lines(sys.stderr, json=log_format == "json"),
+        access_lines=AccessLog(sys.stderr, json=log_format == "json"),
     )
     session.terminal.lines = True
     runtime = session.runtime()
@@ -83,7 +83,7 @@ async def _serve(runtime: Runtime, session: Session, host: str, port: int, optio
 
 def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
     tools = sorted(tool.name for tool in runtime.registry)
-    agents = list(served.context.agents)
+    agents = list(served.parts.agents)
     durability = runtime.store.durability
     auth = "keys" if served.keys or served.locked else "none"
     if terminal.json:

@@ -1,4 +1,4 @@
-"""The events of one call as frames, for all who read it here. One task follows the call, however many readers there are."""
+"""The events of one call as frames, for all its readers in this process. One task follows the call for all of them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Protocol
 
-from clicket.engine import CallHandle
 from clicket.errors import ClicketError
+from clicket.model import Event
 from clicket.model.codec import encode
+from clicket.server.event_stream import Notifier, Reader, frame, some
 from clicket.server.problems import detail_of
-from clicket.server.readers import Bell, Reader, frame, some
 
-__all__ = ["Feed", "Feeds"]
+__all__ = ["CallFeed", "CallFeeds", "Followed"]
 
 logger = logging.getLogger("clicket.server")
 
 
-class Feed:
-    """Frame n is event n + 1. It lives while somebody reads it."""
+class Followed(Protocol):
+    """A handle of a call."""
 
-    def __init__(self, handle: CallHandle) -> None:
-        self.bell = Bell()
+    @property
+    def id(self) -> str: ...
+    @property
+    def thread(self) -> str: ...
+    @property
+    def caller(self) -> str: ...
+    def events(self, after: int = 0) -> AsyncIterator[Event]: ...
+
+
+class CallFeed:
+    """Frame n is event n + 1. It is closed when its last reader leaves."""
+
+    def __init__(self, handle: Followed) -> None:
+        self.notifier = Notifier()
         self.readers = 0
         self.ended = asyncio.Event()
         self._frames: list[bytes] = []
@@ -44,11 +57,11 @@ class Feed:
         with suppress(asyncio.CancelledError):
             await self._task
 
-    async def _follow(self, handle: CallHandle) -> None:
+    async def _follow(self, handle: Followed) -> None:
         try:
             async for event in handle.events(after=0):
                 self._frames.append(frame(str(event.seq), event.type, encode(event)))
-                self._tell()
+                self.notifier.notify()
         except ClicketError as error:
             self._tail = frame(
                 "", "error", encode({"code": error.code, "detail": detail_of(error.code, error.message)})
@@ -60,24 +73,21 @@ class Feed:
             )
         finally:
             self.ended.set()
-            self._tell()
-
-    def _tell(self) -> None:
-        self.bell.ring()
+            self.notifier.notify()
 
 
-class Feeds:
+class CallFeeds:
     """The calls that are being read, by caller, thread and id."""
 
     def __init__(self) -> None:
-        self._feeds: dict[tuple[str, str, str], Feed] = {}
+        self._feeds: dict[tuple[str, str, str], CallFeed] = {}
 
     @asynccontextmanager
-    async def reading(self, handle: CallHandle) -> AsyncIterator[Feed]:
+    async def reading(self, handle: Followed) -> AsyncIterator[CallFeed]:
         name = (handle.caller, handle.thread, handle.id)
         feed = self._feeds.get(name)
         if feed is None or feed.ended.is_set():  # a late result may have come after the end
-            feed = self._feeds[name] = Feed(handle)
+            feed = self._feeds[name] = CallFeed(handle)
         feed.readers += 1
         try:
             yield feed

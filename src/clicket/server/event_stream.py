@@ -1,7 +1,7 @@
-"""Readers of server-sent events. Each waits for its own client and for nobody else's; a client that stops reading is dropped.
+"""Server-sent events, sent to many readers. Each reader waits for its own client only; a client that stops reading is dropped.
 
-An event is turned into bytes once, by its source, for all its readers. A reader holds a place in the source and nothing more, so
-a thousand readers cost a thousand numbers. One clock ticks for all of them: heartbeats and stalls are looked for there.
+A source turns an event into bytes once, for all its readers. A reader holds a place in the source and nothing more, so a thousand
+readers cost a thousand numbers. One timer serves all of them: it sends heartbeats and finds clients that stall.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from clicket.server.replies import abort
 
-__all__ = ["Reader", "Readers", "Source", "frame", "some"]
+__all__ = ["Notifier", "Reader", "Readers", "Source", "frame", "some"]
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -23,12 +23,12 @@ _HEADERS = [
 ]
 _HEARTBEAT = b": heartbeat\n\n"
 _SHUTDOWN = b"event: shutdown\ndata: {}\n\n"
-_WORTHLESS = b'event: error\ndata: {"code":"unauthorized","detail":"the key was revoked, or its time is over."}\n\n'
+_UNAUTHORIZED = b'event: error\ndata: {"code":"unauthorized","detail":"the key was revoked, or its time is over."}\n\n'
 _MOST_AT_ONCE = 64 * 1024
 _AT_A_TIME = 25
 _SHORT = 0.002
-_REST = 3.0
-"""Times as long as waking all took is rested, unless that was short: it takes a quarter of the server's time at most."""
+_PAUSE = 3.0
+"""The pause is so many times as long as waking all took, unless that was short: waking takes a quarter of the time at most."""
 _TICKS = 4
 """Looks per heartbeat or stall time."""
 
@@ -46,21 +46,21 @@ class Source(Protocol):
         """The next frames of a reader, whose place moves on; and whether these were the last."""
         ...
 
-    bell: Bell
-    """Rung for readers that have all there is, when there is more."""
+    notifier: Notifier
+    """Notified when there is more, for readers that have all there was."""
 
 
 class Reader:
     """One client that reads a stream."""
 
-    __slots__ = ("_wake", "beat_at", "gone", "place", "scope", "sees", "sending_since", "unwelcome")
+    __slots__ = ("_wake", "beat_at", "gone", "is_unauthorized", "place", "scope", "sees", "sending_since")
 
     def __init__(self, scope: Any, place: int, sees: Callable[..., bool] | None = None) -> None:
         self.scope = scope
         self.place = place
         self.sees = sees
         self.gone = False
-        self.unwelcome = False
+        self.is_unauthorized = False
         self.beat_at = 0.0
         self.sending_since: float | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -69,43 +69,43 @@ class Reader:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def turn_away(self) -> None:
-        """Its key is worth nothing any more: it gets what is on its way, and no more."""
-        self.unwelcome = True
+    def end_unauthorized(self) -> None:
+        """Its key is not valid any more: it gets what is on its way, and no more."""
+        self.is_unauthorized = True
         self.wake()
 
-    async def wait(self, bell: Bell) -> None:
+    async def wait(self, notifier: Notifier) -> None:
         self._wake = asyncio.get_running_loop().create_future()
-        bell.waiters.add(self)
+        notifier.waiters.add(self)
         try:
             await self._wake
         finally:
-            bell.waiters.discard(self)
+            notifier.waiters.discard(self)
             self._wake = None
 
 
-class Bell:
-    """Wakes those who wait for a source: a few at a time, so that others get their turn in between, and, when that took long, not
-    again before a rest. A crowd gets more at a time instead, and the server keeps most of its time for calls."""
+class Notifier:
+    """Wakes the readers that wait for a source: a few at a time, so that other tasks run in between, and, when that took long, not
+    again before a pause. Many readers then get more events at a time, and the server keeps most of its time for calls."""
 
     def __init__(self) -> None:
         self.waiters: set[Reader] = set()
-        self._rung = False
+        self._notified = False
         self._next: asyncio.Handle | None = None
         self._left: list[Reader] = []
         self._spent = 0.0
         self._since = 0.0
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There is something new."""
-        self._rung = True
+        self._notified = True
         if self._next is None:
             self._begin()
 
     def _begin(self) -> None:
         self._next = None
-        if self._rung:
-            self._rung, self._left, self._spent = False, list(self.waiters), 0.0
+        if self._notified:
+            self._notified, self._left, self._spent = False, list(self.waiters), 0.0
             self._wake_some()
 
     def _wake_some(self) -> None:
@@ -124,11 +124,11 @@ class Bell:
         elif self._spent < _SHORT:
             self._begin()
         else:
-            self._next = loop.call_later(_REST * self._spent, self._begin)
+            self._next = loop.call_later(_PAUSE * self._spent, self._begin)
 
 
 class Readers:
-    """All readers of a server, and the clock that looks after them."""
+    """All readers of a server, and the timer that serves them."""
 
     def __init__(self, *, heartbeat: float, stall: float) -> None:
         self.heartbeat = heartbeat
@@ -139,7 +139,7 @@ class Readers:
         self._timer: asyncio.TimerHandle | None = None
 
     def wake_all(self) -> None:
-        """The server leaves: every stream says so and ends."""
+        """The server shuts down: every stream says so and ends."""
         self.closing = True
         for reader in self.open:
             reader.wake()
@@ -151,14 +151,14 @@ class Readers:
             self._timer = None
 
     async def serve(self, reader: Reader, source: Source, receive: Any, send: Any) -> None:
-        """Send a source to a reader until it ends, the client leaves, or the server does."""
+        """Send a source to a reader until it ends, the client leaves, or the server shuts down."""
         loop = asyncio.get_running_loop()
         reader.beat_at = loop.time()
         reader.scope["clicket.started"] = True
         self.open.add(reader)
         if self._timer is None:
             self._tick()
-        leaving = loop.create_task(_watch(reader, receive))
+        leaving = loop.create_task(_wait_for_disconnect(reader, receive))
         try:
             await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._send(
@@ -176,8 +176,8 @@ class Readers:
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
         in_a_row = 0
         while not reader.gone:
-            if reader.unwelcome:
-                await self._send(reader, send, _part(_WORTHLESS))
+            if reader.is_unauthorized:
+                await self._send(reader, send, _part(_UNAUTHORIZED))
                 return
             data, last = source.take(reader)
             if data:
@@ -197,10 +197,10 @@ class Readers:
                 await self._send(reader, send, _part(_HEARTBEAT))
                 reader.beat_at = loop.time()
             in_a_row = 0
-            await reader.wait(source.bell)
+            await reader.wait(source.notifier)
 
     async def _send(self, reader: Reader, send: Any, message: Any) -> None:
-        """Wait for the client to take it; the clock drops a client that does not."""
+        """Wait for the client to take it; the timer drops a client that does not."""
         reader.sending_since = asyncio.get_running_loop().time()
         await send(message)
         reader.sending_since = None
@@ -226,7 +226,7 @@ def _part(data: bytes) -> dict[str, Any]:
     return {"type": "http.response.body", "body": data, "more_body": True}
 
 
-async def _watch(reader: Reader, receive: Any) -> None:
+async def _wait_for_disconnect(reader: Reader, receive: Any) -> None:
     """Notice that the client is gone, also while there is nothing to send."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""The bell of a source: everybody is woken, a crowd in turns, and not without a rest."""
+"""The notifier of a source: everybody is woken, a crowd in turns, and not without a rest."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import time
 
 import pytest
 
-from clicket.server import readers
-from clicket.server.readers import Bell, Reader
+from clicket.server import event_stream
+from clicket.server.event_stream import Notifier, Reader
 
 
 class Listener(Reader):
     """A reader that notes in which turn of the loop it was woken, and takes its time."""
 
-    def __init__(self, bell: Bell, turns: list[int], cost: float = 0.0) -> None:
+    def __init__(self, notifier: Notifier, turns: list[int], cost: float = 0.0) -> None:
         super().__init__({}, 0)
-        self.bell = bell
+        self.notifier = notifier
         self.turns = turns
         self.cost = cost
         self.woken: list[int] = []
 
     async def listen(self, times: int) -> None:
         for _ in range(times):
-            await self.wait(self.bell)
+            await self.wait(self.notifier)
             self.woken.append(self.turns[0])
             time.sleep(self.cost)  # what a send costs the loop
 
@@ -35,47 +35,47 @@ async def count_turns(turns: list[int]) -> None:
 
 
 async def test_a_lone_reader_is_woken_at_once_and_for_everything() -> None:
-    bell, turns = Bell(), [0]
-    one = Listener(bell, turns)
+    notifier, turns = Notifier(), [0]
+    one = Listener(notifier, turns)
     listening = asyncio.create_task(one.listen(3))
     async with asyncio.timeout(10):
         for number in range(1, 4):
-            while not bell.waiters:
+            while not notifier.waiters:
                 await asyncio.sleep(0)
-            bell.ring()
+            notifier.notify()
             while len(one.woken) < number:
                 await asyncio.sleep(0)
         await listening
 
 
 async def test_a_crowd_is_woken_in_turns() -> None:
-    bell, turns = Bell(), [0]
-    crowd = [Listener(bell, turns) for _ in range(readers._AT_A_TIME * 4)]
+    notifier, turns = Notifier(), [0]
+    crowd = [Listener(notifier, turns) for _ in range(event_stream._AT_A_TIME * 4)]
     async with asyncio.timeout(10):
         tasks = [asyncio.create_task(each.listen(1)) for each in crowd]
         await asyncio.sleep(0)
         counting = asyncio.create_task(count_turns(turns))
-        bell.ring()
+        notifier.notify()
         await asyncio.gather(*tasks)
         counting.cancel()
     woken = [each.woken[0] for each in crowd]
-    assert max(woken.count(turn) for turn in woken) <= readers._AT_A_TIME
+    assert max(woken.count(turn) for turn in woken) <= event_stream._AT_A_TIME
     assert len(set(woken)) >= 4
 
 
 async def test_after_a_long_waking_there_is_a_rest_and_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_REST", 25.0)  # half a second here
-    bell, turns = Bell(), [0]
-    crowd = [Listener(bell, turns, cost=0.002) for _ in range(10)]
+    monkeypatch.setattr(event_stream, "_PAUSE", 25.0)  # half a second here
+    notifier, turns = Notifier(), [0]
+    crowd = [Listener(notifier, turns, cost=0.002) for _ in range(10)]
     async with asyncio.timeout(20):
         tasks = [asyncio.create_task(each.listen(2)) for each in crowd]
         await asyncio.sleep(0)
-        bell.ring()
-        while len(bell.waiters) < 10 or not all(each.woken for each in crowd):
+        notifier.notify()
+        while len(notifier.waiters) < 10 or not all(each.woken for each in crowd):
             await asyncio.sleep(0)
-        bell.ring()
+        notifier.notify()
         for _ in range(20):
-            bell.ring()
+            notifier.notify()
             await asyncio.sleep(0)
         assert all(len(each.woken) == 1 for each in crowd)
         await asyncio.gather(*tasks)

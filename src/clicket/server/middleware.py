@@ -1,19 +1,22 @@
-"""Every request comes through here, in this order: host and origin, draining, key. What it refuses is never routed."""
+"""Checks every request before it is routed, in this order: host and origin, shutdown, key. Writes the access log."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from clicket.errors import ClicketError
-from clicket.server import access
-from clicket.server.context import Context
+from clicket.server import access_log
+from clicket.server.access_log import AccessLog
+from clicket.server.authentication import Authenticator
 from clicket.server.hosts import Hosts
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.replies import Reply
+from clicket.server.shutdown import Shutdown
 
-__all__ = ["Door"]
+__all__ = ["AccessMiddleware"]
 
 _PUBLIC = frozenset({"/", "/healthz", "/readyz"})
 _ALIVE = frozenset({"/healthz", "/readyz"})
@@ -25,42 +28,55 @@ _CORS = (
 logger = logging.getLogger("clicket.server")
 
 
-class Door:
-    """ASGI middleware, the only one."""
+class AccessMiddleware:
+    """ASGI middleware, the only one. `routes` are the applications of paths that have no parameters, by method and path: they are
+    called without the router. `log` writes the access log; None: the logger `clicket.access` does."""
 
-    def __init__(self, app: Any, context: Context) -> None:
+    def __init__(
+        self,
+        app: Any,
+        *,
+        hosts: Hosts,
+        authenticator: Authenticator,
+        shutdown: Shutdown,
+        routes: Mapping[tuple[str, str], Any],
+        logs: bool = True,
+        log: AccessLog | None = None,
+    ) -> None:
         self.app = app
-        self.context = context
-        options = context.options
-        self._hosts = Hosts(options.host, options.allowed_hosts, options.allowed_origins)
+        self._hosts = hosts
+        self._authenticator = authenticator
+        self._shutdown = shutdown
+        self._routes = routes
+        self._logs = logs
+        self._log = log
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        options = self.context.options
-        if not (options.access_log and (options.access_lines or access.logger.isEnabledFor(logging.INFO))):
+        if not (self._logs and (self._log or access_log.logger.isEnabledFor(logging.INFO))):
             await self._enter(scope, receive, send)
             return
         started, status = time.perf_counter(), 499  # the client left before there was an answer
 
-        async def watched(message: Any) -> None:
+        async def send_noting_status(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._enter(scope, receive, watched)
+            await self._enter(scope, receive, send_noting_status)
         finally:
-            access.note(scope, status, started, options.access_lines)
+            access_log.log_request(scope, status, started, self._log)
 
     async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             origin = self._hosts.check(scope)
             if origin is not None:
-                send = _telling(send, origin)
+                send = _with_cors(send, origin)
                 if scope["method"] == "OPTIONS":
                     await Reply(204, b"", None, *_CORS)(scope, receive, send)
                     return
@@ -68,30 +84,28 @@ class Door:
             raw = scope.get("raw_path") or b""
             if b"%2f" in raw or b"%2F" in raw:  # a slash inside a name: split first, then decode
                 scope["path"], scope["clicket.quoted"] = raw.decode("ascii"), True
-            context = self.context
-            if context.draining and path not in _ALIVE:
+            if self._shutdown.begun and path not in _ALIVE:
                 text = "the server is shutting down. Try again in a moment."
                 raise Refused("shutting_down", text, (b"connection", b"close"))
             if path in _PUBLIC:
-                scope["clicket.who"] = context.doorkeeper.everybody()
+                scope["clicket.principal"] = self._authenticator.anonymous()
             else:
                 # Metrics must be able to say that the store is down.
                 patient = path == "/metrics"
-                scope["clicket.who"] = await context.doorkeeper.admit(
+                scope["clicket.principal"] = await self._authenticator.authenticate(
                     scope["headers"], scope.get("client"), patient=patient
                 )
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return
-        # A path without names in it needs no router.
-        app = context.straight.get((scope["method"], scope["path"]), self.app)
+        app = self._routes.get((scope["method"], scope["path"]), self.app)
         await app(scope, receive, send)
 
 
-def _telling(send: Any, origin: bytes) -> Any:
-    """Answers to a page of another origin that is allowed: its browser must be told so."""
+def _with_cors(send: Any, origin: bytes) -> Any:
+    """Adds the headers that let a page of another, allowed origin read the answer."""
 
-    async def told(message: Any) -> None:
+    async def send_with_cors(message: Any) -> None:
         if message["type"] == "http.response.start":
             headers = [(name, value) for name, value in message["headers"] if name != b"cross-origin-resource-policy"]
             allowed = (b"access-control-allow-origin", origin)
@@ -99,4 +113,4 @@ def _telling(send: Any, origin: bytes) -> Any:
             message = {**message, "headers": [*headers, allowed, exposed, (b"vary", b"origin")]}
         await send(message)
 
-    return told
+    return send_with_cors

@@ -1,32 +1,34 @@
-"""Who asks. A key is looked up on every request, so that one that was revoked anywhere fails at once everywhere.
+"""Finds out whose request it is. The key is looked up on every request, so a revoked key fails at once in every process.
 
-Where there is no key at all, only this machine can ask (see `listening`), and acts as the runtime's own caller.
+While there is no key at all, authentication is off: requests from this machine (see `listening`) are made as the runtime itself,
+and all others are refused.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from clicket.errors import StoreUnavailable
+from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import keys
-from clicket.server.context import Context
 from clicket.server.hosts import is_loopback
 from clicket.server.problems import Refused
 
-__all__ = ["Doorkeeper", "Principal", "principal_of"]
+__all__ = ["Authenticator", "Principal", "principal_of"]
 
 _EVERYTHING = frozenset(keys.SCOPES)
-_LOOK_EVERY = 1.0
-_MOST_VIEWS = 1_000
+_CHECK_EVERY = 1.0
+_MOST_REMEMBERED = 1_000
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="clicket"')
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """One key at work. `own` makes calls in its name; `sees` finds what it may look at."""
+    """A key and what it may do. `own` makes calls in its name; `sees` finds the calls that it may read."""
 
     id: str
     name: str
@@ -42,50 +44,52 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return scope in self.scopes or "admin" in self.scopes
 
 
-class Doorkeeper:
-    """Knows the keys of the settings, and asks the store for all others."""
+class Authenticator:
+    """`static_keys` come from the settings; all others are in the store. `store` is asked for when the runtime is open."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._static = keys.parse_static(context.options.api_keys)
-        self._views: dict[tuple[str, frozenset[str]], Principal] = {}
-        self._read: dict[str, tuple[bytes, keys.Key]] = {}
-        self._keyed = bool(self._static)
-        self._looked_at = float("-inf")
-        self._everybody: Principal | None = None
+    def __init__(self, runtime: Runtime, store: Callable[[], Store], static_keys: Iterable[str] = ()) -> None:
+        self._runtime = runtime
+        self._store = store
+        self._static = keys.parse_static(static_keys)
+        self._principals: dict[tuple[str, frozenset[str]], Principal] = {}
+        self._decoded: dict[str, tuple[bytes, keys.Key]] = {}
+        self._has_keys = bool(self._static)
+        self._checked_at = float("-inf")
+        self._anonymous: Principal | None = None
 
-    async def is_open(self, *, patient: bool = False) -> bool:
-        """Is there no key at all? Looked at now and then: the first key that is made closes the door.
+    async def is_off(self, *, patient: bool = False) -> bool:
+        """Is there no key at all? Checked once a second: the first key that is made turns authentication on, for good.
 
-        `patient`: while the store does not answer, what it said last holds.
+        `patient`: while the store does not answer, its last answer holds.
         """
-        if self._keyed:
+        if self._has_keys:
             return False
         now = time.monotonic()
-        if now - self._looked_at > _LOOK_EVERY:
+        if now - self._checked_at > _CHECK_EVERY:
             try:
-                self._keyed = bool(await self._context.store.documents(keys.KIND, limit=1))
+                self._has_keys = bool(await self._store().documents(keys.KIND, limit=1))
             except StoreUnavailable:
-                if not patient or self._looked_at == float("-inf"):
+                if not patient or self._checked_at == float("-inf"):
                     raise
                 return True
-            self._looked_at = now
-        return not self._keyed
+            self._checked_at = now
+        return not self._has_keys
 
     async def count(self) -> int:
-        """How many keys open the door now."""
+        """How many keys are valid now."""
         now = time.time()
-        stored = await keys.listed(self._context.store)
+        stored = await keys.listed(self._store())
         return len(self._static) + sum(key.is_valid(now) for key in stored)
 
-    async def admit(
+    async def authenticate(
         self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None, *, patient: bool = False
     ) -> Principal:
-        """Whose request it is, or `Refused`. Without any key nobody from another machine is let in, whatever was bound."""
+        """The principal of a request, or `Refused`. While authentication is off, only this machine is let in, whatever address
+        the server is bound to."""
         text = _key_in(headers)
         if text is None:
-            if await self.is_open(patient=patient) and (client is None or is_loopback(client[0])):
-                return self.everybody()
+            if await self.is_off(patient=patient) and (client is None or is_loopback(client[0])):
+                return self.anonymous()
             raise _unauthorized("this server needs a key. Send it as `Authorization: Bearer ck_…`.")
         key = self._static.get(keys.hash_of(text)) if self._static else None
         if key is None:
@@ -94,11 +98,11 @@ class Doorkeeper:
             raise _unauthorized("the key is unknown, revoked or expired. `clicket keys create` makes a new one.")
         return self._principal(key)
 
-    def everybody(self) -> Principal:
-        if self._everybody is None:
-            runtime = self._context.runtime
-            self._everybody = Principal(id="", name="", scopes=_EVERYTHING, own=runtime, sees=runtime)
-        return self._everybody
+    def anonymous(self) -> Principal:
+        """The principal of requests that need no key: the runtime itself, with every scope."""
+        if self._anonymous is None:
+            self._anonymous = Principal(id="", name="", scopes=_EVERYTHING, own=self._runtime, sees=self._runtime)
+        return self._anonymous
 
     async def _stored(self, text: str) -> keys.Key | None:
         parts = text.split("_", 2)
@@ -110,30 +114,30 @@ class Doorkeeper:
             or not parts[1].isascii()
         ):
             return None
-        store = self._context.store
+        store = self._store()
         now = store.document_now(keys.KIND, parts[1])
         document = await store.document(keys.KIND, parts[1]) if now is None else now[0]
         if document is None:
             return None
-        known = self._read.get(parts[1])
+        known = self._decoded.get(parts[1])
         if known is None or known[0] != document.body:
             known = (document.body, keys.read(document.body))
-            if len(self._read) >= _MOST_VIEWS:
-                self._read.clear()
-            self._read[parts[1]] = known
+            if len(self._decoded) >= _MOST_REMEMBERED:
+                self._decoded.clear()
+            self._decoded[parts[1]] = known
         return known[1] if keys.matches(known[1], parts[2]) else None
 
     def _principal(self, key: keys.Key) -> Principal:
         scopes = frozenset(key.scopes)
-        principal = self._views.get((key.id, scopes))
+        principal = self._principals.get((key.id, scopes))
         if principal is None:
-            runtime = self._context.runtime
+            runtime = self._runtime
             own = runtime.acting_for(key.id, scopes)
             sees = runtime if "admin" in scopes else own
             principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees)
-            if len(self._views) >= _MOST_VIEWS:
-                self._views.clear()
-            self._views[key.id, scopes] = principal
+            if len(self._principals) >= _MOST_REMEMBERED:
+                self._principals.clear()
+            self._principals[key.id, scopes] = principal
         return principal
 
 
@@ -157,6 +161,6 @@ def _unauthorized(text: str) -> Refused:
 
 
 def principal_of(scope: Any) -> Principal:
-    """Who was admitted with this request."""
-    principal: Principal = scope["clicket.who"]
+    """The principal that the middleware found for this request."""
+    principal: Principal = scope["clicket.principal"]
     return principal

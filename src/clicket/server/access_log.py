@@ -1,7 +1,7 @@
 """The access log: one line per request. It has no query, no header, no key and no body, so it cannot leak what they hold.
 
-A call's id is in it, which its caller chose: what looks like a secret in there is hidden. `clicket serve` writes the lines
-itself, some at a time: the machinery of `logging` costs as much as the rest of a small request.
+It has the call's id, which its caller chose: whatever looks like a secret in an id is hidden. `clicket serve` writes the lines
+without the module `logging`, some at a time: `logging` costs as much as the rest of a small request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from clicket.vault import hide_text
 
-__all__ = ["Lines", "logger", "note"]
+__all__ = ["AccessLog", "log_request", "logger"]
 
 logger = logging.getLogger("clicket.access")
 _GATHER = 0.05
@@ -25,7 +25,7 @@ _GATHER = 0.05
 _MOST = 200
 
 
-class Lines:
+class AccessLog:
     """Access lines to a stream, as text or as JSON, in the shape of the server's other lines."""
 
     def __init__(self, stream: TextIO, *, json: bool) -> None:
@@ -67,21 +67,21 @@ class Lines:
             self._timer = None
         lines, self._lines = self._lines, []
         if lines:
-            with suppress(OSError, ValueError):  # whoever read it is gone; the server goes on
+            with suppress(OSError, ValueError):  # the reader of the log is gone; the server goes on
                 self._stream.write("\n".join(lines) + "\n")
                 self._stream.flush()
 
 
-def note(scope: Any, status: int, started: float, lines: Lines | None = None) -> None:
+def log_request(scope: Any, status: int, started: float, log: AccessLog | None = None) -> None:
     """`route` is the template, not the path: names that callers chose stay out, but for the call's id."""
     took = round((time.perf_counter() - started) * 1000, 2)
-    who = scope.get("clicket.who")
-    key = who.id if who is not None else ""
+    principal = scope.get("clicket.principal")
+    key = principal.id if principal is not None else ""
     call = hide_text(scope.get("clicket.call", ""))
     route = scope.get("clicket.route", "-")
     method = scope["method"]
-    if lines is not None:
-        lines.add(method, route, status, took, key, call)
+    if log is not None:
+        log.add(method, route, status, took, key, call)
         return
     logger.info(
         "%s %s %d %.2fms key=%s call=%s", method, route, status, took, key or "-", ascii(call)[1:-1] if call else "-",

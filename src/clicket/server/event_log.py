@@ -1,0 +1,239 @@
+"""The events of all calls, for `GET /events`. The last ones are kept, numbered, so that a reader that comes back misses none.
+
+Events are kept only while there are readers, and some time after. While there are, the store is searched once a second for events
+of other processes; these come late, but each once. A reader that asks for events that are not kept any more gets `event: gap`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.journal import Observers
+from clicket.model import Event
+from clicket.model.codec import encode
+from clicket.ports import Query, Store, Stored
+from clicket.server.event_stream import Notifier, Reader, frame
+from clicket.server.shutdown import Shutdown
+from clicket.telemetry.entry import Entry
+
+__all__ = ["EventLog"]
+
+logger = logging.getLogger("clicket.server")
+_LOOK_EVERY = 1.0
+_LINGER = 300.0
+"""Seconds that events are still kept after the last reader left."""
+_SLACK = 120.0
+"""Seconds by which another process's clock may be behind when it dates its calls."""
+_MOST_LOOKED_AT = 1_000
+_MOST_AT_ONCE = 64 * 1024
+_GAP = b'event: gap\ndata: {"detail":"events before this point are not kept here; load the list of calls again"}\n\n'
+
+
+class _Kept(msgspec.Struct, frozen=True, gc=False):
+    number: int
+    caller: str
+    type: str
+    frame: bytes
+
+
+_Call = tuple[str, str, str, float]
+"""Caller, thread, id, and when it was made: a name may be used again once the call is swept."""
+
+
+class _Mark(msgspec.Struct):
+    """How far a call's events are in the log."""
+
+    seq: int = 0
+    ended: bool = False
+
+
+class EventLog:
+    """A listener of the journal. `epoch` tells this process's numbers from those of the one before.
+
+    `store` and `is_shared` are asked once the runtime is open; `is_held(id, thread, caller)`: does this process run the call?
+    """
+
+    def __init__(
+        self,
+        observers: Observers,
+        store: Callable[[], Store],
+        *,
+        is_shared: Callable[[], bool],
+        is_held: Callable[[str, str, str], bool],
+        shutdown: Shutdown,
+        max_events: int = 10_000,
+        max_bytes: int = 16 * 1024 * 1024,
+    ) -> None:
+        self.notifier = Notifier()
+        self.epoch = secrets.token_hex(4)
+        self._observers = observers
+        self._store = store
+        self._is_shared = is_shared
+        self._is_held = is_held
+        self._shutdown = shutdown
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._kept: deque[_Kept] = deque()
+        self._bytes = 0
+        self._number = 0
+        self._readers = 0
+        self._keep_until = 0.0
+        self._marks: dict[_Call, _Mark] = {}
+        self._joined_at = 0.0
+        self._has_looked = False
+        self._poller: asyncio.Task[None] | None = None
+        self._remove: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        self._remove = self._observers.add(self)
+
+    async def stop(self) -> None:
+        if self._remove is not None:
+            self._remove()
+        await self._stop_polling()
+
+    # Reading.
+
+    def join(self, last_id: str | None) -> int:
+        """Add a reader; the number after which it reads. -1: it has missed events, and reads `event: gap` first."""
+        self._readers += 1
+        if self._readers == 1 and self._poller is None and self._is_shared():
+            self._joined_at, self._has_looked = time.time(), False
+            self._poller = asyncio.get_running_loop().create_task(self._poll())
+        if last_id is None:
+            return self._number
+        epoch, _, number = last_id.partition("-")
+        if epoch != self.epoch or not number.isdecimal() or len(number) > 15 or int(number) > self._number:
+            return -1
+        return int(number)
+
+    def leave(self) -> None:
+        self._readers -= 1
+        if self._readers == 0:
+            self._keep_until = time.monotonic() + _LINGER
+
+    def take(self, reader: Reader) -> tuple[bytes, bool]:
+        first = self._kept[0].number if self._kept else self._number + 1
+        parts: list[bytes] = []
+        size = 0
+        if reader.place < first - 1:
+            parts.append(_GAP)
+            reader.place = first - 1
+        for index in range(reader.place - first + 1, len(self._kept)):
+            kept = self._kept[index]
+            reader.place = kept.number
+            if reader.sees is None or reader.sees(kept.caller, kept.type):
+                parts.append(kept.frame)
+                size += len(kept.frame)
+                if size >= _MOST_AT_ONCE:
+                    break
+        return b"".join(parts), False
+
+    # Keeping.
+
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        """Durable events of a call that runs here."""
+        if self._readers == 0 and time.monotonic() > self._keep_until:
+            if self._kept:
+                self._forget()
+            return
+        if self._poller is not None and events:
+            self._mark((entry.caller, entry.thread, entry.id, entry.events[0].at), events)
+        self._keep(entry.caller, entry.thread, events)
+
+    def _mark(self, call: _Call, events: Sequence[Event]) -> None:
+        mark = self._marks.setdefault(call, _Mark())
+        mark.seq = max(mark.seq, events[-1].seq)
+        mark.ended = mark.ended or any(event.is_terminal for event in events)
+
+    def _keep(self, caller: str, thread: str, events: Sequence[Event]) -> None:
+        for event in events:
+            self._number += 1
+            data = b'{"thread":' + encode(thread) + b',"caller":' + encode(caller) + b"," + encode(event)[1:]
+            made = frame(f"{self.epoch}-{self._number}", event.type, data)
+            self._kept.append(_Kept(self._number, caller, event.type, made))
+            self._bytes += len(made)
+        while self._kept and (len(self._kept) > self._max_events or self._bytes > self._max_bytes):
+            self._bytes -= len(self._kept.popleft().frame)
+        self.notifier.notify()
+
+    def _forget(self) -> None:
+        """There was no reader for long: one that comes back reads a gap."""
+        self._kept.clear()
+        self._bytes = 0
+        self._number += 1
+
+    # Calls of other processes.
+
+    async def _stop_polling(self) -> None:
+        poller, self._poller = self._poller, None
+        if poller is not None:
+            poller.cancel()
+            with suppress(asyncio.CancelledError):
+                await poller
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            is_over = self._readers == 0 and time.monotonic() > self._keep_until
+            if is_over or self._shutdown.begun:  # then every stream has ended
+                self._poller = None
+                return
+            try:
+                await self._look()
+            except ClicketError as error:
+                if not self._shutdown.begun:  # it may have begun in the middle of the search
+                    logger.warning("events of other processes could not be looked for: %s", error)
+
+    async def _look(self) -> None:
+        store, started = self._store(), time.time()
+        found = {stored.key: stored for stored in await store.history(Query(active=True, limit=_MOST_LOOKED_AT))}
+        recent = Query(since=started - _SLACK, limit=_MOST_LOOKED_AT)
+        found.update({stored.key: stored for stored in await store.history(recent)})
+        seen = {self._take_in(stored) for _, stored in sorted(found.items())}
+        self._has_looked = True
+        for call, mark in [(call, mark) for call, mark in self._marks.items() if call not in seen]:
+            caller, thread, id, _ = call
+            if not mark.ended and not self._is_held(id, thread, caller):
+                for stored in await store.load(id, thread, caller):
+                    if _name_of(stored) == call:
+                        self._keep(caller, thread, [event for event in stored.events if event.seq > mark.seq])
+            self._marks.pop(call, None)
+
+    def _take_in(self, stored: Stored) -> _Call | None:
+        """Keep the new events of a call that another process wrote to. Of a call that was there before the first reader, older
+        events are not new."""
+        call = _name_of(stored)
+        if call is None:
+            return None
+        caller, thread, id, _ = call
+        if self._is_held(id, thread, caller):
+            return call
+        mark = self._marks.get(call)
+        if mark is not None:
+            new = [event for event in stored.events if event.seq > mark.seq]
+        elif self._has_looked:
+            new = stored.events
+        else:
+            new = [event for event in stored.events if event.at >= self._joined_at]
+        self._mark(call, stored.events)
+        if new:
+            self._keep(caller, thread, new)
+        return call
+
+
+def _name_of(stored: Stored) -> _Call | None:
+    """None: the call cannot be read."""
+    if stored.damaged is not None or not stored.events:
+        return None
+    first = stored.events[0]
+    return first.data.get("caller", ""), first.data["thread"], stored.id, first.at

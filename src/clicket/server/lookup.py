@@ -1,0 +1,95 @@
+"""Finds the call that a request names, among those that its principal may see. For a principal, calls of other keys do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clicket.errors import NotFound, UsageError
+from clicket.model import Record, read
+from clicket.ports import Store
+from clicket.runtime import Runtime
+from clicket.server.parameters import Parameter
+from clicket.server.problems import Refused
+from clicket.server.request import Request
+
+__all__ = ["CALLER", "THREAD", "CallLookup", "view_of"]
+
+_MOST_NAMED = 10
+THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
+CALLER = Parameter(
+    name="caller", about="Whose, by the key's id. Others' only for admin, and for approve where they wait.",
+    max_length=100, min_length=0,
+)  # fmt: skip
+
+
+def view_of(request: Request) -> Runtime:
+    """The runtime as the principal sees it; an admin may name another caller, and sees what that one sees."""
+    caller, principal = request.query("caller"), request.principal
+    if caller is None:
+        return principal.sees
+    if not principal.is_admin:
+        if caller == principal.id:
+            return principal.own
+        raise Refused("missing_scope", "only scope admin may look at another caller's. Leave `caller` out.")
+    return principal.sees.acting_for(caller)
+
+
+class CallLookup:
+    """`acting_for(caller)` is the runtime as that caller has it."""
+
+    def __init__(self, acting_for: Callable[[str], Runtime], store: Callable[[], Store]) -> None:
+        self._acting_for = acting_for
+        self._store = store
+
+    async def find(self, request: Request, *, waiting: bool = True) -> tuple[Runtime, Record]:
+        """The call that the request names, and the view in which it is found.
+
+        Scope `approve` also finds calls of others that wait for approval, unless `waiting` is False: then only calls that the
+        principal can still see when they wait no more.
+        """
+        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        request.scope["clicket.call"] = id
+        decides, caller = waiting and principal.may("approve"), request.query("caller")
+        if not decides or principal.is_admin or caller in (None, principal.id):
+            view = view_of(request)
+            try:
+                return view, await view.get(id, thread=thread)
+            except NotFound:
+                if not decides:
+                    raise
+            except UsageError as several:
+                raise await self.ambiguous(request, several) from None
+        record = await self._waiting(id, thread, caller)
+        return self._acting_for(record.caller), record
+
+    async def _waiting(self, id: str, thread: str | None, caller: str | None) -> Record:
+        """A call of any caller that has this id and waits for approval. Other calls of this id are not mentioned."""
+        found = []
+        for stored in await self._store().load(id, thread, caller):
+            if stored.damaged is None:
+                record = read(stored.id, stored.events)
+                if record.waiting_for == "approval":
+                    found.append(record)
+        if not found:
+            raise NotFound(f"there is no call {id!r}. It may have been swept; `GET /calls` lists what is there.")
+        if len(found) > 1:
+            raise _which(id, [(record.thread, record.caller) for record in found], " that wait for approval")
+        return found[0]
+
+    async def ambiguous(self, request: Request, error: UsageError) -> Refused:
+        """The refusal of an id that several calls have, all of which the principal may see."""
+        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        caller = request.query("caller") if principal.is_admin else principal.id
+        found = await self._store().load(id, thread, caller)
+        first = [stored.events[0].data for stored in found if stored.events and stored.damaged is None]
+        places = [(data["thread"], data.get("caller", "")) for data in first]
+        return _which(id, places) if len(places) > 1 else Refused("conflict", error.message)
+
+
+def _which(id: str, places: list[tuple[str, str]], more: str = "") -> Refused:
+    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(places)[:_MOST_NAMED]]
+    names = ["thread="] * (len({thread for thread, _ in places}) > 1) + ["caller="] * (
+        len({caller for _, caller in places}) > 1
+    )
+    text = f"there are {len(places)} calls {id!r}{more}; pass {' and '.join(names)} to say which. Some: {'; '.join(shown)}."
+    return Refused("conflict", text)

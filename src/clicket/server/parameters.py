@@ -1,0 +1,93 @@
+"""Query parameters and headers of operations: what they may be, and how their text is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from clicket.errors import did_you_mean
+from clicket.server.problems import Refused
+
+__all__ = ["Parameter", "parse_query"]
+
+_MAX_PARAMETERS = 32
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A query parameter or a header. Text unless told otherwise; bounds are those of the kind."""
+
+    name: str
+    about: str
+    kind: Literal["text", "integer", "number", "boolean"] = "text"
+    place: Literal["query", "header"] = "query"
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    max_length: int = 512
+    min_length: int = 1
+    pattern: str = ""
+    """Of text; `wanted` says it in words."""
+    wanted: str = ""
+    schema: dict[str, Any] | None = None
+    """What the document says of it instead."""
+
+    def parse(self, text: str) -> Any:
+        """The value, or `ValueError` with what it must be."""
+        if self.kind == "boolean":
+            if text not in ("true", "false"):
+                raise ValueError("true or false")
+            return text == "true"
+        if self.kind == "text":
+            if not self.min_length <= len(text) <= self.max_length or "\x00" in text:
+                raise ValueError(f"text of {self.min_length} to {self.max_length} characters without NUL")
+            if self.choices and text not in self.choices:
+                raise ValueError(f"one of {', '.join(self.choices)}")
+            if self.pattern and not re.search(self.pattern, text):
+                raise ValueError(self.wanted)
+            return text
+        return self._number(text)
+
+    def _number(self, text: str) -> float:
+        kind = "a whole number" if self.kind == "integer" else "a number"
+        bounds = (
+            f"{kind} from {self.least:g} to {self.most:g}" if self.least is not None and self.most is not None else kind
+        )
+        if not text or len(text) > 32 or text.strip() != text or "_" in text or not text.isascii():
+            raise ValueError(bounds)
+        try:
+            value = int(text) if self.kind == "integer" else float(text)
+        except ValueError:
+            raise ValueError(bounds) from None
+        if not (self.least is None or value >= self.least) or not (self.most is None or value <= self.most):
+            raise ValueError(bounds)
+        return value
+
+
+def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """The values by name; `Refused` for what is unknown, repeated, or out of bounds."""
+    if not text:
+        return {}
+    known = {each.name: each for each in parameters if each.place == "query"}
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS, errors="strict")
+    except (ValueError, UnicodeError):
+        raise Refused(
+            "invalid_query", "the query cannot be read. Write it as name=value&name=value, in UTF-8."
+        ) from None
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        parameter = known.get(name)
+        if parameter is None:
+            names = f" Known: {', '.join(known)}." if known else " This route takes none."
+            raise Refused("invalid_query", f"there is no parameter {name!r:.100}.{did_you_mean(name, known)}{names}")
+        if name in values:
+            raise Refused("invalid_query", f"the parameter {name} is there twice. Send it once.")
+        try:
+            values[name] = parameter.parse(value)
+        except ValueError as wanted:
+            raise Refused("invalid_query", f"{name} must be {wanted}, not {value[:100]!r}.") from None
+    return values

@@ -1,0 +1,50 @@
+"""A request to one operation: what the client sent, and the principal that was authenticated."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from clicket.server.authentication import Principal, principal_of
+from clicket.server.parameters import Parameter, parse_query
+from clicket.server.problems import Refused
+
+__all__ = ["Request"]
+
+
+class Request:
+    """`scope`, `receive` and `send` are ASGI's."""
+
+    __slots__ = ("_parameters", "_query", "headers", "principal", "receive", "scope", "send")
+
+    def __init__(self, parameters: tuple[Parameter, ...], scope: Any, receive: Any, send: Any) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.principal: Principal = principal_of(scope)
+        self._parameters = parameters
+        self._query: dict[str, Any] | None = None
+
+    def header(self, name: bytes) -> str | None:
+        """A header that may be there once."""
+        found = [value for key, value in self.headers if key == name]
+        if len(found) > 1:
+            raise Refused("usage", f"the header {name.decode()} is there {len(found)} times. Send it once.")
+        return found[0].decode("latin-1") if found else None
+
+    def path(self, name: str) -> str:
+        value: str = self.scope["path_params"][name]
+        return unquote(value) if self.scope.get("clicket.quoted") else value
+
+    def query(self, name: str, default: Any = None) -> Any:
+        return self._parsed_query().get(name, default)
+
+    def check_query(self) -> None:
+        """Refuse parameters that the operation does not know, also where its handler reads none."""
+        self._parsed_query()
+
+    def _parsed_query(self) -> dict[str, Any]:
+        if self._query is None:
+            self._query = parse_query(self.scope["query_string"], self._parameters)
+        return self._query

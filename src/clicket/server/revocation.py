@@ -1,0 +1,78 @@
+"""Ends streams whose key was revoked or has expired. A stream lives longer than the authentication of its request, so each key that
+has streams open is authenticated again once a second; once for all its streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from clicket.errors import ClicketError
+from clicket.server.authentication import Authenticator
+from clicket.server.problems import Refused
+
+__all__ = ["RevocationWatch"]
+
+logger = logging.getLogger("clicket.server")
+_CHECK_EVERY = 1.0
+_KEY_HEADERS = (b"authorization", b"x-api-key")
+
+Credentials = tuple[tuple[tuple[bytes, bytes], ...], Any]
+"""The headers of a request that hold its key; without any, the address that it came from."""
+
+
+class RevocationWatch:
+    """The open streams of a server, by their credentials."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+        self._streams: dict[Credentials, dict[object, Callable[[], object]]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def over(self, scope: Any, end: Callable[[], object]) -> Iterator[None]:
+        """Call `end` if the key of a request becomes invalid while the block runs."""
+        headers = tuple((name, value) for name, value in scope["headers"] if name in _KEY_HEADERS)
+        credentials: Credentials = (headers, None if headers else scope.get("client"))
+        stream = object()
+        self._streams.setdefault(credentials, {})[stream] = end
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._check_streams())
+        try:
+            yield
+        finally:
+            ends = self._streams[credentials]
+            del ends[stream]
+            if not ends:
+                del self._streams[credentials]
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _check_streams(self) -> None:
+        while self._streams:
+            await asyncio.sleep(_CHECK_EVERY)
+            for credentials in list(self._streams):
+                if not await self._is_valid(credentials):
+                    for end in list(self._streams.get(credentials, {}).values()):
+                        end()
+        self._task = None
+
+    async def _is_valid(self, credentials: Credentials) -> bool:
+        headers, client = credentials
+        try:
+            await self._authenticator.authenticate(list(headers), client)
+        except Refused:
+            return False
+        except ClicketError:  # the store does not answer, so nothing says that the key was revoked
+            return True
+        except Exception:  # the other keys must be checked, too
+            logger.exception("the key of an open stream could not be checked")
+        return True

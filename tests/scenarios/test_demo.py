@@ -51,6 +51,7 @@ def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.Comple
     )
 
 
+@pytest.mark.first
 def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_env: dict[str, str]) -> None:
     first = run(tmp_path, clean_env, "demo", "--json")
     assert first.returncode == 0, first.stdout + first.stderr

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,9 +23,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 # A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Modules that a test writes and changes within a second look unchanged to the cache of bytecode: children leave none.
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 _LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
 
@@ -55,6 +53,23 @@ def _left_behind(before: tuple[dict[int, str], dict[int, str]]) -> list[str]:
     threads = [f"thread {name}" for ident, name in _threads().items() if ident not in before[0]]
     children = [f"process {pid}: {command}" for pid, command in _children().items() if pid not in before[1]]
     return threads + children
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first: at the end, the other processes of a run would only wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_bytecode() -> Iterator[None]:
+    """Modules that a test writes and changes within a second look unchanged to the cache of bytecode: tests leave none.
+
+    Only from here on: the test modules themselves are cached, or each process of each run would rewrite all of them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        patch.setattr(sys, "dont_write_bytecode", True)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -123,6 +123,7 @@ def some(number: int) -> list[Death]:
     return [each for place, each in enumerate(every(number)) if place % 9 == 0 or place >= 2 * number - 6]
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     await killed_everywhere(nest, served[1], tmp_path, every)

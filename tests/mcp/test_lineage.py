@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.children import PYTHONPATH
+from tests.kit.children import PYTHONPATH, is_running
 from tests.kit.waiting import eventually, eventually_sync
-from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place, is_gone
+from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 
 from clicket.errors import UsageError
 from clicket.mcp import McpServer
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield place
     place.close()
     for pid in pids(tmp_path):
-        if not is_gone(pid):
+        if is_running(pid):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -66,7 +66,7 @@ def test_a_declared_server_that_finds_the_same_settings_does_not_start_itself_ag
     assert json.loads(done.stdout)["output"] == 3
     assert "has the same settings" in done.stderr
     assert len(pids(place.folder)) == 2
-    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
+    eventually_sync(lambda: not any(map(is_running, pids(place.folder))), timeout=PATIENCE)
 
 
 def test_marks_are_of_the_declaration_and_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str
     with pytest.raises((Unreachable, asyncio.CancelledError)):
         await asking
     for pid in pids(tmp_path):
-        await eventually(lambda pid=pid: is_gone(pid), timeout=PATIENCE)
+        await eventually(lambda pid=pid: not is_running(pid), timeout=PATIENCE)
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
 
 
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
         assert json.loads(it.stdout.read())["result"]["serverInfo"]["name"] == "clicket"  # it had asked
     assert it.ended() == 0
     assert "Group" not in it.err.read_text()
-    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
+    eventually_sync(lambda: not any(map(is_running, pids(place.folder))), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -151,7 +151,7 @@ def test_a_signal_while_servers_are_joined_leaves_none_behind(left: bool, place:
         it.stdin.close()  # what an impatient client does: it lets go, and asks to end soon after
     it.process.send_signal(signal.SIGTERM)
     assert it.ended() == 130
-    eventually_sync(lambda: all(is_gone(pid) for pid in pids(place.folder)), timeout=PATIENCE)
+    eventually_sync(lambda: not any(map(is_running, pids(place.folder))), timeout=PATIENCE)
 
 
 def test_a_signal_ends_a_server_whose_client_is_still_there(place: Place) -> None:

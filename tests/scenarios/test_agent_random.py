@@ -159,11 +159,13 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
+@pytest.mark.first
 @given(script=SCRIPTS)
 def test_whatever_a_model_answers_in_memory(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script)))
 
 
+@pytest.mark.first
 @given(script=SCRIPTS)
 def test_whatever_planner_and_executors_answer(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script), PlanExecuteAgent))

@@ -38,6 +38,19 @@ EXPECTED = [
     ("code_interpreter", "completed", 2, None),
 ]
 
+# What the tour computes, finds or is told, as people read it. How it is put into words is the tour's business.
+FACTS = [
+    "Did you mean 'weather'?",
+    "/city",
+    "1,148,890",
+    "isolation full",
+    "12 files indexed",
+    "city of Ardley",
+    "117,000 in 2024: +21.9 %",
+    "the Northern Line Company",
+    "8 steps",
+]
+
 
 def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -51,6 +64,7 @@ def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.Comple
     )
 
 
+@pytest.mark.first
 def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_env: dict[str, str]) -> None:
     first = run(tmp_path, clean_env, "demo", "--json")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -62,14 +76,12 @@ def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_e
     second = run(tmp_path, clean_env, "demo")
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stderr == ""
-    for words in ("A good call", "what nobody can know", "attempt 2 in", "no such process", "Did you mean 'weather'?",
-                  "/city", "holds all 1,148,890", "kill -9", "outcome_unknown", "interrupted while True", "isolation full",
-                  "12 files indexed", "round 2 ", "city of Ardley",
-                  "the model is scripted", "✓ 2. Compute how its passengers changed", "117,000 in 2024: +21.9 %",
-                  "owned by the Northern Line Company", "deep_search: on record, so it was not run again",
-                  "code_interpreter: under way, so it was run again", "finished after 8 steps",
-                  "What happened", "show"):  # fmt: skip
-        assert words in " ".join(second.stdout.split())
+    shown = " ".join(second.stdout.split())
+    for name, state, _, error in EXPECTED:
+        assert name in shown
+        assert (error or state) in shown
+    for fact in FACTS:
+        assert fact in shown
     assert "\x1b" not in second.stdout
     plot = tmp_path / second.stdout.rpartition("the plot is ")[2].split()[0]
     assert plot.read_bytes().startswith(b"\x89PNG")

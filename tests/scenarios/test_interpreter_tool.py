@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.children import ROOT
+from tests.kit.children import ROOT, is_running
 from tests.kit.waiting import eventually
 from tests.mcp.kit import connected
 from tests.mcp.kit import serving as serving_mcp
@@ -64,13 +64,6 @@ def messages(events: Iterable[Any]) -> list[dict[str, Any]]:
 def pids_of(tool: CodeInterpreter, key: Any) -> list[int]:
     session = tool.sessions[key].interpreter.session
     return [] if session is None else session.cage.pids()
-
-
-def is_there(pid: int) -> bool:
-    try:
-        return "(zombie)" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 def descendants(pid: int) -> set[int]:
@@ -171,7 +164,7 @@ async def test_idle_sessions_are_closed_soon_after_their_time() -> None:
         await ran(rt, "x = 1", thread="one")
         pids = pids_of(tool, "one")
         assert pids
-        await eventually(lambda: not any(map(is_there, pids)))
+        await eventually(lambda: not any(map(is_running, pids)))
         assert await tool.sweep() == 0, "it is what a runtime's housekeeping calls, too"
         assert "nobody used it" in (await ran(rt, "x", thread="one")).error.message
 
@@ -259,7 +252,7 @@ async def test_a_cancel_from_another_process_ends_the_program(tmp_path: Path) ->
         )
         assert await process.wait() == 0
         assert (await handle.result()).state is State.CANCELLED
-        await eventually(lambda: not any(map(is_there, pids)))
+        await eventually(lambda: not any(map(is_running, pids)))
         assert (await ran(rt, "1 + 1")).output["value"] == "2"
 
 
@@ -280,7 +273,7 @@ async def test_a_call_that_takes_too_long_ends_with_its_program() -> None:
         await until_printed(handle, "deaf")
         pids = pids_of(tool, "default")
         assert (await handle.result()).state is State.TIMEOUT
-        await eventually(lambda: not any(map(is_there, pids)))
+        await eventually(lambda: not any(map(is_running, pids)))
         assert (await rt.hub("default").status(NAME)).consecutive_failures == 0, "it was the program that took long"
 
 
@@ -300,7 +293,7 @@ async def test_closing_the_runtime_ends_programs() -> None:
     await until_printed(handle, "deaf")
     pids = pids_of(tool, "default")
     await rt.close(patience=0)
-    await eventually(lambda: not any(map(is_there, pids)))
+    await eventually(lambda: not any(map(is_running, pids)))
 
 
 async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again(tmp_path: Path) -> None:
@@ -317,7 +310,7 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
     finally:
         os.kill(child.pid, signal.SIGKILL)
         await child.wait()
-    await eventually(lambda: not any(map(is_there, caged)))
+    await eventually(lambda: not any(map(is_running, caged)))
     async with runtime(interpreter(timeout=0.5, grace=20), store) as rt:
         record = await eventually(lambda: ended(rt, id), timeout=30)
         assert record.state is State.COMPLETED

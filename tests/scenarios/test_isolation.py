@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import is_running
 from tests.kit.waiting import eventually
 from tests.scenarios import process_tools
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, sqlite_url, states
@@ -24,14 +25,6 @@ TOOLS = [
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A child never sees the store: one will do, as starting children takes its time."""
     return "memory://" if request.param == "memory" else sqlite_url(tmp_path)
-
-
-def alive(pid: int) -> bool:
-    """Running, or a zombie that somebody has yet to reap."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def first_output(handle: Any) -> Any:
@@ -76,7 +69,7 @@ async def test_a_stopped_tool_is_killed_with_its_children(store: str, how: str) 
     try:
         handle = await rt.submit("hang_with_child", timeout=1.5 if how == "timeout" else None)
         pids = await first_output(handle)
-        assert all(alive(pid) for pid in pids)
+        assert all(is_running(pid) for pid in pids)
         if how == "close":
             await rt.close()
         else:
@@ -85,7 +78,7 @@ async def test_a_stopped_tool_is_killed_with_its_children(store: str, how: str) 
             result = await handle.result()
             assert result.state is (State.CANCELLED if how == "cancel" else State.TIMEOUT)
             assert "abandoned" not in result.metadata
-        assert not any(alive(pid) for pid in pids)  # at once: the call has not ended before they have
+        assert not any(is_running(pid) for pid in pids)  # at once: the call has not ended before they have
         if how != "close":
             await works(rt)  # its slot is free, and the pool has a new worker
     finally:
@@ -191,4 +184,4 @@ async def test_no_process_is_left_when_the_runtime_is_closed() -> None:
         await rt.call_many([("add", {"a": 1, "b": 1})] * 4)
         pids = rt.engine.processes.pids
         assert pids
-    await eventually(lambda: not any(alive(pid) for pid in pids))
+    await eventually(lambda: not any(is_running(pid) for pid in pids))

@@ -68,10 +68,12 @@ def fuzz(url: str, whole: dict[str, Any], folder: Path, *options: str) -> None:
     assert f"Selected: {count - len(ENDLESS)}/{count}" in done.stdout, "all but those without an end"
 
 
+@pytest.mark.first
 def test_nothing_but_what_the_document_says(url: str, tmp_path: Path) -> None:
     fuzz(url, document(url), tmp_path)
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     """Narrowed to tools, calls and artifacts that are there: what lies behind the 404s."""
@@ -92,6 +94,7 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     fuzz(url, whole, tmp_path, "--mode", "positive")  # other names than these do no harm, which would look like a lie
 
 
+@pytest.mark.first
 def test_with_keys(tmp_path: Path) -> None:
     """Where keys are set, the document says that one is needed; the fuzzer tries without."""
     key = "a-bare-secret-of-good-length"

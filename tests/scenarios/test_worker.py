@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import is_running
 from tests.kit.waiting import eventually
 from tests.scenarios import worker_tools
-from tests.scenarios.cli_kit import PROGRAM, Place, is_gone
+from tests.scenarios.cli_kit import PROGRAM, Place
 from tests.scenarios.kit import assert_sound, sqlite_url
 from tests.scenarios.worker_tools import TOOLS
 
@@ -129,9 +130,9 @@ class TestManyProcesses:
         await submit(place, ("tree", "tree", {"log": str(place.folder / "log")}))
         worker = place.worker()
         pids = [int(pid) for pid in worker.until(lambda: written(place))[0].split()]
-        assert not any(is_gone(pid) for pid in pids)
+        assert all(map(is_running, pids))
         assert place.json("cancel", "tree", "--wait", "60s")["cancelled"]
-        await eventually(lambda: all(is_gone(pid) for pid in pids), timeout=60)
+        await eventually(lambda: not any(map(is_running, pids)), timeout=60)
 
 
 class TestDraining:
@@ -212,7 +213,7 @@ class TestDraining:
         assert set(worker.wait_for("draining")["running"]) == {"again", "once", "tree"}
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 128 + signal.SIGTERM
-        await eventually(lambda: all(is_gone(int(pid)) for pid in pids.split()), timeout=60)
+        await eventually(lambda: not any(is_running(int(pid)) for pid in pids.split()), timeout=60)
         assert "stopped" not in [event["event"] for event in worker.lines]
         listed = {call["id"]: call["owner_gone"] for call in place.json("ps")["calls"]}
         assert listed == {"again": True, "once": True, "tree": True}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import is_running
 from tests.kit.waiting import eventually
-from tests.scenarios.cli_kit import is_gone
 from tests.unit.web.kit import Request, answer, head, packed, page, serving
 
 from clicket.model.document import Document
@@ -292,7 +292,7 @@ async def test_a_pdf_that_takes_too_long_leaves_no_process(monkeypatch: pytest.M
         with pytest.raises(PageFailed):
             await here(timeout=1.5).read(web.url)
     pid = int((tmp_path / "pid").read_text())
-    await eventually(lambda: is_gone(pid))
+    await eventually(lambda: not is_running(pid))
 
 
 async def test_hosts_that_are_to_be_left_alone_are() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.children import is_running
 from tests.unit.execution import process_tools as tools
 
 from clicket import process_table
@@ -81,20 +82,12 @@ async def running(worker: Worker, what: Any, **arguments: Any) -> AsyncIterator[
         await asyncio.wait({task})
 
 
-def is_there(pid: int) -> bool:
-    """Is it running? The dead who wait for init to reap them are not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
-
-
 def all_gone(pids: Iterable[int], within: float = 10.0) -> bool:
     """Wait for processes to disappear; only a failing test waits for all of it."""
     left = set(pids)
     give_up_at = time.monotonic() + within
     while left and time.monotonic() < give_up_at:
-        left = {pid for pid in left if is_there(pid)}
+        left = {pid for pid in left if is_running(pid)}
         time.sleep(0.005)
     return not left
 
@@ -282,7 +275,7 @@ async def test_a_dying_worker_fails_its_call_alone(pool: ProcessPool, how: str, 
         assert str(next(iter(details.values()))) in caught.value.message
         assert caught.value.code == "tool_error"
         assert all_gone([victim.pid])
-        assert is_there(pid)
+        assert is_running(pid)
         assert not task.done()
         with pytest.raises(WorkerDied):
             await run(victim, tools.add, a=1, b=2)
@@ -298,7 +291,7 @@ async def test_a_dying_worker_takes_its_children_along(worker: Worker) -> None:
     listener = Listener()
     with pytest.raises(WorkerDied):
         await run(worker, tools.crash_with_child, listener)
-    assert not is_there(await listener.first), "gone when the call has failed, not some time later"
+    assert not is_running(await listener.first), "gone when the call has failed, not some time later"
 
 
 async def test_a_memory_eater_fails_its_call_alone() -> None:
@@ -328,7 +321,7 @@ async def test_without_its_guard_nothing_survives_either(worker: Worker) -> None
     listener = Listener()
     with pytest.raises(WorkerDied, match="guard"):
         await run(worker, tools.kill_guard, listener)
-    assert not any(map(is_there, await listener.first))
+    assert not any(map(is_running, await listener.first))
 
 
 async def test_a_listener_that_raises_is_heard_by_the_caller(worker: Worker) -> None:
@@ -350,7 +343,7 @@ async def test_stop_runs_the_clean_up_of_the_body(pool: ProcessPool, tmp_path: P
         note = tmp_path / what.name
         async with running(worker, what, path=str(note)) as (pid, task):
             await worker.stop()
-            assert not is_there(pid)
+            assert not is_running(pid)
             with pytest.raises(WorkerDied) as caught:
                 await task
             assert caught.value.details["stopped"] is True
@@ -362,7 +355,7 @@ async def test_stop_runs_the_clean_up_of_the_body(pool: ProcessPool, tmp_path: P
 async def test_what_does_not_heed_term_is_killed(worker: Worker, what: Any) -> None:
     async with running(worker, what) as (pid, _):
         await worker.stop()
-        assert not is_there(pid)
+        assert not is_running(pid)
         await worker.stop()
         with pytest.raises((UsageError, WorkerDied)):
             await run(worker, tools.add, a=1, b=2)
@@ -370,19 +363,19 @@ async def test_what_does_not_heed_term_is_killed(worker: Worker, what: Any) -> N
 
 async def test_stop_ends_the_whole_tree(worker: Worker) -> None:
     async with running(worker, tools.family) as (pids, _):
-        assert all(map(is_there, pids))
+        assert all(map(is_running, pids))
         assert len(set(pids)) == 5
         await worker.stop()
-        assert not any(map(is_there, pids)), "gone when stop returns"
+        assert not any(map(is_running, pids)), "gone when stop returns"
 
 
 async def test_stop_ends_what_earlier_calls_left_running(pool: ProcessPool) -> None:
     worker = await pool.acquire()
     pids = await run(worker, tools.orphans)
     assert await run(worker, tools.add, a=1, b=2) == 3, "it is still used"
-    assert all(map(is_there, pids))
+    assert all(map(is_running, pids))
     await worker.stop()
-    assert not any(map(is_there, pids))
+    assert not any(map(is_running, pids))
 
 
 async def test_a_cancelled_run_spoils_the_worker(pool: ProcessPool) -> None:
@@ -404,7 +397,7 @@ async def test_stop_while_the_tool_waits_for_a_paused_reader(worker: Worker) -> 
     await worker.stop()
     with pytest.raises(WorkerDied):
         await task
-    assert not is_there(worker.pid)
+    assert not is_running(worker.pid)
 
 
 async def test_a_guard_that_was_stopped_does_not_hold_up_stop(
@@ -415,7 +408,7 @@ async def test_a_guard_that_was_stopped_does_not_hold_up_stop(
     async with running(worker, tools.family) as (pids, _):
         os.kill(pids[1], signal.SIGSTOP)
         await worker.stop()
-        assert not any(map(is_there, pids))
+        assert not any(map(is_running, pids))
 
 
 RUNTIME = """
@@ -459,7 +452,7 @@ def test_kill_9_of_the_runtime_leaves_nothing(tmp_path: Path, what: str) -> None
         assert runtime.stdout is not None
         said = json.loads(runtime.stdout.readline())
         pids = said if isinstance(said, list) else [said]
-        assert all(map(is_there, pids))
+        assert all(map(is_running, pids))
         runtime.kill()
     assert all_gone(pids)
 
@@ -472,7 +465,7 @@ def test_kill_9_of_a_runtime_that_forked_leaves_nothing(tmp_path: Path) -> None:
         copy, pids = sorted(said, key=lambda value: isinstance(value, list))
         runtime.kill()
         assert all_gone(pids)
-        assert is_there(copy), "the copy of the runtime, with its lifelines open, is still there"
+        assert is_running(copy), "the copy of the runtime, with its lifelines open, is still there"
         runtime.stdin.close()
         assert all_gone([copy])
 
@@ -576,7 +569,7 @@ async def test_close_leaves_no_process_and_nobody_waiting() -> None:
         waiting = asyncio.create_task(pool.acquire())
         await asyncio.sleep(0)
         await pool.close()
-        assert not any(map(is_there, [*pids, idle.pid]))
+        assert not any(map(is_running, [*pids, idle.pid]))
         with pytest.raises(WorkerDied):
             await task
         with pytest.raises(UsageError, match="closed"):
@@ -742,8 +735,8 @@ def test_end_tree_finds_by_parent_and_by_token() -> None:
         assert {process.pid for process in tree.descendants(shell.pid) or ()} == set(pids[1:])
         os.kill(shell.pid, signal.SIGKILL)  # its children are nobody's now, but they bear the token
         tree.end_tree([root], "t0k3n", 5.0)
-        assert not any(map(is_there, pids))
-        assert is_there(stranger.pid)
+        assert not any(map(is_running, pids))
+        assert is_running(stranger.pid)
         stranger.kill()
 
 
@@ -754,7 +747,7 @@ def test_a_pid_of_another_life_is_not_signalled() -> None:
         former = real._replace(started=real.started - 1)
         assert tree.send(former, signal.SIGKILL)
         tree.end_tree([former], "nobody", 0.0)
-        assert is_there(process.pid)
+        assert is_running(process.pid)
         tree.send(real, signal.SIGKILL)
         process.wait()
         assert tree.send(real, signal.SIGKILL), "gone is no error"

@@ -92,14 +92,6 @@ async def start(made: Sandbox, settings: dict[str, Any] | None = None) -> Caged:
     return found
 
 
-def alive(pid: int) -> bool:
-    """Zombies are dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def groups(name: str) -> list[str]:
     """The cgroups that bear the name of a home."""
     found = []

@@ -8,8 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.kit.children import is_running
 from tests.kit.waiting import eventually
-from tests.unit.sandbox.cages import PATIENCE, Caged, alive, caged, groups
+from tests.unit.sandbox.cages import PATIENCE, Caged, caged, groups
 
 from clicket.sandbox import Cage, Exit, Limits, cgroup
 
@@ -60,7 +61,7 @@ async def test_a_kill_takes_daemons_along_and_close_removes_what_they_made(tier:
         assert len(pids) == 4
         cage.kill()
         assert await ended(cage) == Exit(signal=signal.SIGKILL)
-        await eventually(lambda: not any(map(alive, pids)), what="the death of all", timeout=PATIENCE)
+        await eventually(lambda: not any(map(is_running, pids)), what="the death of all", timeout=PATIENCE)
         await asyncio.gather(cage.close(), cage.close())
         await cage.close()
         assert not cage.work.parent.exists()
@@ -206,7 +207,7 @@ async def test_without_a_namespace_nobody_leaves_the_programs_group() -> None:
         assert found == [program.cage.pids()[0]] * 3
         pids = program.cage.pids()
         await program.cage.close()
-        await eventually(lambda: not any(map(alive, pids)), what="both to end", timeout=PATIENCE)
+        await eventually(lambda: not any(map(is_running, pids)), what="both to end", timeout=PATIENCE)
 
 
 def _stands_still(cage: Cage) -> bool:

@@ -13,8 +13,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.kit.children import is_running
 from tests.kit.waiting import eventually
-from tests.unit.sandbox.cages import PATIENCE, alive, as_user, caged, groups, sandbox, start
+from tests.unit.sandbox.cages import PATIENCE, as_user, caged, groups, sandbox, start
 
 from clicket.errors import UsageError
 from clicket.sandbox import LAYERS, Cage, Limits, NotIsolated, Sandbox, SandboxFailed, identity, probe
@@ -356,7 +357,7 @@ async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) ->
         name = (await home_of(made)).name
         assert len(pids) == 3
         await made.close()
-        assert not any(map(alive, pids))
+        assert not any(map(is_running, pids))
         assert list(tmp_path.iterdir()) == []
         assert groups(name) == []
         assert identity._given == numbers
@@ -405,10 +406,10 @@ async def test_a_host_that_is_killed_leaves_no_process_and_the_next_one_sweeps(w
         try:
             pids = json.loads(host.stdout.readline())
             assert len(pids) == 3
-            assert all(map(alive, pids))
+            assert all(map(is_running, pids))
         finally:
             host.send_signal(signal.SIGKILL)
-    await eventually(lambda: not any(map(alive, pids)), what="the death of all that was caged", timeout=PATIENCE)
+    await eventually(lambda: not any(map(is_running, pids)), what="the death of all that was caged", timeout=PATIENCE)
     (home,) = temp.iterdir()
     async with sandbox(temp=temp) as made:
         assert not home.exists() or await made.isolation()

@@ -100,9 +100,6 @@ class Place:
         own = {key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "COLUMNS"))}
         names = {"CLICKET_STORE": store, "CLICKET_TOOLS": tools, "PYTHONPATH": PYTHONPATH, "NO_COLOR": "1"}
         self.environment = {**own, **names, **settings}
-        self.environment["PYTHONPATH"] += (
-            f"{os.pathsep}{ROOT / 'src'}"  # the sources beside these tests, in every checkout
-        )
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """A command to its end."""

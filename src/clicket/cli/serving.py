@@ -18,10 +18,10 @@ from clicket.cli.errors import silence_stdout
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import as_state, at, duration, short
 from clicket.engine import Recovered
+from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.runtime import Runtime
-from clicket.telemetry.entry import Entry, tool_name
 
 __all__ = ["Leaving", "Teller"]
 
@@ -124,14 +124,12 @@ class Teller:
 
     def _tell(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
-            names = {"id": entry.id, "thread": entry.thread, "tool": tool_name(entry), "state": str(event.state)}
+            names = {"id": entry.id, "thread": entry.thread, "tool": entry.tool, "state": str(event.state)}
             self.json(what, event.at, **names, **facts)
         elif not self._quiet:
             line = Text(f"{at(event.at)}  ", style="bright_black")
             line.append_text(_padded(as_state(event.state, plain=self.terminal.plain)))
-            line.append(f"  {clean(entry.id)[:14]}  ", style="bright_black").append(
-                f"{clean(tool_name(entry))}  ", "bold"
-            )
+            line.append(f"  {clean(entry.id)[:14]}  ", style="bright_black").append(f"{clean(entry.tool)}  ", "bold")
             self._say(line.append_text(text))
 
     def _say(self, text: str | Text, style: str = "") -> None:

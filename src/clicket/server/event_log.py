@@ -17,13 +17,12 @@ from contextlib import suppress
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.journal import Observers
+from clicket.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.ports import Query, Store, Stored
 from clicket.server.event_stream import Notifier, Reader, frame
 from clicket.server.shutdown import Shutdown
-from clicket.telemetry.entry import Entry
 
 __all__ = ["EventLog"]
 

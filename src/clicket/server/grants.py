@@ -13,12 +13,11 @@ from typing import Any
 
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
-from clicket.journal import Observers
+from clicket.journal import Entry, Observers
 from clicket.model import Event, Record, ToolResult
 from clicket.ports import Store, StoredDocument
 from clicket.server.authentication import Principal
 from clicket.server.shutdown import Shutdown
-from clicket.telemetry.entry import Entry
 
 __all__ = ["KIND", "Grants", "unknown"]
 

@@ -17,10 +17,10 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from clicket.errors import UsageError
+from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
-from clicket.telemetry.entry import Entry, tool_name
 from clicket.telemetry.install import Observed
 from clicket.vault.logs import SECRETS, hide_known
 
@@ -44,7 +44,7 @@ class CallFilter(logging.Filter):
         call = CALL.get()
         if call is not None and not hasattr(record, "call_id"):
             record.call_id, record.call_thread = call.id, call.thread
-            record.tool, record.attempt = tool_name(call), call.attempts
+            record.tool, record.attempt = call.tool, call.attempts
         known = getattr(record, "call_id", "")
         record.call_suffix = f" [call {known}]" if known else ""
         return True
@@ -138,7 +138,7 @@ def _log_end(entry: Entry, events: Sequence[Event]) -> None:
         facts: dict[str, Any] = {"state": end.state.value, "duration": round(end.data.get("duration", 0.0), 6)}
         if error:
             facts["code"] = error["code"]
-        tool = tool_name(entry)
+        tool = entry.tool
         known = {"call_id": entry.id, "call_thread": entry.thread, "tool": tool, "attempt": entry.attempts}
         logger.log(level, "%s %s", tool, end.state.value, extra={**known, **facts})
 

@@ -17,9 +17,9 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TracerProvider
 from opentelemetry.trace.span import TraceState
 
+from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event, fold
-from clicket.telemetry.entry import Entry, is_internal, tool_name
 from clicket.telemetry.turns import PREFIX, ended_in
 from clicket.tools import Tool
 from clicket.tools.rest import RestTool
@@ -107,8 +107,8 @@ class Tracing:
 
     def _begin(self, entry: Entry, events: Sequence[Event]) -> Span:
         first = entry.events[0]
-        name = tool_name(entry)
-        agent = name.removeprefix(PREFIX) if is_internal(entry) and name.startswith(PREFIX) else ""
+        name = entry.tool
+        agent = name.removeprefix(PREFIX) if entry.internal and name.startswith(PREFIX) else ""
         ours = events[0] is first
         again = any(event.type == "note" and "claims" in event.data for event in entry.events)
         parent = parent_in(first.data, remote=not ours)
@@ -130,8 +130,8 @@ class Tracing:
         error = end.data.get("error")
         code = error["code"] if error else None
         took = None if end.data.get("cached") else dict(entry.stages).get("execute")
-        if took is not None and not is_internal(entry):
-            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool_name(entry)}
+        if took is not None and not entry.internal:
+            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": entry.tool}
             if code is not None:
                 labels["error.type"] = code
             self._duration.record(took.duration, labels, trace.set_span_in_context(span))
@@ -145,7 +145,7 @@ class Tracing:
                 **{f"clicket.stage.{name}": stage.duration for name, stage in entry.stages.items()},
             }
         )
-        if is_internal(entry):
+        if entry.internal:
             span.set_attributes(_outcome_of_turn(entry))
         said = end.data.get("metadata") or {}
         if "phase" in said:
@@ -171,7 +171,7 @@ class Tracing:
 def _of_tool(entry: Entry, tool: Tool | None) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool_name(entry),
+        "gen_ai.tool.name": entry.tool,
         "gen_ai.tool.call.id": entry.id,
         "gen_ai.tool.type": "extension" if isinstance(tool, RestTool) else "function",
         "gen_ai.conversation.id": entry.thread,

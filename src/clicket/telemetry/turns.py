@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.journal import Observers
+from clicket.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.telemetry.entry import Entry, is_internal, tool_name
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -66,12 +65,12 @@ class TurnCounts:
         return found
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
-        if not is_internal(entry) or not tool_name(entry).startswith(PREFIX):
+        if not entry.internal or not entry.tool.startswith(PREFIX):
             return
         end = ended_in(events)
         if end is None:
             return
-        key = (entry.caller, tool_name(entry).removeprefix(PREFIX), str(end.get("stopped") or end.get("state") or ""))
+        key = (entry.caller, entry.tool.removeprefix(PREFIX), str(end.get("stopped") or end.get("state") or ""))
         sums, usage = self._sums.setdefault(key, Turns()), end.get("usage") or {}
         sums.turns += 1
         sums.steps += end.get("steps", 0)

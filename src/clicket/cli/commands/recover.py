@@ -22,9 +22,9 @@ from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import duration
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
+from clicket.journal import Entry
 from clicket.model import Event
 from clicket.runtime import Runtime
-from clicket.telemetry.entry import Entry, tool_name
 
 __all__ = ["recover"]
 
@@ -92,7 +92,7 @@ class Ledger:
             if event.is_terminal:
                 self.ended[str(event.state)] += 1
                 if (event.data.get("error") or {}).get("code") == "outcome_unknown":
-                    names = {"id": entry.id, "thread": entry.thread, "tool": tool_name(entry)}
+                    names = {"id": entry.id, "thread": entry.thread, "tool": entry.tool}
                     self.unknown.append({**names, "attempts": entry.attempts})
 
 

@@ -131,7 +131,11 @@ class Writer:
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)
             return
-        if not (group or self._scheduled or self._in_thread or self._queue or self._jobs) and self._inline:
+        if self._inline and not (group or self._in_thread or self._jobs):
+            if self._queue:  # what waits for company has it now: one commit for all
+                self._queue.append((change, done, body))
+                self._flush()
+                return
             started = host_clock()
             if started >= self._threaded_until:
                 outcome = self._write_alone(change, body, started)

@@ -1,0 +1,154 @@
+"""The way of one plain call: every Python function on it, in order, and how many functions, files, SQL statements, transactions
+and encodes it takes.
+
+    python scripts/call_path.py [memory|sqlite] [--json]
+
+Counts, not times: they are the same on every machine. `tests/test_call_path.py` holds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import clicket
+from clicket import Runtime, tool
+from clicket.ports import Store
+
+PACKAGE = Path(clicket.__file__).parent
+_WARM, _TRIES = 50, 15
+
+
+class CallPath:
+    """What one call did."""
+
+    def __init__(self) -> None:
+        self.functions: list[tuple[str, str]] = []
+        """File, below the package, and name of each function, in the order of the calls."""
+        self.foreign = 0
+        """Functions of other packages: the loop's, mostly."""
+        self.encodes = 0
+        self.decodes = 0
+        self.statements: list[str] = []
+
+    @property
+    def files(self) -> list[str]:
+        return sorted({file for file, _ in self.functions})
+
+    @property
+    def transactions(self) -> int:
+        """A write outside of BEGIN and COMMIT is a transaction of its own."""
+        count, inside = 0, False
+        for sql in self.statements:
+            if sql.startswith("BEGIN"):
+                count, inside = count + 1, True
+            elif sql.startswith("COMMIT"):
+                inside = False
+            elif not inside and not sql.startswith(("PRAGMA", "SELECT")):
+                count += 1
+        return count
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "functions": len(self.functions),
+            "files": len(self.files),
+            "foreign functions": self.foreign,
+            "encodes": self.encodes,
+            "decodes": self.decodes,
+            "statements": len(self.statements),
+            "transactions": self.transactions,
+        }
+
+
+@tool(name="noop")
+async def noop(a: int) -> dict[str, int]:
+    """Return a small dict."""
+    return {"a": a}
+
+
+async def path_of(store: str) -> CallPath:
+    """The way of a call that is alone, made by a caller that waits for it."""
+    async with Runtime(tools=[noop], store=store) as runtime:
+        for _ in range(_WARM):
+            await runtime.call("noop", {"a": 1}, thread="t")
+        runtime.engine.share.over_at = float("inf")  # a call that yields to the loop runs other tasks' functions, too
+        paths = []
+        for _ in range(_TRIES):  # now and then a call opens a new row of figures, or a chore of the store comes in between
+            path = CallPath()
+            with _sql_of(runtime.store, path), _functions_of(path):
+                await runtime.call("noop", {"a": 1}, thread="t")
+            paths.append(path)
+        return min(paths, key=lambda path: (len(path.functions) + path.foreign, len(path.statements)))
+
+
+@contextmanager
+def _functions_of(path: CallPath) -> Iterator[None]:
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            file = Path(frame.f_code.co_filename)
+            if file.is_relative_to(PACKAGE):
+                path.functions.append((str(file.relative_to(PACKAGE)), frame.f_code.co_qualname))
+            elif file != Path(__file__) and file.suffix == ".py":
+                path.foreign += 1
+        elif event == "c_call" and argument.__name__ in ("encode", "decode"):
+            if type(getattr(argument, "__self__", None)).__module__ == "msgspec.json":
+                path.encodes += argument.__name__ == "encode"
+                path.decodes += argument.__name__ == "decode"
+
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+@contextmanager
+def _sql_of(store: Store, path: CallPath) -> Iterator[None]:
+    """SQLite's own trace of what is executed, on every connection that a call may use."""
+    writer = getattr(store, "_writer", None)
+    if writer is None:
+        yield
+        return
+    connections = [writer.connection, store._peek]  # type: ignore[attr-defined]  # SQLite's
+
+    def trace(_: Any, sql: str, __: Any) -> bool:
+        path.statements.append(" ".join(sql.split()))
+        return True
+
+    for connection in connections:
+        connection.exec_trace = trace
+    try:
+        yield
+    finally:
+        for connection in connections:
+            connection.exec_trace = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", nargs="?", default="memory", choices=["memory", "sqlite"])
+    parser.add_argument("--json", action="store_true", help="the counts as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = "memory://" if options.store == "memory" else f"sqlite:///{folder}/calls.db"
+        path = asyncio.run(path_of(store))
+    if options.json:
+        print(json.dumps({**path.counts(), "path": path.functions, "sql": path.statements}, indent=1))
+        return
+    for number, (file, name) in enumerate(path.functions, start=1):
+        print(f"{number:3}  {file:32} {name}")
+    for sql in path.statements:
+        print(f"     {sql[:110]}")
+    print(", ".join(f"{count} {what}" for what, count in path.counts().items()))
+
+
+if __name__ == "__main__":
+    main()

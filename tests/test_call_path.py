@@ -1,0 +1,30 @@
+"""What one plain call does, counted: functions, files, SQL statements, transactions, encodes. A change that adds to it is decided on,
+not slipped in: raise a number here only with the reason in docs/design/0032-the-hot-path.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts.call_path import path_of
+
+MOST = {
+    "memory": {
+        "functions": 48, "files": 20, "foreign functions": 1, "encodes": 1, "decodes": 1,
+        "statements": 0, "transactions": 0,
+    },
+    "sqlite": {
+        "functions": 68, "files": 25, "foreign functions": 1, "encodes": 3, "decodes": 1,
+        "statements": 7, "transactions": 2,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("store", MOST)
+async def test_a_plain_call_does_no_more_than_it_must(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.stores.sqlite.writer._SLOW", 1e9)  # on a busy machine writes would move to the thread
+    path = await path_of("memory://" if store == "memory" else f"sqlite:///{tmp_path}/calls.db")
+    counts = path.counts()
+    more = {what: (count, MOST[store][what]) for what, count in counts.items() if count > MOST[store][what]}
+    assert not more, "\n".join(f"{file} {name}" for file, name in path.functions) + f"\nmore than allowed: {more}"
+    assert counts["functions"] > 20, "the count itself works"

@@ -120,12 +120,11 @@ class Admission:
             request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority,
             internal=internal,
         )  # fmt: skip
-        call = Call(entry, request, origin, now, made)
-        call.in_callers_task = in_callers_task
+        call = Call(entry, request, origin, now, made, in_callers_task=in_callers_task)
         if hub_checked:
             call.hub_checked = True
         if trial is not None:
-            call.trial = trial
+            call.hold_trial(trial)
         if denied:
             call.denied = denied
         self._store.group_appends = self._share.has_several(now, busy=bool(self._limiter.used))

@@ -112,13 +112,23 @@ def test_import_contract_is_kept() -> None:
         ("errors.py", "\nimport clicket.runtime\n", "clicket.errors -> clicket.runtime"),
         ("runtime.py", "\nimport clicket.sync\n", "clicket.runtime -> clicket.sync"),
         ("settings.py", "\nimport clicket.stores\n", "clicket.settings -> clicket.stores"),
+        ("engine/stray.py", "", "stray"),
+        ("engine/ending.py", "\nimport clicket.engine.running\n", "clicket.engine.ending -> clicket.engine.running"),
         (
             "journal/journal.py",
             "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import clicket.engine\n",
             "clicket.journal.journal -> clicket.engine",
         ),
     ],
-    ids=["stray module", "upward", "sideways", "store outside compose", "upward for typing"],
+    ids=[
+        "stray module",
+        "upward",
+        "sideways",
+        "store outside compose",
+        "stray part of the engine",
+        "upward in the engine",
+        "upward for typing",
+    ],
 )
 def test_import_contract_bites(copy: Path, file: str, text: str, complaint: str) -> None:
     with (copy / "src" / "clicket" / file).open("a") as spoiled:

@@ -106,7 +106,9 @@ class Recorder:
 class Lower:
     """What lies below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are written to `log`."""
 
-    def __init__(self, *tools: Any, policy: Policy | None = None, limits: Limits | None = None, max_queue: int = 10) -> None:
+    def __init__(
+        self, *tools: Any, policy: Policy | None = None, limits: Limits | None = None, max_queue: int = 10
+    ) -> None:
         self.clock, self.store, self.vault = StepClock(), SharedStore(), Vault()
         self.spawned: list[asyncio.Task[Any]] = []
         self.log: list[tuple[str, Any]] = []

@@ -408,7 +408,9 @@ async def test_a_closing_runtime_hands_back_what_it_has_just_claimed() -> None:
     assert (world.store.is_owned(call), world.resumed) == (False, [])
 
 
-async def test_an_outcome_that_cannot_be_stored_yet_does_not_hold_up_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outcome_that_cannot_be_stored_yet_does_not_hold_up_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World()
     call = world.running("plain")
     world.die(call)

@@ -67,7 +67,9 @@ async def test_a_body_is_told_once_and_the_first_reason_that_ends_the_call_count
     assert not stopping.cancel(call, "second")
     stopping.expire(call, "deadline")
     assert (call.stopping, call.cancel_reason, told) == ("cancel", "first", ["told"])
-    assert [event.data for event in low.store.events_of(call) if event.type == "cancel_requested"] == [{"reason": "first"}]
+    assert [event.data for event in low.store.events_of(call) if event.type == "cancel_requested"] == [
+        {"reason": "first"}
+    ]
 
 
 @pytest.mark.parametrize("before", ["attempt", "idle"])

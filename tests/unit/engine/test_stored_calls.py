@@ -138,7 +138,10 @@ async def test_a_store_that_is_gone_says_whether_the_runtime_closed(closing: boo
 
 async def test_an_output_that_was_cut_is_read_back_from_its_artifact() -> None:
     low, stored = parts()
-    for id, kind, data, output in (("a", "json", b'{"n":[1,2]}', {"n": [1, 2]}), ("b", "text", b"whole text", "whole text")):
+    for id, kind, data, output in (
+        ("a", "json", b'{"n":[1,2]}', {"n": [1, 2]}),
+        ("b", "text", b"whole text", "whole text"),
+    ):
         call = low.running("echo", id=id)
         await low.store.put_artifact(f"sha256-{id}", [data])
         outcome = {

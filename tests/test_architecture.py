@@ -42,6 +42,22 @@ PROBES = {
     ("model/request.py", "name"): "a caller may pass a tool in place of its name",
 }
 
+# Names that stand for a call in work, its attempt and its journal entry; parameters with such an annotation count, too.
+SUBJECTS = {
+    **dict.fromkeys(("call", "old", "follower", "leader", "trial", "made"), "Call"),
+    "attempt": "Attempt",
+    "entry": "Entry",
+}
+# Where one of these names stands for something else.
+OTHER_SUBJECTS = {
+    ("adapters/langchain.py", "made"): "a tool of LangChain's",
+    ("cli/chat_board.py", "call"): "a line on the terminal",
+    ("model/record.py", "attempt"): "an attempt as it is read from events",
+    ("stores/memory.py", "call"): "the store's row",
+    ("stores/memory.py", "made"): "the store's row",
+    ("stores/redis/rows.py", "call"): "the store's row",
+}
+
 # Loaded by the command line or by the tools that need them, never by `import clicket`.
 LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.client", "uvloop")
 
@@ -126,13 +142,23 @@ def test_import_contract_is_kept() -> None:
         ("errors.py", "\nimport clicket.runtime\n", "clicket.errors -> clicket.runtime"),
         ("runtime.py", "\nimport clicket.sync\n", "clicket.runtime -> clicket.sync"),
         ("settings.py", "\nimport clicket.stores\n", "clicket.settings -> clicket.stores"),
+        ("engine/stray.py", "", "stray"),
+        ("engine/ending.py", "\nimport clicket.engine.running\n", "clicket.engine.ending -> clicket.engine.running"),
         (
             "journal/journal.py",
             "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import clicket.engine\n",
             "clicket.journal.journal -> clicket.engine",
         ),
     ],
-    ids=["stray module", "upward", "sideways", "store outside compose", "upward for typing"],
+    ids=[
+        "stray module",
+        "upward",
+        "sideways",
+        "store outside compose",
+        "stray part of the engine",
+        "upward in the engine",
+        "upward for typing",
+    ],
 )
 def test_import_contract_bites(copy: Path, file: str, text: str, complaint: str) -> None:
     with (copy / "src" / "clicket" / file).open("a") as spoiled:
@@ -211,6 +237,107 @@ def test_a_circle_is_found_however_the_import_is_written(tmp_path: Path, text: s
     graph = import_graph(till.parent)
     assert circles(graph) == {frozenset({"shop.till.drawer", "shop.till.coin", "shop.till.lid"})}
     assert circles(graph | {"shop.till.lid": set()}) == set()
+
+
+class Uses:
+    """Who writes and who reads the fields of calls, attempts and entries in one module, constructors aside."""
+
+    def __init__(self, name: str, tree: ast.Module) -> None:
+        self._names = SUBJECTS | {
+            argument.arg: kind
+            for argument in ast.walk(tree)
+            if isinstance(argument, ast.arg) and argument.annotation is not None
+            for kind in ("Call", "Attempt", "Entry")
+            if kind in ast.unparse(argument.annotation).split(" | ")
+        }
+        for file, other in OTHER_SUBJECTS:
+            if file == name:
+                del self._names[other]
+        self.writes: set[tuple[str, str]] = set()
+        self.reads: set[tuple[str, str]] = set()
+        self._visit(tree, None)
+
+    def _visit(self, node: ast.AST, owner: str | None) -> None:
+        if isinstance(node, ast.ClassDef):
+            owner = node.name if node.name in ("Call", "Attempt", "Entry") else None
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__" and owner is not None:
+            return
+        elif isinstance(node, ast.Attribute):
+            kind = self._kind(node.value, owner)
+            if kind is not None:
+                (self.reads if isinstance(node.ctx, ast.Load) else self.writes).add((kind, node.attr))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("setattr", "delattr", "object.__setattr__"):
+            kind = self._kind(node.args[0], owner)
+            if kind is not None:
+                self.writes.add((kind, ast.literal_eval(node.args[1])))
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, owner)
+
+    def _kind(self, value: ast.expr, owner: str | None) -> str | None:
+        """What an expression stands for, by its last name."""
+        if isinstance(value, ast.Name) and value.id == "self":
+            return owner
+        if isinstance(value, ast.Call):
+            return "Attempt" if ast.unparse(value.func).endswith("attempt_of") else None
+        name = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
+        return self._names.get(name.lstrip("_"))
+
+
+def fields_of(kind: type) -> set[str]:
+    return set(kind.__annotations__)
+
+
+def test_each_field_of_a_call_has_its_writer() -> None:
+    from clicket.call import WRITERS, Attempt, Call
+    from clicket.journal import Entry
+
+    fields = {"Call": fields_of(Call), "Attempt": fields_of(Attempt), "Entry": fields_of(Entry)}
+    assert not fields["Call"] & fields["Attempt"], "a field of WRITERS must name one of them"
+    writers: dict[str, set[str]] = {}
+    journal: set[str] = set()
+    read: set[str] = set()
+    for path in MODULES:
+        uses = Uses(name_of(path), ast.parse(path.read_text()))
+        module = "clicket." + name_of(path).removesuffix(".py").replace("/", ".")
+        read |= {field for kind, field in uses.reads if kind != "Entry"}
+        for kind, field in uses.writes:
+            if kind == "Entry":
+                journal.add(module)
+                assert field in fields["Entry"] | {"_events", "_units"}, (
+                    f"{module} writes entry.{field}, which is no field"
+                )
+            else:
+                writers.setdefault(field, set()).add(module)
+                assert field in fields[kind], f"{module} writes {kind}.{field}, which is no field"
+    named = {field: {who} if isinstance(who, str) else set(who) for field, who in WRITERS.items()}
+    assert writers == named, "write through a function of the field's own module, or change WRITERS in call.py"
+    assert journal <= {"clicket.journal.entry", "clicket.journal.journal"}, "only the journal writes entries"
+    assert (fields["Call"] | fields["Attempt"]) - read == set(), "fields that nothing reads"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "call.slot = True",
+        "self._call.slot = True",
+        "self.call.slot += 1",
+        "x, (call.slot, y) = 1, (2, 3)",
+        "for call.slot in x: pass",
+        "with x as flight.leader.slot: pass",
+        "del follower.slot",
+        'setattr(call, "slot", True)',
+        "def f(c: Call | None): c.slot = True",
+        "def f(*, c: Call): c.slot = True",
+    ],
+)
+def test_a_stray_write_is_seen(code: str) -> None:
+    assert Uses("engine/stray.py", ast.parse(code)).writes == {("Call", "slot")}
+
+
+def test_a_stray_write_into_an_attempt_or_an_entry_is_seen() -> None:
+    code = "attempt_of(call).late = 1\ncall.attempt.stopper = 1\nself._attempt.worker = 1\ncall.entry.state = 1\nentry.seq = 1"
+    writes = {("Attempt", "late"), ("Attempt", "stopper"), ("Attempt", "worker"), ("Entry", "state"), ("Entry", "seq")}
+    assert Uses("engine/stray.py", ast.parse(code)).writes == writes
 
 
 def test_every_folder_is_a_package() -> None:

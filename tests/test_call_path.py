@@ -21,7 +21,9 @@ MOST = {
 
 
 @pytest.mark.parametrize("store", MOST)
-async def test_a_plain_call_does_no_more_than_it_must(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plain_call_does_no_more_than_it_must(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("clicket.stores.sqlite.writer._SLOW", 1e9)  # on a busy machine writes would move to the thread
     path = await path_of("memory://" if store == "memory" else f"sqlite:///{tmp_path}/calls.db")
     counts = path.counts()

@@ -205,6 +205,14 @@ class Call(msgspec.Struct, eq=False):
         """From here on nothing else can end the call."""
         self.ending = True
 
+    def replace_given(self, arguments: Any) -> None:
+        """From here on other arguments are judged, or the same ones as plain values."""
+        self.given = arguments
+
+    def hold_trial(self, slot: str) -> None:
+        """The call tries a tool that had failed; `slot` keeps other processes from trying it, too."""
+        self.trial = slot
+
     def take_trial(self) -> str | None:
         """The trial's slot, which is the taker's to give back."""
         slot, self.trial = self.trial, None
@@ -216,9 +224,91 @@ class Call(msgspec.Struct, eq=False):
             self.metadata = {}
         self.metadata[name] = value
 
+    def replace_metadata(self, metadata: dict[str, Any]) -> None:
+        self.metadata = metadata
+
     def required_tool(self) -> Tool:
         assert self.tool is not None, "the find stage has run"
         return self.tool
 
 
-WRITERS: dict[str, str] = {}
+WRITERS: dict[str, str | tuple[str, ...]] = {
+    # Of a call.
+    "denied": "clicket.engine.admission",
+    "arguments_lost": "clicket.engine.recovery",
+    "trial": "clicket.call",
+    "tool": "clicket.pipeline.find",
+    "check": "clicket.pipeline.find",
+    "given": "clicket.call",
+    "verdict": "clicket.pipeline.authorize",
+    "reason": "clicket.pipeline.authorize",
+    "approval_timeout": "clicket.pipeline.authorize",
+    "arguments": "clicket.pipeline.validate",
+    "bound": "clicket.pipeline.validate",
+    "secrets": "clicket.pipeline.validate",
+    # Admission knows the plan of most tools; the part that makes plans sets those that differ from call to call.
+    "plan": ("clicket.engine.admission", "clicket.engine.plans"),
+    "slot": "clicket.execution.limiter",
+    "queued": "clicket.execution.limiter",
+    "place": "clicket.execution.limiter",
+    "shared_slot": "clicket.engine.gate",
+    "cache_key": "clicket.engine.caching",
+    "flight": "clicket.engine.caching",
+    "wait_timer": "clicket.engine.timers",
+    "deadline_timer": "clicket.engine.timers",
+    "in_callers_task": "clicket.engine.running",
+    "ready": "clicket.engine.running",
+    "turn": "clicket.engine.running",
+    "attempt": "clicket.execution.stopping",
+    "stopping": "clicket.execution.stopping",
+    "cancel_reason": "clicket.execution.stopping",
+    "outcome": "clicket.pipeline.pipeline",
+    # The lane brings what the body returned; the process stage puts its plain form, or a cached one, in its place. A second
+    # field would cost every call a write.
+    "output": ("clicket.execution.loop_lane", "clicket.execution.runner", "clicket.pipeline.process"),
+    "content": "clicket.pipeline.process",
+    "truncated": "clicket.pipeline.process",
+    "artifact": "clicket.pipeline.process",
+    "is_masked": "clicket.pipeline.process",
+    "tool_artifacts": "clicket.execution.sink",
+    "cached": "clicket.pipeline.pipeline",
+    "error": "clicket.pipeline.pipeline",
+    "is_blameless": "clicket.pipeline.pipeline",
+    "metadata": "clicket.call",
+    "stage_at": "clicket.pipeline.pipeline",
+    "admitted": "clicket.pipeline.pipeline",
+    "stages": "clicket.pipeline.pipeline",
+    "duration": "clicket.pipeline.persist",
+    "stats": "clicket.pipeline.persist",
+    "edited": "clicket.engine.arguments",
+    # A call of a method would cost every call a step.
+    "ending": ("clicket.call", "clicket.pipeline.pipeline"),
+    "ended": "clicket.engine.ending",
+    "result": "clicket.engine.ending",
+    "failure": "clicket.engine.ending",
+    "waiters": "clicket.engine.ending",
+    "accepted": "clicket.engine.ending",
+    # Of an attempt.
+    "sink": "clicket.execution.runner",
+    "stopper": "clicket.execution.stopping",
+    "deadline": "clicket.execution.clocks",
+    "idle_timer": "clicket.execution.clocks",
+    "grace_timer": "clicket.execution.clocks",
+    "task": "clicket.execution.runner",
+    "cancels": "clicket.execution.loop_lane",
+    "gate": "clicket.execution.caller_task",
+    "held": "clicket.execution.caller_task",
+    "must_stop": "clicket.execution.caller_task",
+    "detached": "clicket.execution.loop_lane",
+    "abandoned": "clicket.execution.stopping",
+    "caller_left": "clicket.execution.stopping",
+    "late": "clicket.execution.stopping",
+    "worker": "clicket.execution.process_lane",
+    "retries": "clicket.execution.runner",
+    "reports": "clicket.execution.sink",
+    "outputs": "clicket.execution.sink",
+    "progress": "clicket.execution.sink",
+    "recorded_progress": "clicket.execution.sink",
+}
+"""The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
+never change. Only `clicket.journal` writes to entries."""

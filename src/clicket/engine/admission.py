@@ -125,7 +125,7 @@ class Admission:
         )
         call = Call(entry, request, origin, now, made, request.arguments, in_callers_task, hub_checked)
         if trial is not None:
-            call.trial = trial
+            call.hold_trial(trial)
         if denied:
             call.denied = denied
         if self._limiter.used:

@@ -20,7 +20,7 @@ from clicket.journal import Entry, Fenced, Journal
 from clicket.model import Record, ToolCall, read
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import clean
-from clicket.pipeline import Authorize, Policy, Validate
+from clicket.pipeline import Authorize, Find, Policy, Validate
 from clicket.ports import Stored
 from clicket.tools import Registry, Tool
 from clicket.vault import Secrets, hide_said, hide_text, look
@@ -165,15 +165,18 @@ def _examine(
     scopes = frozenset(record.events[0].data.get("scopes") or ())
     if tool is not None:
         entry = Entry(record.id, record.thread, record.caller, record.tool, 0.0)
-        trial = Call(
-            entry, ToolCall(record.tool, plain, thread=record.thread), Origin(record.caller, scopes), 0.0, "", plain
-        )
-        trial.tool, trial.check = registry.find(record.tool)
+        request = ToolCall(record.tool, plain, thread=record.thread)
+        trial = Call(entry, request, Origin(record.caller, scopes), 0.0, "", plain)
+        Find(registry, _no_check)(trial)
         Validate(max_size=max_size)(trial)
     if not policy.is_open:
         Authorize(policy, max_size=max_size).judge(
             tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
         )
+
+
+def _no_check(call: Call, tool: Tool) -> None:
+    """The tool's health has no say over a call that was admitted before."""
 
 
 def _masked(error: InvalidInput | PermissionDenied, secrets: Secrets | None) -> ClicketError:

@@ -18,7 +18,7 @@ from clicket.bridge import fulfil
 from clicket.call import Attempt, Call
 from clicket.execution.stopping import Stopped, attempt_of, caller_left
 
-__all__ = ["Wait", "first_step_ended", "step_through"]
+__all__ = ["Wait", "cancel_wait", "first_step_ended", "step_through"]
 
 Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
@@ -60,6 +60,12 @@ def step_through(steps: Any, waiting: Any, call: Call, adopt: Adopt) -> Generato
             waiting = steps.send(None) if error is None else steps.throw(error)
         except StopIteration as end:
             return end.value
+
+
+def cancel_wait(attempt: Attempt) -> None:
+    """Cancel what the body waits for; if it waits for nothing that can be cancelled, its next step raises."""
+    if attempt.held is None or not attempt.held.cancel():
+        attempt.must_stop = True
 
 
 def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generator[Any, Any, None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from clicket.call import Call
 from clicket.execution.deadlines import Deadlines
-from clicket.execution.stopping import attempt_of
+from clicket.execution.stopping import attempt_of, set_stopper
 from clicket.ports import Clock, Timer
 from clicket.tools import Tool
 
@@ -45,7 +45,7 @@ class Clocks:
     def over(self, call: Call) -> None:
         """The attempt has ended: its timers end with it."""
         attempt = attempt_of(call)
-        attempt.stopper = None
+        set_stopper(attempt, None)
         if attempt.deadline is not None:
             self._deadlines.drop(call, attempt.deadline)
             attempt.deadline = None

@@ -9,10 +9,10 @@ from types import CoroutineType
 from typing import Any
 
 from clicket.call import Attempt, Call, Late
-from clicket.execution.caller_task import first_step_ended, step_through
+from clicket.execution.caller_task import cancel_wait, first_step_ended, step_through
 from clicket.execution.clocks import Clocks
 from clicket.execution.sink import CallSink, context_for
-from clicket.execution.stopping import Stopped, attempt_of, caller_left
+from clicket.execution.stopping import Stopped, attempt_of, caller_left, keep_late, set_stopper
 from clicket.tools import Tool
 
 __all__ = ["LoopLane", "absorb_cancel", "inline", "task_of"]
@@ -81,11 +81,11 @@ class LoopLane:
         def stop() -> None:
             if not call.in_callers_task:
                 task.cancel()
-            elif attempt.held is None or not attempt.held.cancel():
-                attempt.must_stop = True  # it waits for nothing that can be cancelled: its next step raises
+            else:
+                cancel_wait(attempt)
             self._clocks.grant(call, self._abandon, call)
 
-        attempt.stopper = stop
+        set_stopper(attempt, stop)
         if call.stopping is not None:  # it was told to stop in its first step
             stop()
         try:
@@ -102,13 +102,13 @@ class LoopLane:
             if call.stopping is None:
                 raise
             await absorb_cancel(call, task, before)
-            attempt.late = (None, error)
+            keep_late(attempt, None, error)
             raise Stopped(call.stopping) from error
         finally:
             self._clocks.over(call)
         if call.stopping is not None:
             await absorb_cancel(call, task, before)
-            attempt.late = (output, None)
+            keep_late(attempt, output, None)
             raise Stopped(call.stopping)
         return output
 

@@ -11,7 +11,7 @@ from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import absorb_cancel, task_of
 from clicket.execution.processes import ProcessPool, Worker, target_of
 from clicket.execution.sink import CallSink
-from clicket.execution.stopping import Stopped, attempt_of
+from clicket.execution.stopping import Stopped, attempt_of, keep_late, set_stopper
 from clicket.model.codec import decode, encode
 from clicket.tools import STREAMED, Tool
 
@@ -32,14 +32,14 @@ class ProcessLane:
         worker: Worker = attempt.worker or await self._acquire(call)
         attempt.worker = None
         task = task_of(attempt)
-        attempt.stopper = task.cancel
+        set_stopper(attempt, task.cancel)
         sink = self._make_sink(call)
         self._clocks.limit(call, _START_LIMIT)
 
         def started() -> None:
             sink.begin(call.request.timeout or tool.options.timeout)
             self._clocks.over(call)
-            attempt.stopper = task.cancel
+            set_stopper(attempt, task.cancel)
             self._clocks.start(call, tool)
 
         def message(kind: str, data: Any) -> None:
@@ -62,7 +62,7 @@ class ProcessLane:
             )
         except asyncio.CancelledError:
             task.uncancel()
-            attempt.stopper = None
+            set_stopper(attempt, None)
             await worker.stop()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
@@ -70,7 +70,7 @@ class ProcessLane:
             self._pool.release(worker)
         if call.stopping is not None:
             await absorb_cancel(call, task, 0)
-            attempt.late = (None if reply is None else decode(reply), None)
+            keep_late(attempt, None if reply is None else decode(reply), None)
             raise Stopped(call.stopping)
         return STREAMED if reply is None else decode(reply)
 
@@ -83,14 +83,14 @@ class ProcessLane:
             raise Stopped(call.stopping)
         attempt = attempt_of(call)
         task = task_of(attempt)
-        attempt.stopper = task.cancel
+        set_stopper(attempt, task.cancel)
         try:
             return await self._pool.acquire()
         except asyncio.CancelledError:
             task.uncancel()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
-            attempt.stopper = None
+            set_stopper(attempt, None)
 
     def release(self, call: Call) -> None:
         """Give back a worker that was made ready and never used."""

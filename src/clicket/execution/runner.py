@@ -21,7 +21,7 @@ from clicket.execution.process_lane import ProcessLane
 from clicket.execution.processes import ProcessPool
 from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.sink import CallSink
-from clicket.execution.stopping import Stopped, attempt_of, can_stop, forget_stop, stop, stop_error
+from clicket.execution.stopping import Stopped, attempt_of, can_stop, forget_stop, set_stopper, stop, stop_error
 from clicket.execution.thread_lane import ThreadLane
 from clicket.journal import Journal
 from clicket.kernel import State
@@ -162,13 +162,13 @@ class Runner:
         waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         attempt = attempt_of(call)
         timer = self._clock.call_later(delay, fulfil, waited)
-        attempt.stopper = lambda: fulfil(waited)
+        set_stopper(attempt, lambda: fulfil(waited))
         if call.stopping is not None:
             fulfil(waited)
         try:
             await waited
         finally:
-            attempt.stopper = None
+            set_stopper(attempt, None)
             timer.cancel()
         if call.stopping is not None:
             raise Stopped(call.stopping)

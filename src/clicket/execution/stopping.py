@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from clicket.call import Attempt, Call
@@ -22,8 +23,10 @@ __all__ = [
     "explain",
     "forget_stop",
     "is_abandoned",
+    "keep_late",
     "resume_attempts",
     "returned",
+    "set_stopper",
     "state_of",
     "stop",
     "stop_error",
@@ -111,6 +114,16 @@ def forget_stop(call: Call) -> None:
     call.stopping = None
 
 
+def set_stopper(attempt: Attempt, stopper: Callable[[], object] | None) -> None:
+    """From here on `stopper` tells the body to stop; None: no body runs."""
+    attempt.stopper = stopper
+
+
+def keep_late(attempt: Attempt, value: Any, error: BaseException | None) -> None:
+    """What the body brought after it was told to stop."""
+    attempt.late = (value, error)
+
+
 def abandon(call: Call) -> None:
     """The body did not stop in its grace: the call ends without it."""
     attempt_of(call).abandoned = True
@@ -124,8 +137,7 @@ def returned(call: Call) -> None:
 def resume_attempts(call: Call, *, retries: int, outputs: int, progress: dict[str, Any] | None) -> None:
     """Go on counting where the process stopped that had the call before."""
     if retries or outputs or progress is not None:
-        attempt = attempt_of(call)
-        attempt.retries, attempt.outputs, attempt.progress = retries, outputs, progress
+        call.attempt = Attempt(retries=retries, outputs=outputs, progress=progress)
 
 
 def is_abandoned(call: Call) -> bool:

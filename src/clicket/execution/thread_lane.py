@@ -11,7 +11,7 @@ from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
 from clicket.execution.clocks import Clocks
 from clicket.execution.sink import ThreadSink, context_for
-from clicket.execution.stopping import Stopped, attempt_of
+from clicket.execution.stopping import Stopped, abandon, attempt_of, keep_late, set_stopper
 from clicket.tools import Tool
 
 __all__ = ["ThreadLane"]
@@ -47,7 +47,7 @@ class ThreadLane:
 
         def give_up() -> None:
             if not outcome.done():
-                attempt.abandoned = True
+                abandon(call)
                 outcome.set_exception(Stopped(call.stopping or "cancel"))
 
         def stop() -> None:
@@ -57,7 +57,7 @@ class ThreadLane:
             else:
                 give_up()
 
-        attempt.stopper = stop
+        set_stopper(attempt, stop)
         self._workers.submit(lambda: context.run(body, bound, ctx), done)
         try:
             output = await outcome
@@ -66,12 +66,12 @@ class ThreadLane:
         except BaseException as error:
             if call.stopping is None:
                 raise
-            attempt.late = (None, error)
+            keep_late(attempt, None, error)
             raise Stopped(call.stopping) from error
         finally:
             self._clocks.over(call)
         if call.stopping is not None:
-            attempt.late = (output, None)
+            keep_late(attempt, output, None)
             raise Stopped(call.stopping)
         return output
 

@@ -40,7 +40,7 @@ class Authorize:
             raise
         if decision.plain is not None and not isinstance(given, _TEXT):
             # A mapping may be foreign code, and answer otherwise when it is read again.
-            call.given = decision.plain
+            call.replace_given(decision.plain)
         call.verdict = decision.verdict
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout

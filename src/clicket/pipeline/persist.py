@@ -34,7 +34,8 @@ class Persist:
         self._cache_use = cache_use
         self._clock = journal.clock.monotonic
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: Call) -> tuple[StageEnd, ...]:
+        """The stages that ended since the call was admitted, this one among them."""
         entry, journal = call.entry, self._journal
         started = self._clock()
         call.duration = duration = started - call.submitted_at
@@ -44,8 +45,9 @@ class Persist:
         data = _outcome(call, duration)
         at = journal.stamp(entry)
         call.stats = stats = stats_of(call, at)
-        call.stages = stages = (*call.stages, ("persist", "ok", self._clock() - started))
+        stages = (*call.stages, ("persist", "ok", self._clock() - started))
         journal.end(entry, call.outcome, data, at, stages, stats, cache_use)
+        return stages
 
     def _last_progress(self, call: Call, last: dict[str, Any]) -> None:
         """A completed call that reported any progress reports 100; others keep the last report, even if it was merged away."""

@@ -236,7 +236,8 @@ class Pipeline:
     def serve(self, call: Call, output: Any, text: str, on_durable: OnDurable) -> None:
         """End a call with an output from the cache."""
         waited = 0.0 if call.entry.durable else self._clock() - call.submitted_at
-        call.output, call.content, call.cached = output, text, True
+        self._process.take_cached(call, output, text)
+        call.cached = True
         call.stages = (*call.stages, ("execute", "cached", waited))
         call.outcome = State.COMPLETED
         self.finish(call, on_durable)
@@ -255,9 +256,9 @@ class Pipeline:
         if call.error is not None:
             call.error = hide_error(call.error, call.secrets)
         if call.metadata:
-            call.metadata = hide_said(call.metadata, call.secrets)
+            call.replace_metadata(hide_said(call.metadata, call.secrets))
         call.ending = True
-        self._persist(call)
+        call.stages = self._persist(call)
         if attempt is not None and attempt.late is not None and not attempt.abandoned:
             self.keep_late(call, attempt.late)
         self._journal.commit(call.entry, on_durable)

@@ -66,6 +66,10 @@ class Process:
         call.output, call.content = plain, text
         return None
 
+    def take_cached(self, call: Call, output: Any, text: str) -> None:
+        """The output of an equal call is this call's, as it is."""
+        call.output, call.content = output, text
+
     async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
         """Big or streamed: encode, hash and keep it without holding up the loop."""
         limit = call.required_tool().options.max_result_size

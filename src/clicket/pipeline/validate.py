@@ -57,7 +57,8 @@ class Validate:
 
     def with_arguments(self, call: Call, arguments: Any) -> None:
         """Judge other arguments, such as an approver's; from here on the call has them."""
-        call.given, call.secrets = arguments, None
+        call.replace_given(arguments)
+        call.secrets = None
         self(call)
 
     def look_for_secrets(self, call: Call) -> None:

@@ -6,11 +6,15 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from tests.scenarios.kit import make, sqlite_url
+from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import Settings, tool
 from clicket.engine import CacheOptions
 from clicket.engine.chores import Chores
+from clicket.engine.recovery import Recovered
+from clicket.errors import StoreUnavailable
 from clicket.ports import Keep, Sweep
 from clicket.testing import StepClock, memory_runtime
 
@@ -87,3 +91,117 @@ def test_how_long_results_are_served() -> None:
     assert [defaults.ttl_of(each) for each in tools.values()] == [7200.0, 300.0, 2.0, None]
     assert [given.ttl_of(each) for each in tools.values()] == [7200.0, 9.0, 2.0, None]
     assert CacheOptions(enabled=False).ttl_of(tools["own"]) is None
+
+
+# Alone, with narrow fakes.
+
+
+class World(Lower):
+    def __init__(self) -> None:
+        super().__init__(echo)
+        self.refreshed: list[str] = []
+        self.broken: set[str] = set()
+        self.claimer: Any = Recorder()
+
+        async def refresh(call: Any) -> None:
+            self.refreshed.append(call.id)
+            if call.id in self.broken:
+                raise StoreUnavailable("away")
+
+        async def recover() -> Recovered:
+            self.log.append(("recover", None))
+            return Recovered(rerun=2)
+
+        decisions: Any = Recorder(refresh=refresh)
+        self.recovery: Any = Recorder(recover=recover, broken=set())
+        unused: Any = None
+        self.chores = Chores(
+            self.store,
+            self.clock,
+            self.registry,
+            self.live,
+            self.claimer,
+            decisions,
+            self.recovery,
+            unused,
+            self.limits,
+            spawn=self.spawn,
+        )
+
+
+async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date() -> None:
+    world = World()
+    asked, _quiet, stopping, fenced = (world.running("echo", id=id) for id in "abcd")
+    for call in (asked, stopping, fenced):
+        world.store.write(call, "cancel_requested", reason="")
+    stopping.stopping = "cancel"
+    world.journal.fence_off(fenced.entry)
+    await world.chores.read_requests()
+    assert world.refreshed == ["a"]
+    assert world.claimer.names == ["nudge"], "what waits for any process is looked for at the same time"
+
+
+async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others() -> None:
+    world = World()
+    for id in "ab":
+        world.store.write(world.running("echo", id=id), "cancel_requested", reason="")
+    world.broken = {"a"}
+    await world.chores.read_requests()
+    assert world.refreshed == ["a", "b"]
+
+
+async def test_without_calls_the_store_is_not_asked_for_requests() -> None:
+    world = World()
+
+    async def requests() -> list[int]:
+        raise AssertionError("asked in vain")
+
+    world.store.requests = requests  # type: ignore[method-assign]
+    await world.chores.read_requests()
+
+
+async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.store.write(world.running("echo"), "cancel_requested", reason="")
+    for _ in range(5):
+        world.chores.read_requests_soon()
+    await world.settle()
+    assert world.refreshed == ["a"]
+
+    async def requests() -> list[int]:
+        raise StoreUnavailable("away")
+
+    world.store.requests = requests  # type: ignore[method-assign]
+    world.chores.read_requests_soon()
+    await world.settle()
+    assert "listen: away" in caplog.text
+    world.chores.closed = True
+    world.chores.read_requests_soon()
+    assert world.spawned == []
+
+
+async def test_strays_are_handed_back_on_second_sight_and_calls_that_are_known_or_broken_are_not() -> None:
+    world = World()
+    known, stray, broken = (world.pending("echo", id=id) for id in "abc")
+    world.live.remove(stray)
+    world.live.remove(broken)
+    world.recovery.broken = {broken.entry.key}
+    await world.chores.recover()
+    assert world.store.is_owned(stray), "it may only be on its way"
+    await world.chores.recover()
+    assert [world.store.is_owned(call) for call in (known, stray, broken)] == [True, False, True]
+    assert world.logged("recover") == [None, None]
+
+
+async def test_idle_sessions_are_closed_and_those_of_live_calls_are_kept() -> None:
+    world = World()
+    world.running("echo", thread="t1", caller="ann")
+    swept: list[frozenset[Any]] = []
+    (registered,) = world.registry
+
+    async def sweep(in_use: frozenset[Any]) -> None:
+        swept.append(in_use)
+
+    registered.sweep = sweep  # type: ignore[method-assign]
+    await world.chores.sweep_all()
+    assert len(swept[0]) == 1

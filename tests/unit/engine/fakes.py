@@ -1,0 +1,216 @@
+"""Small stand-ins for the parts around the one under test: a store in memory that looks shared, and parts that write down how
+they are called. The layers below the engine (journal, limiter, stages) are the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clicket.call import Call, Origin
+from clicket.engine.ending import Ending
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.plans import Limits, Plans
+from clicket.engine.requests import Requests
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError
+from clicket.execution import Limiter
+from clicket.journal import Entry, Journal
+from clicket.model import Event, Record, ToolCall, fold, rows_of
+from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
+from clicket.ports import Append, Done, Owner, Stored
+from clicket.stores.memory import MemoryStore, _claimed, _stored
+from clicket.testing import StepClock
+from clicket.tools import Registry
+from clicket.vault import Vault
+
+__all__ = ["Lower", "Recorder", "SharedStore"]
+
+_OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
+
+
+class SharedStore(MemoryStore):
+    """Looks like a store that other processes use. It can refuse appends, or hold them until the test lets them through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durability = "commit"
+        self.refusal: ClicketError | None = None
+        self.holding = False
+        self.held: list[tuple[Append, Done]] = []
+        self._owner = _OWNER
+
+    def append(self, change: Append, done: Done) -> None:
+        if self.holding:
+            self.held.append((change, done))
+        elif self.refusal is not None:
+            done(change, self.refusal)
+        else:
+            super().append(change, done)
+
+    def let_through(self) -> None:
+        """Write what was held, and hold nothing more."""
+        self.holding, held = False, self.held
+        self.held = []
+        for change, done in held:
+            self.append(change, done)
+
+    def of(self, call: Call) -> Stored:
+        return _stored(self._calls[call.entry.key])
+
+    def events_of(self, call: Call) -> list[Event]:
+        return self._calls[call.entry.key].events
+
+    def record(self, call: Call) -> Record:
+        return fold(self.events_of(call))
+
+    def is_owned(self, call: Call) -> bool:
+        return self._calls[call.entry.key].owned
+
+    def steal(self, call: Call) -> Stored:
+        """Another process takes the call over: a new fence, one more claim."""
+        stored = _claimed(self._calls[call.entry.key])
+        stored.taken_from = 7
+        return stored
+
+    def write(self, call: Call, kind: Any, **data: Any) -> None:
+        """Another process writes a request into the call."""
+        last = self.events_of(call)[-1]
+        event = Event(call.id, last.seq + 1, last.at, kind, last.state, data)
+        change = Append(call.entry, last.seq, -1, rows_of([event]), last.state, key=call.entry.key, request=True)
+        assert self._update(change) is None
+
+
+class Recorder:
+    """A part that writes down its calls as (method, first argument). Answers and attributes are given at construction."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        for name, answer in answers.items():
+            setattr(self, name, answer)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def method(*given: Any, **_: Any) -> None:
+            self.calls.append((name, given[0] if given else None))
+
+        return method
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+
+class Lower:
+    """What lies below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are written to `log`."""
+
+    def __init__(
+        self, *tools: Any, policy: Policy | None = None, limits: Limits | None = None, max_queue: int = 10
+    ) -> None:
+        self.clock, self.store, self.vault = StepClock(), SharedStore(), Vault()
+        self.spawned: list[asyncio.Task[Any]] = []
+        self.log: list[tuple[str, Any]] = []
+        self.limits = limits or Limits()
+        self.policy = policy or Policy()
+        self.registry = Registry(tools)
+        self.journal = Journal(self.store, self.clock, self.spawn)
+        self.body: Callable[[Call], Any] = lambda call: None
+        """The execute stage: sets the output of a call, or returns something to await."""
+        runner: Any = Recorder(start=lambda call: self.body(call))
+        self.pipeline = Pipeline(
+            Find(self.registry, lambda call, tool: None),
+            Authorize(self.policy),
+            Validate(max_size=10_000),
+            Execute(runner),
+            Process(self.store, self.journal, None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
+            Persist(self.journal, lambda call: None),
+            journal=self.journal,
+            vault=self.vault,
+        )
+        self.live = LiveCalls()
+        self.plans = Plans(self.limits)
+        self.limiter = Limiter(max_queue=max_queue, start=lambda call: self.log.append(("start", call)))
+        self.timers = WaitTimers(self.clock, lambda call, reason: self.log.append((reason, call)))
+        self.requests = Requests(self.store, self.journal)
+        self.ending = Ending(
+            self.journal,
+            self.store,
+            self.live,
+            self.limiter,
+            self.timers,
+            self.requests,
+            on_left=lambda call: self.log.append(("left", call)),
+            on_ended=lambda call: self.log.append(("ended", call)),
+            give_slot=lambda name: self.log.append(("slot", name)),
+            release=self.release,
+            spawn=self.spawn,
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.spawned.append(asyncio.get_running_loop().create_task(work))
+
+    async def settle(self) -> None:
+        """Run what was spawned; an error in it fails the test."""
+        await self.clock.settle()
+        for task in self.spawned:
+            if task.done():
+                task.result()
+        self.spawned = [task for task in self.spawned if not task.done()]
+
+    def release(self, call: Call) -> None:
+        self.log.append(("release", call))
+        self.limiter.release(call)
+
+    def logged(self, what: str) -> list[Any]:
+        return [subject for name, subject in self.log if name == what]
+
+    # Calls, at one point of their life.
+
+    def made(self, tool: str, arguments: Any = None, *, id: str = "a", caller: str = "", **more: Any) -> Call:
+        """A call that was made and not judged yet."""
+        in_callers_task = more.pop("in_callers_task", False)
+        scopes = frozenset(more.pop("scopes", ()))
+        request = ToolCall(tool, arguments or {}, id=id, thread=more.pop("thread", "t"), **more)
+        entry = Entry(id, request.thread, caller, tool, self.clock.now(), request.priority)
+        return Call(
+            entry, request, Origin(caller, scopes), self.clock.monotonic(), f"key-{id}", in_callers_task=in_callers_task
+        )
+
+    def admitted(self, tool: str, arguments: Any = None, **more: Any) -> Call:
+        """A call that passed the first three stages; nothing of it is stored."""
+        call = self.made(tool, arguments, **more)
+        assert self.pipeline.admit(call), call.error
+        self.plans.fit(call)
+        return call
+
+    def pending(self, tool: str, arguments: Any = None, **more: Any) -> Call:
+        """A call that is durable and has no slot."""
+        call = self.admitted(tool, arguments, **more)
+        self.journal.commit(call.entry)
+        self.live.add(call)
+        return call
+
+    def queued(self, tool: str, arguments: Any = None, **more: Any) -> Call:
+        """A call that is durable and waits for a slot; every slot is taken."""
+        call = self.pending(tool, arguments, **more)
+        ((*_, slots), *_) = call.needs
+        self.limiter.used[call.needs[0]] = slots
+        assert not self.limiter.take(call, force=True)
+        return call
+
+    def running(self, tool: str, arguments: Any = None, **more: Any) -> Call:
+        """A call with a slot, whose first attempt has started."""
+        call = self.admitted(tool, arguments, **more)
+        assert self.limiter.take(call)
+        self.journal.start(call.entry)
+        self.journal.commit(call.entry)
+        self.live.add(call)
+        return call
+
+    def finish(self, call: Call, output: Any = "done") -> None:
+        """The body returned: process, and persist the outcome."""
+        self.body = lambda each: setattr(each, "output", output)
+        assert self.pipeline.perform(call) is None
+        self.pipeline.finish(call, lambda error: self.ending.on_outcome_durable(call, error))

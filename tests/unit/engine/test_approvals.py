@@ -1,0 +1,162 @@
+"""Calls that wait for a person: the recorded decision is applied, and edited arguments are judged like the first ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.engine.fakes import Lower, Recorder
+
+from clicket import tool
+from clicket.call import Call
+from clicket.engine.approvals import Approvals, edit_of
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.kernel import State
+from clicket.model import ToolError, read
+from clicket.pipeline import Policy
+
+
+@tool(sensitive=["key"])
+async def pay(amount: int = 0, key: str = "") -> str:
+    return "paid"
+
+
+class World(Lower):
+    def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__(pay, policy=policy or Policy(ask=["pay"], approval_timeout=60.0))
+        self.resumed: list[Call] = []
+        self.caching = Recorder()
+        self.arguments = ArgumentsOnRecord(self.vault, self.registry, max_size=10_000)
+        caching: Any = self.caching
+        self.approvals = Approvals(
+            self.journal,
+            self.pipeline,
+            self.policy,
+            self.timers,
+            self.ending,
+            caching,
+            self.arguments,
+            resume=self.resumed.append,
+        )
+
+    def asked(self, arguments: Any = None) -> Call:
+        call = self.admitted("pay", arguments or {"amount": 1})
+        self.approvals.ask(call)
+        self.journal.commit(call.entry)
+        self.live.add(call)
+        return call
+
+    def error(self, call: Call) -> ToolError:
+        assert call.result is not None
+        assert call.result.state is State.FAILED
+        assert call.result.error is not None
+        assert self.resumed == []
+        return call.result.error
+
+
+async def test_the_question_waits_for_as_long_as_the_policy_says() -> None:
+    world = World()
+    call = world.asked()
+    assert (call.entry.waiting_for, world.store.record(call).waiting_for) == ("approval", "approval")
+    world.clock.advance(60.0)
+    assert world.log == [("approval", call)]
+
+
+async def test_a_question_on_record_goes_on_waiting_for_the_rest_of_its_time() -> None:
+    world = World()
+    call = world.pending("pay")
+    world.approvals.wait_on(call, 12.0)
+    assert (call.entry.waiting_for, world.clock.pending) == ("approval", [12.0])
+    forever = world.pending("pay", id="b")
+    world.approvals.wait_on(forever, None)
+    assert (forever.entry.waiting_for, world.clock.pending) == ("approval", [12.0])
+
+
+async def test_an_approved_call_goes_on_and_its_timer_ends() -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": True, "by": "ann"})
+    assert (world.resumed, call.entry.waiting_for, world.clock.pending) == ([call], None, [])
+
+
+async def test_a_denied_call_fails_with_who_and_why() -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": False, "by": "ann", "reason": "too much"})
+    error = world.error(call)
+    assert error.code == "approval_denied"
+    assert "ann denied the call: too much" in error.message
+
+
+@pytest.mark.parametrize("approved", ["yes", 1, None, [True]])
+async def test_only_true_is_an_approval(approved: Any) -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": approved})
+    assert world.error(call).code == "approval_denied"
+
+
+async def test_edited_arguments_that_fit_are_the_calls_own_from_then_on() -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 5}})
+    assert (world.resumed, call.arguments) == ([call], {"amount": 5})
+    assert world.caching.names == ["fit"], "they make another key"
+
+
+async def test_a_call_that_has_run_before_is_not_served_from_the_cache_after_an_edit() -> None:
+    world = World()
+    call = world.running("pay")
+    world.journal.advance(call.entry, State.RETRYING, {"attempt": 1, "error": None, "delay": None})
+    world.approvals.ask_again(call, "its process died")
+    world.journal.commit(call.entry)
+    assert world.clock.pending == [60.0]
+    world.approvals.apply(call, {"approved": True, "arguments": {"amount": 5}})
+    assert world.caching.names == ["fit", "exclude"]
+
+
+async def test_edited_arguments_that_do_not_fit_fail_the_call_and_name_the_approver() -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": "much"}})
+    error = world.error(call)
+    assert error.code == "invalid_input"
+    assert "ann" in error.message
+    assert error.details["problems"]
+
+
+async def test_edited_arguments_that_the_policy_denies_fail_the_call() -> None:
+    def rule(request: Any) -> Any:
+        return "deny" if (request.arguments or {}).get("amount") == 500 else "ask"
+
+    world = World(Policy(rule=rule))
+    call = world.asked({"amount": 1})
+    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 500}})
+    assert world.error(call).code == "permission_denied"
+
+
+async def test_an_error_about_edited_arguments_shows_no_secret() -> None:
+    world = World()
+    call = world.asked()
+    world.approvals.apply(call, {"approved": True, "arguments": {"amount": "much", "key": "hunter2hunter2"}})
+    assert "hunter2" not in repr(world.error(call))
+    assert "hunter2" not in repr(world.store.events_of(call))
+
+
+async def test_edited_arguments_that_are_lost_fail_the_call() -> None:
+    world = World()
+    call = world.asked()
+    record = read(call.id, world.store.events_of(call))
+    elsewhere = world.arguments.recorded_edit(record, None, {"amount": 2, "key": "hunter2hunter2"})
+    world.approvals.apply(call, {"approved": True, "by": "ann", **elsewhere})
+    assert world.error(call).code == "arguments_lost"
+
+
+async def test_the_edit_in_force_is_the_last_one_that_came_with_arguments() -> None:
+    world = World()
+    call = world.asked()
+    assert edit_of(call) is None
+    for decision in ({"arguments": {"amount": 2}}, {"arguments": {"amount": 3}}, {"approved": True}):
+        world.journal.record(call.entry, "approval_given", decision)
+    world.journal.commit(call.entry)
+    assert edit_of(call) == {"arguments": {"amount": 3}}

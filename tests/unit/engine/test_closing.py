@@ -1,0 +1,163 @@
+"""Leaving in order: nothing new, running calls finish or are stopped within a bound, waiting ones go back, every waiter hears."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.engine.fakes import Lower, Recorder
+
+from clicket import tool
+from clicket.engine.closing import Closing
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import Closed
+from clicket.engine.tasks import Tasks
+from clicket.execution.stopping import attempt_of, set_stopper
+from clicket.kernel import State
+
+
+@tool
+async def echo() -> str:
+    return "echo"
+
+
+class World(Lower):
+    def __init__(self, *, shares: bool = True, grace: float = 0.05) -> None:
+        super().__init__(echo)
+        self.tasks = Tasks()
+        self.order: list[str] = []
+        self.admission: Any = Recorder(closing=False)
+        self.first: Any = Recorder(closed=False)
+        self.last: Any = Recorder(closed=False)
+        close = self.store.close
+
+        async def close_store() -> None:
+            assert self.admission.closing
+            assert self.first.closed
+            assert not self.last.closed, "what is on its way can still be written"
+            self.order.append("store")
+            await close()
+
+        async def close_processes() -> None:
+            self.order.append("processes")
+
+        self.store.close = close_store  # type: ignore[method-assign]
+        runner: Any = Recorder(close=lambda: self.order.append("runner"))
+        processes: Any = Recorder(close=close_processes)
+        workers: Any = (Recorder(), Recorder())
+        self.closing = Closing(
+            self.journal,
+            self.store,
+            self.registry,
+            self.live,
+            self.limiter,
+            runner,
+            processes,
+            workers,
+            self.ending,
+            Stopping(self.journal, self.pipeline, self.limiter, self.ending),
+            self.tasks,
+            shares=shares,
+            cancel_grace=grace,
+            closing=(self.admission,),
+            closed_first=(self.first,),
+            closed_last=(self.last, self.journal),
+        )
+
+
+async def test_an_idle_runtime_closes_its_parts_in_order() -> None:
+    world = World()
+    await world.closing.close(patience=10.0)
+    assert world.order == ["processes", "runner", "store"]
+    assert (world.admission.closing, world.first.closed, world.last.closed) == (True, True, True)
+
+
+async def test_a_running_call_gets_time_to_finish() -> None:
+    world = World()
+    call = world.running("echo")
+    closing = asyncio.ensure_future(world.closing.close(patience=30.0))
+    await world.clock.settle()
+    assert call.stopping is None
+    world.finish(call)
+    await closing
+    assert call.result is not None
+    assert call.result.state is State.COMPLETED
+
+
+async def test_a_call_that_does_not_finish_in_time_is_told_to_stop() -> None:
+    world = World()
+    call = world.running("echo")
+    set_stopper(attempt_of(call), lambda: world.finish(call, "in a hurry"))
+    await world.closing.close(patience=0.0)
+    assert (call.stopping, call.cancel_reason) == ("shutdown", "the runtime was closed")
+    assert call.result is not None
+
+
+async def test_a_waiting_call_goes_back_to_the_store_at_once_and_its_waiters_hear() -> None:
+    world = World()
+    call = world.queued("echo")
+    waiter = asyncio.ensure_future(world.ending.outcome(call))
+    await world.clock.settle()
+    await world.closing.close(patience=30.0)
+    with pytest.raises(Closed, match="waits for the next one"):
+        await waiter
+    assert (world.store.is_owned(call), world.store.record(call).state) == (False, State.PENDING)
+    assert (world.limiter.queued, list(world.live)) == (0, [])
+
+
+async def test_where_nothing_outlives_the_runtime_a_waiting_call_is_cancelled() -> None:
+    world = World(shares=False)
+    call = world.queued("echo")
+    await world.closing.close(patience=30.0)
+    assert call.result is not None
+    assert call.result.state is State.CANCELLED
+
+
+async def test_a_store_that_takes_nothing_back_does_not_keep_the_runtime_open() -> None:
+    world = World()
+    call = world.queued("echo")
+    world.store._owner = None
+    await world.closing.close(patience=0.0)
+    assert call.failure is not None
+
+
+async def test_a_call_whose_outcome_cannot_be_stored_is_dismissed_with_that_reason() -> None:
+    world = World()
+    call = world.running("echo")
+    world.store.holding = True
+    world.finish(call)
+    call.ended = True  # so that the test need not wait for the real clock
+    waiter = asyncio.ensure_future(world.ending.outcome(call))
+    await world.clock.settle()
+    await world.closing.close(patience=0.0)
+    with pytest.raises(Closed, match="before the outcome of call a could be stored"):
+        await waiter
+
+
+async def test_a_part_that_cannot_be_closed_does_not_keep_the_others_open(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+
+    async def broken() -> None:
+        raise RuntimeError("broken")
+
+    async def feature() -> None:
+        world.order.append("feature")
+
+    (registered,) = world.registry
+    registered.close = broken  # type: ignore[method-assign]
+    world.closing.on_close += [broken, feature]
+    await world.closing.close(patience=0.0)
+    assert world.order == ["feature", "processes", "runner", "store"]
+    assert "tool echo could not be closed" in caplog.text
+    assert "a part of the runtime could not be closed" in caplog.text
+
+
+async def test_no_task_outlives_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    wait = asyncio.wait
+    monkeypatch.setattr(asyncio, "wait", lambda tasks, timeout=None: wait(tasks, timeout=min(timeout, 0.01)))
+    world.tasks.spawn(asyncio.Event().wait())
+    await world.closing.close(patience=0.0)
+    await world.clock.settle()
+    assert world.tasks.running == set()

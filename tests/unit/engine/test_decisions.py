@@ -1,0 +1,248 @@
+"""What people decide, wherever the call runs: one decision counts, a cancel ends the call, and no secret goes on record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.engine.fakes import Lower, Recorder
+
+from clicket import tool
+from clicket.call import Call
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.decisions import Decisions, examine
+from clicket.engine.questions import ask_for_approval
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import StoredCalls
+from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
+from clicket.journal import Fenced
+from clicket.kernel import State
+from clicket.pipeline import Policy
+from clicket.tools import Registry
+
+
+@tool(sensitive=["key"])
+async def pay(amount: int = 0, key: str = "") -> str:
+    return "paid"
+
+
+SECRET = "hunter2hunter2"
+
+
+class World(Lower):
+    def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__(pay, policy=policy)
+        self.stored_calls = StoredCalls(self.store, self.clock, is_closing=lambda: False)
+        self.taken: list[int] = []
+        self.audited: list[tuple[str, str, dict[str, Any]]] = []
+        self.claimer: Any = Recorder()
+
+        async def kept(who: str, what: str, **details: Any) -> None:
+            self.audited.append((who, what, details))
+
+        async def take(key: int) -> None:
+            self.taken.append(key)
+
+        audit: Any = Recorder(kept=kept)
+        handover: Any = Recorder(take=take)
+        self.decisions = Decisions(
+            self.journal,
+            self.registry,
+            self.policy,
+            self.live,
+            self.stored_calls,
+            self.requests,
+            ArgumentsOnRecord(self.vault, self.registry, max_size=10_000),
+            audit,
+            self.claimer,
+            self.ending,
+            handover,
+            Stopping(self.journal, self.pipeline, self.limiter, self.ending),
+            max_arguments_size=10_000,
+        )
+
+    def asked(self, arguments: Any = None, *, here: bool = True) -> Call:
+        call = self.pending("pay", arguments or {"amount": 1}, caller="bob")
+        ask_for_approval(self.journal, call, purpose="run", reason="", timeout=None)
+        self.journal.commit(call.entry)
+        if not here:
+            self.live.remove(call)
+        return call
+
+    async def decide(self, call: Call, *, approved: bool = True, reason: str = "", arguments: Any = None) -> bool:
+        stored = self.store.of(call)
+        return await self.decisions.decide(stored, approved=approved, by="ann", reason=reason, arguments=arguments)
+
+    def given(self, call: Call) -> list[dict[str, Any]]:
+        return [event.data for event in self.store.events_of(call) if event.type == "approval_given"]
+
+
+# Approvals.
+
+
+async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
+    world = World()
+    told: list[str] = []
+    world.journal._on_request = lambda entry, events: told.extend(event.type for event in events)
+    call = world.asked()
+    assert await world.decide(call, reason="fine")
+    assert world.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
+    assert told == ["approval_given"], "this process hears of it as it would of another's"
+    ((who, what, details),) = world.audited
+    assert (who, what, details["call"], details["caller"], details["edited"]) == (
+        "ann",
+        "call.approved",
+        "a",
+        "bob",
+        False,
+    )
+
+
+async def test_of_two_decisions_at_once_one_is_first() -> None:
+    world = World()
+    call = world.asked(here=False)
+    stored = world.store.of(call)
+    both = [world.decisions.decide(stored, approved=yes, by="ann", reason="") for yes in (True, False)]
+    assert await asyncio.gather(*both) == [True, False]
+    assert (len(world.given(call)), len(world.audited)) == (1, 1)
+
+
+async def test_a_call_that_is_not_here_is_looked_for_by_the_process_that_has_it() -> None:
+    world = World()
+    call = world.asked(here=False)
+    assert await world.decide(call, approved=False)
+    assert world.claimer.names == ["nudge"], "it may have no owner"
+    assert world.audited[0][1] == "call.denied"
+
+
+async def test_a_call_that_does_not_wait_takes_no_decision() -> None:
+    world = World()
+    call = world.pending("pay")
+    assert not await world.decide(call)
+    assert not await world.decide(call, arguments={"amount": 2})
+    assert (world.given(call), world.audited) == ([], [])
+
+
+async def test_other_arguments_come_with_the_decision_and_the_same_ones_do_not() -> None:
+    world = World()
+    call = world.asked()
+    assert await world.decide(call, arguments={"amount": 1})
+    assert "arguments" not in world.given(call)[0]
+    other = World()
+    call = other.asked()
+    assert await other.decide(call, arguments={"amount": 7})
+    assert other.given(call)[0]["arguments"] == {"amount": 7}
+    assert other.audited[0][2]["edited"]
+
+
+async def test_arguments_that_do_not_fit_are_refused_before_anything_is_written() -> None:
+    world = World()
+    call = world.asked()
+    with pytest.raises(InvalidInput) as raised:
+        await world.decide(call, arguments={"amount": "much", "key": SECRET})
+    assert SECRET not in repr((str(raised.value), raised.value.details, raised.value.problems))
+    assert world.given(call) == []
+
+
+async def test_arguments_that_the_policy_denies_are_refused() -> None:
+    def rule(request: Any) -> Any:
+        return "deny" if (request.arguments or {}).get("amount") == 500 else None
+
+    world = World(Policy(rule=rule))
+    call = world.asked()
+    with pytest.raises(PermissionDenied):
+        await world.decide(call, arguments={"amount": 500})
+
+
+async def test_a_tool_that_is_not_here_cannot_judge_its_arguments_but_the_policy_can() -> None:
+    world = World()
+    call = world.asked()
+    record = world.store.record(call)
+    nothing = Registry()
+    assert examine(nothing, Policy(), record, {"amount": "much"}, max_size=1_000) == {"amount": "much"}
+    with pytest.raises(PermissionDenied):
+        examine(nothing, Policy(deny=["pay"]), record, {}, max_size=1_000)
+    with pytest.raises(InvalidInput):
+        examine(nothing, Policy(), record, {"amount": "x" * 2_000}, max_size=1_000)
+
+
+async def test_a_secret_in_the_reason_is_hidden() -> None:
+    world = World()
+    call = world.asked({"key": SECRET})
+    assert await world.decide(call, approved=False, reason=f"it shows {SECRET}")
+    assert SECRET not in repr((world.store.events_of(call), world.audited))
+
+
+# Cancels.
+
+
+async def test_a_live_call_has_ended_when_its_cancel_returns() -> None:
+    world = World()
+    call = world.queued("pay")
+    assert await world.decisions.cancel("a", "t", "", "enough")
+    assert call.result is not None
+    assert call.result.state is State.CANCELLED
+
+
+async def test_a_call_that_completes_before_the_cancel_took_effect_was_not_cancelled() -> None:
+    world = World()
+    call = world.running("pay")
+    world.store.holding = True
+    world.finish(call)
+    cancelling = asyncio.ensure_future(world.decisions.cancel("a", "t", "", ""))
+    await world.settle()
+    world.store.let_through()
+    assert not await cancelling
+
+
+async def test_a_cancel_of_a_call_elsewhere_is_written_and_a_call_without_an_owner_is_taken() -> None:
+    world = World()
+    call = world.asked(here=False)
+    assert await world.decisions.cancel("a", "t", "bob", "enough")
+    assert world.store.record(call).cancel_requested
+    assert world.taken == [call.entry.key]
+
+
+async def test_a_call_that_has_ended_cannot_be_cancelled() -> None:
+    world = World()
+    call = world.running("pay")
+    world.finish(call)
+    assert not await world.decisions.cancel("a", "t", None, "")
+    assert world.taken == []
+
+
+async def test_a_call_that_another_process_took_is_asked_there() -> None:
+    world = World()
+    call = world.running("pay")
+    cancelling = asyncio.ensure_future(world.decisions.cancel("a", "t", "", "enough"))
+    await world.settle()
+    world.ending.let_go(call, Fenced("in other hands"))
+    assert await cancelling
+    assert [event.type for event in world.store.events_of(call)].count("cancel_requested") == 2
+
+
+async def test_an_unknown_call_and_a_name_of_several_calls_are_errors() -> None:
+    world = World()
+    with pytest.raises(NotFound):
+        await world.decisions.cancel("none", None, None, "")
+    world.pending("pay", thread="t1")
+    world.pending("pay", thread="t2")
+    with pytest.raises(UsageError):
+        await world.decisions.cancel("a", None, None, "")
+
+
+async def test_a_call_that_is_not_durable_yet_is_not_there() -> None:
+    world = World()
+    call = world.admitted("pay")
+    world.live.add(call)
+    assert await world.decisions.find_live("a", "t", "") is None
+
+
+async def test_a_name_that_is_live_once_and_stored_twice_needs_its_thread() -> None:
+    world = World()
+    live, other = world.pending("pay", thread="t1"), world.pending("pay", thread="t2")
+    world.live.remove(other)
+    assert await world.decisions.find_live("a", "t1", None) is live
+    with pytest.raises(UsageError):
+        await world.decisions.find_live("a", None, None)

@@ -1,0 +1,154 @@
+"""Slots that processes share: a call starts when all processes together leave room, and gives back what it got, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.unit.engine.fakes import Lower
+
+from clicket import tool
+from clicket.call import Call
+from clicket.engine.gate import SharedSlotGate
+from clicket.errors import StoreUnavailable
+
+
+@tool(max_concurrency=2)
+async def limited() -> str:
+    return ""
+
+
+@tool
+async def free() -> str:
+    return ""
+
+
+class Slots:
+    """What all processes hold, answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.spare = 0
+        self.asked: list[tuple[str, int]] = []
+        self.given: list[str] = []
+        self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def take_spare(self, name: str) -> bool:
+        self.spare -= 1
+        return self.spare >= 0
+
+    async def take(self, name: str, capacity: int) -> bool:
+        self.asked.append((name, capacity))
+        return await asyncio.shield(self.answer)
+
+    def give(self, name: str) -> None:
+        self.given.append(name)
+
+
+class World:
+    def __init__(self, *, shares: bool = True) -> None:
+        self.low, slots = Lower(limited, free), Slots()
+        self.slots = slots
+        self.log: list[tuple[str, Any]] = []
+        given: Any = slots
+        self.gate = SharedSlotGate(
+            self.low.limiter,
+            given,
+            self.low.clock,
+            shares=shares,
+            start=lambda call: self.log.append(("start", call)),
+            wait=lambda call: self.log.append(("wait", call)),
+            on_stopped=lambda call: self.log.append(("stopped", call)),
+            on_released=lambda: self.log.append(("released", None)),
+            spawn=self.low.spawn,
+        )
+
+    def call(self, name: str = "limited") -> Call:
+        call = self.low.pending(name)
+        assert self.low.limiter.take(call)
+        return call
+
+    async def answered(self, granted: bool | Exception) -> None:
+        await self.low.settle()
+        if isinstance(granted, bool):
+            self.slots.answer.set_result(granted)
+        else:
+            self.slots.answer.set_exception(granted)
+        await self.low.settle()
+
+
+async def test_a_call_starts_at_once_where_nothing_is_shared() -> None:
+    assert World(shares=False).gate.admits(World(shares=False).call())
+    world = World()
+    assert world.gate.admits(world.call("free")), "a tool without a bound"
+    assert world.slots.asked == []
+
+
+async def test_a_call_takes_what_another_call_here_gave_back() -> None:
+    world = World()
+    call = world.call()
+    world.slots.spare = 1
+    assert world.gate.admits(call)
+    assert (call.shared_slot, world.slots.asked) == (True, [])
+    assert world.gate.admits(call), "its next attempt has the slot already"
+    world.gate.release(call)
+    assert (world.slots.given, call.slot, call.shared_slot) == (["tool:limited"], False, False)
+    world.gate.release(call)
+    assert world.slots.given == ["tool:limited"], "given back once"
+
+
+async def test_a_call_starts_when_the_store_grants_a_slot() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    await world.answered(True)
+    assert (world.log, call.shared_slot) == ([("start", call)], True)
+    assert world.slots.asked == [("tool:limited", 2)]
+
+
+async def test_a_call_that_gets_none_waits_in_the_queue_and_tries_again() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    await world.answered(False)
+    assert (world.log, call.queued, call.slot, call.shared_slot) == ([("wait", call)], True, False, False)
+    assert world.low.limiter.used == {}, "meanwhile its slot here is free for others"
+    world.low.clock.advance(0.1)
+    assert world.low.logged("start") == [call], "the limiter starts it, which asks the gate again"
+
+
+async def test_a_store_that_cannot_be_asked_grants_nothing() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    await world.answered(StoreUnavailable("away"))
+    assert (world.log, call.queued) == ([("wait", call)], True)
+
+
+async def test_a_call_that_was_stopped_meanwhile_does_not_start() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    call.stopping = "cancel"
+    await world.answered(True)
+    assert world.log == [("stopped", call)]
+    assert call.shared_slot, "the part that ends it gives it back"
+
+
+async def test_a_call_that_ended_meanwhile_gives_back_what_it_was_granted() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    call.seal()
+    await world.answered(True)
+    assert (world.slots.given, call.slot) == (["tool:limited"], False)
+    assert world.log == [("released", None)]
+
+
+async def test_nothing_starts_after_closing() -> None:
+    world = World()
+    call = world.call()
+    assert not world.gate.admits(call)
+    await world.answered(False)
+    world.gate.closed = True
+    world.gate.look_again()
+    assert world.low.logged("start") == []

@@ -1,0 +1,87 @@
+"""Requests into calls of other owners: written on top of what is there, and never into a call that has ended."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.engine.fakes import Lower
+
+from clicket import tool
+from clicket.engine.questions import ask_for_approval
+from clicket.errors import StoreUnavailable
+from clicket.kernel import State
+from clicket.ports import Stale
+
+
+@tool
+async def echo() -> str:
+    return "echo"
+
+
+async def test_a_request_is_an_event_and_the_owner_is_told() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    assert await low.requests.write(low.store.of(call), "cancel_requested", {"reason": "enough"})
+    last = low.store.events_of(call)[-1]
+    assert (last.type, last.state, last.data) == ("cancel_requested", State.RUNNING, {"reason": "enough"})
+    assert await low.store.requests() == [call.entry.key]
+
+
+async def test_a_request_that_comes_after_other_events_is_written_behind_them() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    seen = low.store.of(call)
+    low.journal.record(call.entry, "note", {"text": "meanwhile"})
+    low.journal.commit(call.entry)
+    assert await low.requests.write(seen, "cancel_requested", {})
+    assert [event.type for event in low.store.events_of(call)][-2:] == ["note", "cancel_requested"]
+
+
+async def test_a_call_that_has_ended_takes_a_late_result_alone() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    seen = low.store.of(call)
+    low.finish(call)
+    assert not await low.requests.write(seen, "cancel_requested", {})
+    assert await low.requests.write(seen, "late_result", {"output": 1})
+    assert low.store.record(call).state is State.COMPLETED
+    assert await low.store.requests() == [], "a late result asks nothing of the owner"
+
+
+async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> None:
+    low = Lower(echo)
+    call = low.pending("echo")
+    assert not await low.requests.write(low.store.of(call), "approval_given", {"approved": True})
+    ask_for_approval(low.journal, call, purpose="run", reason="", timeout=None)
+    low.journal.commit(call.entry)
+    seen = low.store.of(call)
+    assert await low.requests.write(seen, "approval_given", {"approved": True})
+    assert not await low.requests.write(seen, "approval_given", {"approved": False}), "of two decisions one is first"
+    assert [event.data for event in low.store.events_of(call) if event.type == "approval_given"] == [{"approved": True}]
+
+
+async def test_an_event_is_never_dated_before_the_last_one() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    at = low.store.events_of(call)[-1].at
+    low.clock._start -= 1_000.0  # the date was set back
+    assert await low.requests.write(low.store.of(call), "cancel_requested", {})
+    assert low.store.events_of(call)[-1].at == at
+
+
+async def test_a_call_that_was_swept_meanwhile_takes_nothing() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    seen = low.store.of(call)
+    low.store._remove(call.entry.key)
+    assert not await low.requests.write(seen, "cancel_requested", {})
+
+
+async def test_a_store_that_refuses_and_has_nothing_newer_is_an_error_and_no_endless_loop() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    low.store.refusal = Stale("its row and its events disagree")
+    with pytest.raises(StoreUnavailable):
+        await low.requests.write(low.store.of(call), "cancel_requested", {})
+    low.store.refusal = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await low.requests.write(low.store.of(call), "cancel_requested", {})

@@ -1,0 +1,114 @@
+"""Stopping: a call that waits ends at once, a call that runs is told through its attempt, and it happens once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.engine.fakes import Lower
+
+from clicket import tool
+from clicket.engine.stopping import Stopping
+from clicket.execution.stopping import attempt_of, set_stopper
+from clicket.kernel import State
+
+
+@tool
+async def echo(key: str = "") -> str:
+    return "echo"
+
+
+@tool(sensitive=["key"])
+async def secretive(key: str = "") -> str:
+    return "echo"
+
+
+def parts() -> tuple[Lower, Stopping]:
+    low = Lower(echo, secretive)
+    return low, Stopping(low.journal, low.pipeline, low.limiter, low.ending)
+
+
+async def test_a_queued_call_ends_at_once_and_leaves_the_queue() -> None:
+    low, stopping = parts()
+    call = low.queued("echo")
+    assert stopping.cancel(call, "no longer needed")
+    assert call.result is not None
+    assert call.result.state is State.CANCELLED
+    assert call.result.error is not None
+    assert "no longer needed" in call.result.error.message
+    assert low.limiter.queued == 0
+    assert [event.type for event in low.store.events_of(call)].count("cancel_requested") == 1
+
+
+async def test_a_call_that_waits_for_a_person_ends_at_once() -> None:
+    low, stopping = parts()
+    call = low.pending("echo")
+    low.journal.wait_for(call.entry, "approval")
+    stopping.expire(call, "approval")
+    assert call.result is not None
+    assert (call.result.state, call.result.metadata) == (State.TIMEOUT, {"phase": "approval"})
+    assert low.store._calls[call.entry.key].waiting_for is None
+
+
+async def test_a_running_call_is_told_through_its_attempt_and_ends_by_itself() -> None:
+    low, stopping = parts()
+    call = low.running("echo")
+    told: list[str | None] = []
+    set_stopper(attempt_of(call), lambda: told.append(call.stopping))
+    assert stopping.cancel(call, "enough")
+    assert (told, call.cancel_reason, call.ending, call.result) == (["cancel"], "enough", False, None)
+    assert low.store.record(call).cancel_requested, "the request is on record before the body has stopped"
+
+
+async def test_a_body_is_told_once_and_the_first_reason_that_ends_the_call_counts() -> None:
+    low, stopping = parts()
+    call = low.running("echo")
+    told: list[str] = []
+    set_stopper(attempt_of(call), lambda: told.append("told"))
+    assert stopping.cancel(call, "first")
+    assert not stopping.cancel(call, "second")
+    stopping.expire(call, "deadline")
+    assert (call.stopping, call.cancel_reason, told) == ("cancel", "first", ["told"])
+    assert [event.data for event in low.store.events_of(call) if event.type == "cancel_requested"] == [
+        {"reason": "first"}
+    ]
+
+
+@pytest.mark.parametrize("before", ["attempt", "idle"])
+async def test_a_cancel_takes_the_place_of_a_reason_that_ends_the_attempt_alone(before: str) -> None:
+    low, stopping = parts()
+    call = low.running("echo")
+    told: list[str] = []
+    set_stopper(attempt_of(call), lambda: told.append("told"))
+    stopping.stop(call, before)
+    assert stopping.cancel(call, "now for good")
+    assert (call.stopping, told) == ("cancel", ["told"])
+
+
+async def test_a_call_that_is_about_to_end_cannot_be_cancelled() -> None:
+    low, stopping = parts()
+    call = low.running("echo")
+    low.store.holding = True
+    low.finish(call)
+    assert not stopping.cancel(call, "too late")
+    stopping.expire(call, "deadline")
+    low.store.let_through()
+    assert call.result is not None
+    assert call.result.state is State.COMPLETED
+    assert not low.store.record(call).cancel_requested
+
+
+async def test_a_call_whose_store_is_asked_for_a_shared_slot_is_told_and_not_ended() -> None:
+    """It has a slot here and no body: the gate ends it when the store has answered, so that its slots are given back once."""
+    low, stopping = parts()
+    call = low.pending("echo")
+    assert low.limiter.take(call)
+    assert stopping.cancel(call, "")
+    assert (call.stopping, call.ending) == ("cancel", False)
+
+
+async def test_a_secret_in_the_reason_is_hidden() -> None:
+    low, stopping = parts()
+    call = low.queued("secretive", {"key": "hunter2hunter2"})
+    stopping.cancel(call, "it leaked hunter2hunter2")
+    assert call.result is not None
+    assert "hunter2" not in repr(call.result)
+    assert "hunter2" not in repr(low.store.events_of(call))

@@ -1,0 +1,157 @@
+"""Calls as the store has them: found by name or not at all, followed to their end, read with their whole output."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.engine.fakes import Lower
+
+from clicket import tool
+from clicket.engine.stored_calls import POLL_FIRST, Closed, StoredCalls
+from clicket.errors import NotFound, StoreUnavailable, UsageError
+from clicket.kernel import State
+from clicket.model import Event
+from clicket.ports import OutcomeStats
+
+
+@tool
+async def echo() -> str:
+    return "echo"
+
+
+def parts(*, closing: bool = False) -> tuple[Lower, StoredCalls]:
+    low = Lower(echo)
+    return low, StoredCalls(low.store, low.clock, is_closing=lambda: closing)
+
+
+async def test_one_call_is_found_by_as_much_as_names_it() -> None:
+    low, stored = parts()
+    one = low.pending("echo", id="a", thread="t1")
+    assert (await stored.find("a", None, None)).key == one.entry.key
+    two = low.pending("echo", id="a", thread="t2", caller="ann")
+    assert (await stored.find("a", "t2", None)).key == two.entry.key
+    assert (await stored.find("a", None, "")).key == one.entry.key
+    with pytest.raises(UsageError, match="'t1', 't2'.*callers '', 'ann'"):
+        await stored.find("a", None, None)
+    with pytest.raises(NotFound, match="'t3'"):
+        await stored.find("a", "t3", None)
+
+
+async def test_a_call_that_cannot_be_read_says_so() -> None:
+    low, stored = parts()
+    call = low.pending("echo")
+    damaged = low.store.of(call)
+    damaged.damaged = "not events as clicket writes them"
+
+    async def load(*given: Any) -> list[Any]:
+        return [damaged]
+
+    low.store.load = load  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="not events as clicket writes them"):
+        await stored.find("a", None, None)
+
+
+class Follower:
+    def __init__(self, stored: StoredCalls, key: int, after: int = 0) -> None:
+        self.seen: list[Event] = []
+        self.task = asyncio.ensure_future(self._follow(stored, key, after))
+
+    async def _follow(self, stored: StoredCalls, key: int, after: int) -> None:
+        async for event in stored.follow(key, "a", after):
+            self.seen.append(event)
+
+
+async def test_events_are_told_in_order_from_a_number_on_up_to_the_last() -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    all_of_it, rest = Follower(stored, call.entry.key), Follower(stored, call.entry.key, after=5)
+    await low.settle()
+    assert [event.seq for event in rest.seen] == [6, 7]
+    low.finish(call)
+    await low.clock.run(1.0)
+    assert all_of_it.task.done()
+    assert all_of_it.seen == low.store.events_of(call)
+    assert rest.seen == low.store.events_of(call)[5:]
+    assert stored.followers == {}, "who has left is not told any more"
+
+
+async def test_news_are_looked_at_without_a_timer_and_without_news_now_and_then() -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    follower = Follower(stored, call.entry.key)
+    await low.settle()
+    before = len(follower.seen)
+    for hinted in (call.entry.key, None):
+        low.journal.record(call.entry, "note", {"text": "x"})
+        low.journal.commit(call.entry)
+        stored.on_news(hinted)
+        stored.on_news(12345)
+        await low.settle()
+        before += 1
+        assert len(follower.seen) == before
+    low.journal.record(call.entry, "note", {"text": "no hint"})
+    low.journal.commit(call.entry)
+    await low.settle()
+    assert len(follower.seen) == before
+    await low.clock.run(POLL_FIRST)
+    assert len(follower.seen) == before + 1
+    follower.task.cancel()
+    await low.settle()
+    assert (stored.followers, low.clock.pending) == ({}, [])
+
+
+async def test_a_late_result_does_not_keep_a_follower_of_an_ended_call() -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    low.finish(call)
+    await low.requests.write(low.store.of(call), "late_result", {"output": 1})
+    last = low.store.events_of(call)[-1].seq
+    after_the_end = [event async for event in stored.follow(call.entry.key, "a", last)]
+    assert after_the_end == []
+
+
+async def test_a_call_that_is_swept_while_it_is_followed() -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    follower = Follower(stored, call.entry.key)
+    await low.settle()
+    low.store._remove(call.entry.key)
+    await low.clock.run(1.0)
+    with pytest.raises(NotFound):
+        await follower.task
+
+
+@pytest.mark.parametrize(("closing", "error"), [(True, Closed), (False, StoreUnavailable)])
+async def test_a_store_that_is_gone_says_whether_the_runtime_closed(closing: bool, error: type[Exception]) -> None:
+    low, stored = parts(closing=closing)
+    call = low.running("echo")
+
+    async def events(*given: Any) -> list[Event]:
+        raise StoreUnavailable("away")
+
+    low.store.events = events  # type: ignore[method-assign]
+    with pytest.raises(error):
+        await stored.result(low.store.of(call), "a")
+
+
+async def test_an_output_that_was_cut_is_read_back_from_its_artifact() -> None:
+    low, stored = parts()
+    for id, kind, data, output in (
+        ("a", "json", b'{"n":[1,2]}', {"n": [1, 2]}),
+        ("b", "text", b"whole text", "whole text"),
+    ):
+        call = low.running("echo", id=id)
+        await low.store.put_artifact(f"sha256-{id}", [data])
+        outcome = {
+            "duration": 1.0,
+            "content": "cut",
+            "truncated": True,
+            "artifact": f"sha256-{id}",
+            "metadata": {"artifact_type": kind},
+        }
+        stats = OutcomeStats("echo", "completed", "", 0, 1.0, "completed", low.clock.now())
+        low.journal.end(call.entry, State.COMPLETED, outcome, low.clock.now(), (), stats, None)
+        low.journal.commit(call.entry)
+        assert (await stored.result(low.store.of(call), id)).output == output

@@ -158,14 +158,28 @@ async def test_callbacks_may_append(make: Callable[[], Store]) -> None:
         assert answers == [None, None]
 
 
-async def test_a_slow_write_moves_the_next_ones_to_the_thread(
+async def test_a_very_slow_write_moves_the_next_ones_to_the_thread(
     make: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(make) as store:
         monkeypatch.setattr(writer, "_SLOW", -1.0)
+        monkeypatch.setattr(writer, "_VERY_SLOW", -1.0)
         assert at_once(store, creation("a")) == [None]
         assert at_once(store, creation("b")) == []
         assert await append(store, creation("c")) == [None]
+
+
+async def test_two_slow_writes_move_the_next_ones_to_the_thread(
+    make: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(make) as store:
+        monkeypatch.setattr(writer, "_SLOW", -1.0)
+        monkeypatch.setattr(writer, "_VERY_SLOW", 60.0)
+        monkeypatch.setattr(writer, "_SLOW_AGAIN", 60.0)
+        assert at_once(store, creation("a")) == [None]
+        assert at_once(store, creation("b")) == [None], "one slow write may be the scheduler's"
+        assert at_once(store, creation("c")) == []
+        assert await append(store, creation("d")) == [None]
 
 
 # Whether another process wrote.

@@ -34,10 +34,12 @@ logger = logging.getLogger("clicket.stores.sqlite")
 T = TypeVar("T")
 
 _MAX_GROUP = 256
-_SLOW = 0.010
-_SLOW_FIRST, _SLOW_MOST, _SLOW_AGAIN = 0.25, 5.0, 0.05
-"""Seconds in the thread after a slow write on the loop. It may have been slow because another process had the processor: only if
-the loop's writes within `_SLOW_AGAIN` seconds after that time are slow, too, the next time is twice as long."""
+_SLOW, _VERY_SLOW = 0.010, 0.050
+_SLOW_AGAIN = 0.1
+"""Two slow writes on the loop within this time, or a very slow one, mean a slow disk. A single one may have been slow because
+another process had the processor."""
+_SLOW_FIRST, _SLOW_MOST = 0.25, 5.0
+"""Seconds for which a slow disk moves writes to the thread; twice as many when the loop finds it slow again right after."""
 _CHECK_FILES_EVERY = 0.25
 """Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
 _CHECKPOINT_PAGES = 4_000
@@ -112,6 +114,7 @@ class Writer:
         self._job_was_last = False
         self._threaded_until = float("-inf")
         self._slow_for = 0.0
+        self._slow_at = float("-inf")
         self._commits = 0
         self._pages_copied = 0
         self._log_is_long = False
@@ -242,11 +245,17 @@ class Writer:
         self._commits += 1
         if self._commits * _COMMIT_PAGES >= _CHECKPOINT_PAGES:
             self._look_at_log()
-        if host_clock() - started > _SLOW:
-            # The disk is slow: for some time writes go to the thread, so that the loop does not wait for it again.
+        now = host_clock()
+        if now - started > _SLOW:
+            self._was_slow(started, now)
+
+    def _was_slow(self, started: float, now: float) -> None:
+        """The loop must not wait for a slow disk again and again: for some time writes go to the thread."""
+        if now - started > _VERY_SLOW or started < self._slow_at + _SLOW_AGAIN:
             again = started < self._threaded_until + _SLOW_AGAIN
             self._slow_for = min(self._slow_for * 2, _SLOW_MOST) if again else _SLOW_FIRST
-            self._threaded_until = started + self._slow_for
+            self._threaded_until = now + self._slow_for
+        self._slow_at = now
 
     def _to_thread(self, function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._in_thread = True

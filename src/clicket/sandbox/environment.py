@@ -96,10 +96,10 @@ class Pipes:
         theirs = 1 if host_reads else 0
         os.set_blocking(ends[1 - theirs], False)
         if high:
-            health_after = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _HIGH)
-            self._open.add(health_after)
+            moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            self._open.add(moved)
             self._close(ends[theirs])
-            ends[theirs] = health_after
+            ends[theirs] = moved
         return ends[0], ends[1]
 
     def handed_over(self) -> None:

@@ -143,7 +143,7 @@ def remove(folder: Path) -> None:
 
 def _empty(folder: int, top: int, numbers: Iterator[int], depth: int = 0) -> bool:
     """Remove what is in a folder. True: something was moved to the top, and has its turn next."""
-    health_after = False
+    moved = False
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
@@ -152,15 +152,15 @@ def _empty(folder: int, top: int, numbers: Iterator[int], depth: int = 0) -> boo
             _open_up(folder, name)
             if depth == _DEEP:
                 os.rename(name, f".moved-{next(numbers)}", src_dir_fd=folder, dst_dir_fd=top)
-                health_after = True
+                moved = True
                 continue
             inner = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                health_after |= _empty(inner, top, numbers, depth + 1)
+                moved |= _empty(inner, top, numbers, depth + 1)
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=folder)
-    return health_after
+    return moved
 
 
 def _open_up(parent: int, name: str) -> None:

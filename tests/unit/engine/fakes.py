@@ -143,6 +143,7 @@ class Lower:
             self.requests,
             on_left=lambda call: self.log.append(("left", call)),
             on_ended=lambda call: self.log.append(("ended", call)),
+            uneasy={"a thread"},
             give_slot=lambda name: self.log.append(("slot", name)),
             release=self.release,
             spawn=self.spawn,
@@ -174,9 +175,8 @@ class Lower:
         scopes = frozenset(more.pop("scopes", ()))
         request = ToolCall(tool, arguments or {}, id=id, thread=more.pop("thread", "t"), **more)
         entry = Entry(id, request.thread, caller, tool, self.clock.now(), request.priority)
-        return Call(
-            entry, request, Origin(caller, scopes), self.clock.monotonic(), f"key-{id}", in_callers_task=in_callers_task
-        )
+        origin, now = Origin(caller, scopes), self.clock.monotonic()
+        return Call(entry, request, origin, now, f"key-{id}", request.arguments, in_callers_task)
 
     def admitted(self, tool: str, arguments: Any = None, **more: Any) -> Call:
         """A call that passed the first three stages; nothing of it is stored."""
@@ -195,8 +195,8 @@ class Lower:
     def queued(self, tool: str, arguments: Any = None, **more: Any) -> Call:
         """A call that is durable and waits for a slot; every slot is taken."""
         call = self.pending(tool, arguments, **more)
-        ((*_, slots), *_) = call.needs
-        self.limiter.used[call.needs[0]] = slots
+        ((*_, slots), *_) = call.plan.needs
+        self.limiter.used[call.plan.needs[0]] = slots
         assert not self.limiter.take(call, force=True)
         return call
 

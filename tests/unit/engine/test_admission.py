@@ -86,7 +86,7 @@ async def test_an_admitted_call_goes_to_a_slot_and_nothing_of_it_is_stored_befor
     world = World()
     call = world.take("echo", {"n": 1}, deadline=9.0)
     assert world.running_part.calls == [("take_slot", call)]
-    assert (call.arguments, call.needs[0][0], world.clock.pending) == ({"n": 1}, "runtime", [9.0])
+    assert (call.arguments, call.plan.needs[0][0], world.clock.pending) == ({"n": 1}, "runtime", [9.0])
     assert await world.store.load(call.id) == []
 
 

@@ -58,7 +58,6 @@ class World:
             start=lambda call: self.log.append(("start", call)),
             wait=lambda call: self.log.append(("wait", call)),
             on_stopped=lambda call: self.log.append(("stopped", call)),
-            on_released=lambda: self.log.append(("released", None)),
             spawn=self.low.spawn,
         )
 

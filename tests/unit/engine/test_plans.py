@@ -47,26 +47,26 @@ LIMITS = Limits(max_concurrency=10, worker_threads=4, worker_processes=3)
 )
 async def test_what_a_call_needs(name: str, lane: str, needs: Any) -> None:
     call = Lower(plain, blocking, limited, isolated, limits=LIMITS).admitted(name)
-    assert (call.lane, call.needs) == (lane, needs)
-    assert call.max_retries == (5 if name == "plain" else 3)
+    assert (call.plan.lane, call.plan.needs) == (lane, needs)
+    assert call.plan.max_retries == (5 if name == "plain" else 3)
 
 
 async def test_a_bound_per_thread_counts_one_threads_calls() -> None:
     low = Lower(plain, limits=Limits(max_thread_concurrency=2))
     one, two = low.admitted("plain", thread="t1", caller="ann"), low.admitted("plain", thread="t2", caller="ann")
-    assert one.needs[-1] == ("thread", "ann", "t1", 2)
-    assert two.needs[-1] == ("thread", "ann", "t2", 2)
+    assert one.plan.needs[-1] == ("thread", "ann", "t1", 2)
+    assert two.plan.needs[-1] == ("thread", "ann", "t2", 2)
 
 
 async def test_a_blocking_caller_gets_the_blocking_body_where_there_is_one() -> None:
     low = Lower(plain, limits=LIMITS)
     call = low.made("plain")
-    sync = Call(call.entry, call.request, Origin(prefer_sync=True), 0.0, "")
+    sync = Call(call.entry, call.request, Origin(prefer_sync=True), 0.0, "", {})
     for each in (sync, call):
         low.pipeline.find(each)
         low.plans.fit(each)
     has_both = call.required_tool().run_sync is not None
-    assert (sync.lane, call.lane) == ("thread" if has_both else "loop", "loop"), "and the plan of others is untouched"
+    assert (sync.plan.lane, call.plan.lane) == ("thread" if has_both else "loop", "loop"), "and the plan of others is untouched"
 
 
 async def test_how_many_more_could_start() -> None:

@@ -133,7 +133,7 @@ async def test_a_call_that_never_started_runs() -> None:
     what, record = await world.recover(world.pending("plain", {"n": 3}, priority=2, metadata={"run": 1}))
     (call,) = world.resumed
     assert (what, record.state, call.arguments, call.request.priority) == ("queued", State.PENDING, {"n": 3}, 2)
-    assert (list(world.live), call.idempotency_key, call.needs[0][0]) == ([call], "key-a", "runtime")
+    assert (list(world.live), call.idempotency_key, call.plan.needs[0][0]) == ([call], "key-a", "runtime")
     note = record.events[-1]
     assert (note.type, note.data["claims"]) == ("note", 2), "the take-over is on record"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from clicket.engine.results import result_from
+from clicket.engine.ending import result_from
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool

@@ -41,7 +41,7 @@ async def echo() -> str:
 
 def made(**more: float) -> Call:
     return Call(
-        Entry("a", "t", "", "echo", 0.0), ToolCall("echo", {}, id="a", thread="t", **more), Origin(), 0.0, "key"
+        Entry("a", "t", "", "echo", 0.0), ToolCall("echo", {}, id="a", thread="t", **more), Origin(), 0.0, "key", {}
     )
 
 

@@ -141,6 +141,6 @@ def test_edits_keep_what_masks_stand_for() -> None:
     meant = restored(edited, shown, real)
     assert meant == {"password": "hunter2", "to": "eve", "notes": ["Bearer abc", "y"]}
     assert not still_masked(meant, real)
-    health_after = restored({**shown, "to": MASK}, shown, real)
-    assert health_after["to"] == MASK
-    assert still_masked(health_after, real)
+    moved = restored({**shown, "to": MASK}, shown, real)
+    assert moved["to"] == MASK
+    assert still_masked(moved, real)

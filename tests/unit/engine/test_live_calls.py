@@ -67,5 +67,6 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
                     assert known.find(id, thread, caller) is (found[0] if len(found) == 1 else None)
     for call in calls:
         known.remove(call)
-    assert len(known) == 0 and list(known) == []
+    assert len(known) == 0
+    assert list(known) == []
     assert known._places == {}, "names of calls that are gone"

@@ -80,8 +80,8 @@ class Desk:
             self.clock,
             self.spawn,
             patience=10.0,
-            on_request=lambda call, events: self.on_request(call, events),
-            on_unsaved=lambda call, error: self.on_unsaved(call, error),
+            on_request=lambda call, events: self.on_request(call, events),  # noqa: PLW0108  # a test may set another
+            on_unsaved=lambda call, error: self.on_unsaved(call, error),  # noqa: PLW0108  # a test may set another
         )
         self.call = live()
         self.seen: list[int] = []

@@ -95,3 +95,19 @@ async def test_one_that_is_under_way_when_all_stop_is_not_begun_again(caplog: py
     await world.clock.run(5.0)
     assert world.clock.pending == []
     assert caplog.text == "", "a store that was closed is no news then"
+
+
+async def test_one_that_is_under_way_when_the_runtime_closes_is_not_begun_again() -> None:
+    world, gate, begun = World(), asyncio.Event(), list[int]()
+
+    async def slow() -> None:
+        begun.append(1)
+        await gate.wait()
+
+    world.background.every(1.0, "slow", slow)
+    world.background.start()
+    await world.clock.run(1.0)
+    world.background.wind_down()
+    gate.set()
+    await world.clock.run(5.0)
+    assert len(begun) == 1

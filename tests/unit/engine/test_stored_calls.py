@@ -33,7 +33,7 @@ async def test_one_call_is_found_by_as_much_as_names_it() -> None:
     two = low.pending("echo", id="a", thread="t2", caller="ann")
     assert (await stored.find("a", "t2", None)).key == two.entry.key
     assert (await stored.find("a", None, "")).key == one.entry.key
-    with pytest.raises(UsageError, match="'t1', 't2'.*callers '', 'ann'"):
+    with pytest.raises(UsageError, match=r"'t1', 't2'.*callers '', 'ann'"):
         await stored.find("a", None, None)
     with pytest.raises(NotFound, match="'t3'"):
         await stored.find("a", "t3", None)

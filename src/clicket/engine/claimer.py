@@ -65,14 +65,14 @@ class WorkClaimer:
             await self._claim()
 
     async def _claim(self) -> None:
-        full = True
+        full, more = True, False
         while full and not self.closed:
             waiting = self._limiter.waiting_tools()
             rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-            full = not rooms
-            self._expect_more(full)
+            full = False
             if not rooms:
-                return
+                more = True
+                break
             most = max(rooms.values())
             groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
             groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
@@ -81,9 +81,9 @@ class WorkClaimer:
                 if claimed:
                     await self._resume(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
-                    full = True
-                    self._expect_more(full)
+                    full = more = True
                     break
+        self._expect_more(more)
 
     def _expect_more(self, more: bool) -> None:
         """Look again as soon as a slot is free, if there was more to claim than could start."""

@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
+from clicket.engine.loop_share import LoopShare
 from clicket.errors import QueueFull, UsageError
 from clicket.kernel import State
 from clicket.model import ToolCall
@@ -55,8 +56,8 @@ class World(Lower):
         self.caching: Any = Recorder(fit=fit)
         self.audit: Any = Recorder()
         self.slots: Any = Recorder()
-        self.share: Any = Recorder(has_several=lambda now, busy: busy)
-        hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look)
+        self.share = LoopShare(self.clock.monotonic)
+        hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look, uneasy={"a thread"})
         approvals: Any = Recorder(ask=ask)
         self.admission = Admission(
             self.journal,

@@ -220,16 +220,6 @@ async def test_a_call_between_two_attempts_is_handed_back_as_it_is_whatever_its_
     assert (world.store.record(call).state, world.store.is_owned(call)) == (State.RETRYING, False)
 
 
-async def test_a_body_that_finished_although_the_runtime_closes_has_its_outcome() -> None:
-    world = World()
-    call = world.stopped("repeatable")
-    world.body = lambda each: setattr(each, "output", "made it")
-    world.pipeline.perform(call)
-    world.handover.finish(call)
-    assert call.result is not None
-    assert call.result.output == "made it"
-
-
 async def test_a_body_that_the_closing_stopped_is_handed_back() -> None:
     world = World()
     call = world.stopped("repeatable")
@@ -239,7 +229,7 @@ async def test_a_body_that_the_closing_stopped_is_handed_back() -> None:
 
     world.body = stopped
     world.pipeline.perform(call)
-    world.handover.finish(call)
+    world.handover.close_stopped(call)
     assert (call.result, world.store.is_owned(call)) == (None, False)
 
 

@@ -66,7 +66,9 @@ async def test_a_blocking_caller_gets_the_blocking_body_where_there_is_one() -> 
         low.pipeline.find(each)
         low.plans.fit(each)
     has_both = call.required_tool().run_sync is not None
-    assert (sync.plan.lane, call.plan.lane) == ("thread" if has_both else "loop", "loop"), "and the plan of others is untouched"
+    assert (sync.plan.lane, call.plan.lane) == ("thread" if has_both else "loop", "loop"), (
+        "and the plan of others is untouched"
+    )
 
 
 async def test_how_many_more_could_start() -> None:

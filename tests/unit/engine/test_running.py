@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.call import Call
+from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Limits
 from clicket.engine.running import Running
 from clicket.engine.stopping import Stopping
@@ -43,8 +44,9 @@ class World(Lower):
         self.ran: list[Call] = []
         self.body = self._body
         gate: Any = Recorder(admits=lambda call: self.admits, release=self.release)
-        handover: Any = Recorder(finish=self._finish, end_stopped=self._end_stopped)
-        share: Any = Recorder(is_over=False)
+        handover: Any = Recorder(end_stopped=self._end_stopped)
+        share = LoopShare(self.clock.monotonic)
+        share.over_at = float("inf")
         self.running_part = Running(
             self.journal,
             self.pipeline,
@@ -65,9 +67,6 @@ class World(Lower):
         self.ran.append(call)
         call.output = "echo"
         return None
-
-    def _finish(self, call: Call) -> None:
-        self.pipeline.finish(call, lambda error: self.ending.on_outcome_durable(call, error))
 
     def _end_stopped(self, call: Call, *, execute: bool = False) -> None:
         assert call.stopping is not None
@@ -127,7 +126,7 @@ async def test_the_time_that_a_call_has_waited_before_counts() -> None:
 async def test_a_full_queue_leaves_no_trace_of_a_new_call_and_takes_one_that_exists() -> None:
     world = World(Limits(max_concurrency=1), max_queue=0)
     old = world.pending("echo", id="old")
-    world.limiter.used[old.needs[0]] = 1
+    world.limiter.used[old.plan.needs[0]] = 1
     new = world.admitted("echo", id="new")
     with pytest.raises(QueueFull):
         world.running_part.take_slot(new)
@@ -300,11 +299,11 @@ async def test_the_caller_goes_on_when_its_body_is_abandoned() -> None:
 async def test_an_error_while_a_call_is_brought_to_its_end_is_logged_and_the_task_ends(caplog: Any) -> None:
     world = World()
 
-    def broken(call: Call) -> None:
+    def broken(call: Call, on_durable: Any) -> None:
         raise RuntimeError("a bug of ours")
 
     call = world.admitted("echo")
-    world.running_part._handover.finish = broken  # type: ignore[method-assign]
+    world.pipeline.finish = broken  # type: ignore[method-assign]
     world.running_part.take_slot(call)
     await world.settle()
     assert "could not be brought to its end" in caplog.text

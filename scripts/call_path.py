@@ -81,7 +81,9 @@ async def path_of(store: str) -> CallPath:
             await runtime.call("noop", {"a": 1}, thread="t")
         runtime.engine.share.over_at = float("inf")  # a call that yields to the loop runs other tasks' functions, too
         paths = []
-        for _ in range(_TRIES):  # now and then a call opens a new row of figures, or a chore of the store comes in between
+        for _ in range(
+            _TRIES
+        ):  # now and then a call opens a new row of figures, or a chore of the store comes in between
             path = CallPath()
             with _sql_of(runtime.store, path), _functions_of(path):
                 await runtime.call("noop", {"a": 1}, thread="t")
@@ -98,10 +100,9 @@ def _functions_of(path: CallPath) -> Iterator[None]:
                 path.functions.append((str(file.relative_to(PACKAGE)), frame.f_code.co_qualname))
             elif file != Path(__file__) and file.suffix == ".py":
                 path.foreign += 1
-        elif event == "c_call" and argument.__name__ in ("encode", "decode"):
-            if type(getattr(argument, "__self__", None)).__module__ == "msgspec.json":
-                path.encodes += argument.__name__ == "encode"
-                path.decodes += argument.__name__ == "decode"
+        elif event == "c_call" and type(getattr(argument, "__self__", None)).__module__ == "msgspec.json":
+            path.encodes += argument.__name__ == "encode"
+            path.decodes += argument.__name__ == "decode"
 
     sys.setprofile(look)
     try:

@@ -63,32 +63,6 @@ LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.c
 
 # Circles of imports that are still there, typing imports and imports inside functions included. None may be added or grow,
 # and one that is gone is taken from this list, until it is empty.
-KNOWN_CIRCLES = (
-    {
-        "engine.approvals",
-        "engine.conduct",
-        "engine.handover",
-        "engine.local",
-        "engine.outside",
-        "engine.room",
-        "engine.settling",
-        "engine.unsealing",
-        "engine.watch",
-    },
-    {
-        "server.artifacts",
-        "server.auth",
-        "server.bodies",
-        "server.calls",
-        "server.context",
-        "server.grants",
-        "server.operations",
-        "server.ring",
-        "server.watch",
-    },
-    {"agents.agent", "agents.subagents"},
-    {"execution.processes.body", "execution.processes.worker"},
-)
 
 
 def name_of(path: Path) -> str:
@@ -207,11 +181,8 @@ def test_no_tool_is_probed() -> None:
 
 
 def test_no_circle_of_imports() -> None:
-    found = [{name.removeprefix("clicket.") for name in circle} for circle in circles(import_graph(PACKAGE))]
-    new = [sorted(circle) for circle in found if not any(circle <= known for known in KNOWN_CIRCLES)]
-    assert new == [], "these modules import each other in a circle"
-    gone = [sorted(known) for known in KNOWN_CIRCLES if not any(circle <= known for circle in found)]
-    assert gone == [], "these circles are gone: take them from KNOWN_CIRCLES"
+    found = [sorted(circle) for circle in circles(import_graph(PACKAGE))]
+    assert found == [], "these modules import each other in a circle"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from math import isfinite
 from random import Random
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -23,16 +22,15 @@ from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
-from clicket.model.figures import Figure
 from clicket.model.request import checked
 from clicket.pipeline import Policy
-from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Query, Store, Sweep
+from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
 from clicket.settings import Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, in_order, info, record_of
+from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, history_query, in_order, info, record_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -75,7 +73,6 @@ class Runtime:
         self._registry = Registry(tools)
         self._engine: Engine | None = None
         self.observers = Observers()
-        self._on_open: list[Callable[[], object]] = []
 
     # Opening and closing.
 
@@ -87,8 +84,6 @@ class Runtime:
             self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance,
             observers=self.observers,
         )  # fmt: skip
-        for callback in self._on_open:
-            callback()
         sweep_idle_threads(self._engine)
         try:
             await self._engine.recovery.recover()
@@ -100,10 +95,9 @@ class Runtime:
 
     async def close(self, *, patience: float | None = None) -> None:
         """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
-        if self._engine is None:
-            return
         engine, self._engine = self._engine, None
-        await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+        if engine is not None:
+            await engine.close(patience=self.settings.close_timeout if patience is None else patience)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -115,7 +109,7 @@ class Runtime:
         await self.close(patience=0 if kind is not None else None)
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine:
         """What runs inside, for tests of it. No part of the contract: it may change any time."""
         return self._opened
 
@@ -129,12 +123,6 @@ class Runtime:
     def host(self) -> AgentHost:
         """What agents stand on."""
         return Host(self)
-
-    def on_open(self, callback: Callable[[], object]) -> None:
-        """Call something now if the runtime is open, and whenever it opens."""
-        self._on_open.append(callback)
-        if self._engine is not None:
-            callback()
 
     def on_close(self, callback: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Await something when the open runtime closes, after its calls have ended and before its store closes."""
@@ -262,18 +250,15 @@ class Runtime:
         With other `arguments` it runs with those, if they fit: else `InvalidInput` or `PermissionDenied` is raised, and the
         call goes on waiting. Both versions stay on record.
         """
-        return await self._decide(id, thread, approved=True, by=by, reason=reason, arguments=arguments)
+        return await self._decide(id, thread, by, approved=True, reason=reason, arguments=arguments)
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, thread, approved=False, by=by, reason=reason)
+        return await self._decide(id, thread, by, approved=False, reason=reason)
 
-    async def _decide(
-        self, id: str, thread: str | None, *, approved: bool, by: str, reason: str, arguments: Arguments = None
-    ) -> bool:
-        engine, by = self._opened, by or self._caller or ""
-        stored = await engine.stored_calls.find(id, thread, self._caller)
-        return await engine.decisions.decide(stored, approved=approved, by=by, reason=reason, arguments=arguments)
+    async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
+        stored = await self._opened.stored_calls.find(id, thread, self._caller)
+        return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -317,21 +302,9 @@ class Runtime:
         cursor: str | None = None,
     ) -> Page:
         """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
-        if type(limit) is not int or not 1 <= limit <= 1_000:
-            raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
-        try:
-            wanted = None if state is None else State(state)
-        except ValueError:
-            raise UsageError(f"state must be one of {', '.join(State)}, not {state!r}.") from None
-        try:
-            before = None if cursor is None else int(cursor)
-            if before is not None and not 0 <= before < 1 << 63:
-                raise ValueError(cursor)
-        except (ValueError, TypeError):
-            raise UsageError(f"cursor must be one that a page gave, not {cursor!r}.") from None
-        query = Query(
-            thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before,
-            caller=self._caller, waiting_for=waiting_for,
+        query = history_query(
+            self._caller, thread=thread, tool=tool, state=state, since=since, active=active, waiting_for=waiting_for,
+            limit=limit, cursor=cursor,
         )  # fmt: skip
         found = await self._opened.store.history(query)
         more = len(found) > limit
@@ -340,7 +313,7 @@ class Runtime:
             cursor=str(found[limit - 1].key) if more else None,
         )
 
-    # What the runtime stands on, for servers, commands and telemetry.
+    # For servers, commands and telemetry.
 
     @property
     def is_open(self) -> bool:
@@ -430,9 +403,9 @@ class Runtime:
 
         `registry`: other tools than the runtime's own, to look without running anything.
         """
-        engine, caller = self._opened, self._caller or ""
+        engine, caller, scopes = self._opened, self._origin.caller, self._origin.scopes
         hub = engine.hub if registry is None else engine.hub.of(registry)
-        authorize, scopes = engine.pipeline.authorize, self._origin.scopes
+        authorize = engine.pipeline.authorize
         return ThreadHub(
             hub, thread, caller, self.audit.record, lambda tool: authorize.forbids(tool, thread, caller, scopes)
         )
@@ -440,8 +413,7 @@ class Runtime:
     @property
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        engine = self._opened
-        return Cache(engine.store, engine.audit, self._caller or "")
+        return Cache(self._opened.store, self._opened.audit, self._caller or "")
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""
@@ -453,19 +425,14 @@ class Runtime:
         `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
         Tools that were not registered are listed as one, `(unknown)`.
         """
-        return report_of(await self._figures(tool, since), since=since)
+        return report_of(await figures_in(self.store, caller=self._caller, tool=tool, since=since), since=since)
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs.
 
         Refused, cached and cancelled calls are no runs: they say nothing about the tool.
         """
-        return anomalies_in(await self._figures(tool, since))
-
-    async def _figures(self, tool: str | None, since: float | None) -> list[Figure]:
-        if since is not None and not isfinite(since):
-            raise UsageError(f"since must be seconds since the epoch, not {since!r}.")
-        return await figures_in(self._opened.store, caller=self._caller, tool=tool, since=since)
+        return anomalies_in(await figures_in(self.store, caller=self._caller, tool=tool, since=since))
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""
@@ -480,8 +447,7 @@ class Runtime:
         """
         if not isinstance(data, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
-        engine = self._opened
         name, pieces, _ = await name_of(data)
-        await engine.store.put_artifact(name, pieces, keep_until=self.pin_until())
-        await grant(engine.store, self._caller or "", name)
+        await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
+        await grant(self.store, self._caller or "", name)
         return name

@@ -12,10 +12,20 @@ from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, ToolResult, read
-from clicket.ports import CacheStats, Store, Stored
+from clicket.ports import CacheStats, Query, Store, Stored
 from clicket.tools import Tool
 
-__all__ = ["Audit", "Cache", "ToolInfo", "as_request", "cache_settings", "in_order", "info", "record_of"]
+__all__ = [
+    "Audit",
+    "Cache",
+    "ToolInfo",
+    "as_request",
+    "cache_settings",
+    "history_query",
+    "in_order",
+    "info",
+    "record_of",
+]
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +106,37 @@ def record_of(stored: Stored) -> Record:
             why = nonsense.message
     error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
     return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
+
+
+def history_query(
+    caller: str | None,
+    *,
+    thread: str | None,
+    tool: str | None,
+    state: State | str | None,
+    since: float | None,
+    active: bool,
+    waiting_for: str | None,
+    limit: int,
+    cursor: str | None,
+) -> Query:
+    """What `history` asks the store for: one more than `limit`, to know whether there is another page."""
+    if type(limit) is not int or not 1 <= limit <= 1_000:
+        raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+    try:
+        wanted = None if state is None else State(state)
+    except ValueError:
+        raise UsageError(f"state must be one of {', '.join(State)}, not {state!r}.") from None
+    try:
+        before = None if cursor is None else int(cursor)
+        if before is not None and not 0 <= before < 1 << 63:
+            raise ValueError(cursor)
+    except (ValueError, TypeError):
+        raise UsageError(f"cursor must be one that a page gave, not {cursor!r}.") from None
+    return Query(
+        thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before,
+        caller=caller, waiting_for=waiting_for,
+    )  # fmt: skip
 
 
 def as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:

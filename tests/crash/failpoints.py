@@ -71,7 +71,7 @@ _APART = {
 }
 _GROUP = {"store.group": ("clicket.stores.remote:GroupWriter._write", 10)}
 _INSIDE = {
-    "sqlite": {"sqlite.apply": ("clicket.stores.sqlite.writer:Writer._apply", 15)},  # in the middle of a transaction
+    "sqlite": {"sqlite.apply": ("clicket.stores.sqlite.appends:Appends.apply", 15)},  # in the middle of a transaction
     "redis": _GROUP,
     "postgresql": _GROUP,
 }

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.scenarios.test_recovery import TOOLS, crash
 from clicket import Settings
 from clicket.errors import UsageError
 from clicket.model import Event
+from clicket.stores.sqlite import SqliteStore
 from clicket.telemetry import tracing_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,19 +237,18 @@ async def _taken_up(folder: Path, traceparent: object) -> Any:
     rt = make(TOOLS, sqlite_url(folder))
     seen.watch(rt)
 
-    def forge() -> None:
-        claim = rt.store.claim_orphans
+    claim = SqliteStore.claim_orphans
 
-        async def claimed(*given: Any) -> Any:
-            found = await claim(*given)
-            for stored in found:
-                first: Event = stored.events[0]
-                first.data["traceparent"] = traceparent
-            return found
+    async def claimed(store: SqliteStore, *given: Any) -> Any:
+        found = await claim(store, *given)
+        for stored in found:
+            first: Event = stored.events[0]
+            first.data["traceparent"] = traceparent
+        return found
 
-        rt.store.claim_orphans = claimed
-
-    rt.on_open(forge)
-    async with rt:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SqliteStore, "claim_orphans", claimed)
+        await rt.open()
+    async with aclosing(SimpleNamespace(aclose=rt.close)):
         await asyncio.wait_for((await rt.handle("plain")).result(), 30)
     return seen.calls()["plain"]

@@ -15,6 +15,7 @@ from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal.entry import Entry, OnDurable
 from clicket.journal.observers import Observers
+from clicket.journal.rebase import news_since
 from clicket.kernel import CALL, State
 from clicket.model import Event, EventType, rows_of
 from clicket.model.unit import End, Row, Rows, Start, Unit
@@ -389,15 +390,8 @@ class Journal:
             unwritten = [*change.events, *self._staged_events(entry)]
             self._give_up(entry, Fenced(f"call {entry.id} was taken over by another owner", events=unwritten))
             return
-        foreign = [event for event in stored.events if event.seq > change.expect]
-        ours = change.events
-        written = _where(foreign, ours)
-        if written is not None:
-            # Our own unit is there: it was written, and only the answer was lost. Written again it would be a second outcome.
-            foreign = foreign[:written] + foreign[written + len(ours) :]
-        # Usually the number of foreign events; less when a unit of ours was given up and our own numbers ran ahead.
-        by = len(foreign) if written is not None else stored.events[-1].seq - change.expect
-        if by == 0 and written is None:
+        foreign, by, is_written = news_since(stored.events, change.expect, change.events)
+        if by == 0 and not is_written:
             self._give_up(entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer"))
             return
         if entry.packed is not None:
@@ -405,7 +399,7 @@ class Journal:
         if entry.rows:
             entry.rows = entry.rows.renumbered(by)
         entry.seq += by
-        if written is None:
+        if not is_written:
             if change.unit is not None:
                 change.unit = change.unit.renumbered(by)
             change.expect += by
@@ -448,13 +442,3 @@ class Journal:
                 return
             error = failure
         self._give_up(entry, error)
-
-
-def _where(events: list[Event], unit: Sequence[Event]) -> int | None:
-    """At which place a unit stands among events, its numbers aside; None if it does not."""
-    if not unit:
-        return None
-    wanted = [(event.at, event.type, event.data) for event in unit]
-    found = [(event.at, event.type, event.data) for event in events]
-    places = range(len(found) - len(wanted) + 1)
-    return next((at for at in places if found[at : at + len(wanted)] == wanted), None)

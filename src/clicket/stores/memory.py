@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
-from clicket.kernel import State
-from clicket.model import Event, events_in
+from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.model.unit import Unit
 from clicket.ports import (
     Append,
     Audited,
@@ -34,57 +32,13 @@ from clicket.ports import (
     ToolHealth,
 )
 from clicket.stores.memory_cache import MemoryCache
+from clicket.stores.memory_call import CALL_SIZE
+from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
 
 __all__ = ["MemoryStore"]
 
 _MANY = 256
-_CALL_SIZE = 2_000
-"""Bytes that a call is taken to weigh, artifacts aside: events are objects here, and have no exact size."""
-
-
-class _Call(msgspec.Struct, eq=False, gc=False):
-    """Units are kept as they came, one behind the other: a list would be one more object for the garbage collector to walk."""
-
-    id: str
-    thread: str
-    caller: str
-    tool: str
-    key: int
-    fence: int
-    state: State
-    created_at: float
-    last: int
-    first_unit: Unit | None
-    second_unit: Unit | None = None
-    units: list[Unit] | None = None
-    """Those after the second."""
-    ended_at: float | None = None
-    artifacts: tuple[tuple[str, int], ...] = ()
-    claims: int = 1
-    owned: bool = True
-    asked: bool = False
-    priority: int = 0
-    waiting_for: str | None = None
-
-    @property
-    def weight(self) -> int:
-        return _CALL_SIZE + sum(size for _, size in self.artifacts)
-
-    def add(self, unit: Unit) -> None:
-        if self.first_unit is None:
-            self.first_unit = unit
-        elif self.second_unit is None:
-            self.second_unit = unit
-        elif self.units is None:
-            self.units = [unit]
-        else:
-            self.units.append(unit)
-
-    @property
-    def events(self) -> list[Event]:
-        kept = (self.first_unit, self.second_unit, *(self.units or ()))
-        return [event for unit in kept if unit is not None for event in events_in(unit, self.id)]
 
 
 class MemoryStore:
@@ -447,7 +401,7 @@ class MemoryStore:
         return self._records.audited(before, limit)
 
     async def size(self) -> int:
-        return sum(len(data) for data in self._artifacts.values()) + _CALL_SIZE * len(self._calls)
+        return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)
 
 
 def _stored(call: _Call) -> Stored:

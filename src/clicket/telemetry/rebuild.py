@@ -7,8 +7,9 @@ calls that are all still there both give the same counts, and the same seconds b
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
-from clicket.errors import StoreUnavailable
+from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import Record, read
 from clicket.model.figures import Figure, bucket_of
 from clicket.ports import Query, Store
@@ -55,6 +56,8 @@ async def figures_in(
     `tool` may be `(unknown)`: the calls of tools that were not registered; or `agent:NAME`: an agent's turns, which are left out
     otherwise: they take as long as their tools and the model do.
     """
+    if since is not None and not isfinite(since):
+        raise UsageError(f"since must be seconds since the epoch, not {since!r}.")
     if since is None:
         found = await store.figures(caller)
     else:

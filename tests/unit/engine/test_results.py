@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from clicket.engine.ending import result_from
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
+from clicket.engine.ending import result_from
 from clicket.kernel import State
 from clicket.model import ToolError, result_of
 

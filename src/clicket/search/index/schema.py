@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import apsw
 
-from clicket import sqlite_file
 from clicket.errors import StoreUnavailable, UsageError
-from clicket.sqlite_file import MEMORY
+from clicket.sqlite_file import MEMORY, Unusable
+from clicket.sqlite_file import connect as connect_file
+from clicket.sqlite_file import prepare as prepare_file
 
 __all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "explained", "prepare"]
 
@@ -68,7 +69,7 @@ _ADVICE = {
 def connect(path: str) -> apsw.Connection:
     """A connection with the settings of an index."""
     try:
-        return sqlite_file.connect(
+        return connect_file(
             path,
             busy=_BUSY,
             settings="PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000; PRAGMA journal_size_limit=67108864",
@@ -80,8 +81,8 @@ def connect(path: str) -> apsw.Connection:
 def prepare(path: str, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
-        sqlite_file.prepare(path, connection, APPLICATION_ID, _MIGRATIONS)
-    except sqlite_file.Unusable as refused:
+        prepare_file(path, connection, APPLICATION_ID, _MIGRATIONS)
+    except Unusable as refused:
         if refused.reason == "no_log":
             raise UsageError(f"{path}: {refused}. Put the index on a local disk.") from refused
         what = {"damaged": f"is not a sound index ({refused})", "foreign": "is a SQLite database, and no index"}

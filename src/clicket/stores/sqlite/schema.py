@@ -6,8 +6,10 @@ from pathlib import Path
 
 import apsw
 
-from clicket import sqlite_file
 from clicket.errors import StoreUnavailable
+from clicket.sqlite_file import Unusable
+from clicket.sqlite_file import connect as connect_file
+from clicket.sqlite_file import prepare as prepare_file
 
 __all__ = ["APPLICATION_ID", "EVENT_BITS", "VERSION", "connect", "prepare"]
 
@@ -125,7 +127,7 @@ _ADVICE = {
 
 def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -> apsw.Connection:
     """A connection with the settings of a store. It never checkpoints by itself: the store does, outside of commits."""
-    connection = sqlite_file.connect(str(path), busy=busy, settings=f"PRAGMA synchronous={synchronous}", create=create)
+    connection = connect_file(str(path), busy=busy, settings=f"PRAGMA synchronous={synchronous}", create=create)
     connection.wal_autocheckpoint(0)
     return connection
 
@@ -133,8 +135,8 @@ def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -
 def prepare(path: Path, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
-        sqlite_file.prepare(str(path), connection, APPLICATION_ID, _MIGRATIONS, page_size=_PAGE_SIZE)
-    except sqlite_file.Unusable as refused:
+        prepare_file(str(path), connection, APPLICATION_ID, _MIGRATIONS, page_size=_PAGE_SIZE)
+    except Unusable as refused:
         if refused.reason == "no_log":
             text = f"{path}: {refused}. Put the store on a local disk, or use another store."
         else:

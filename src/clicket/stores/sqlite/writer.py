@@ -19,14 +19,14 @@ import apsw
 from clicket.bridge import Workers, fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
-from clicket.ports import Append, Done, Duplicate, Owner, Stale, Unstorable
+from clicket.ports import Append, Done, Owner, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
+from clicket.stores.sqlite.appends import IN_ROW, Appends
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
-from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["Writer"]
 
@@ -47,26 +47,8 @@ _COMMIT_PAGES = 20
 """Pages that a commit writes at most, as a rule: how often to look how many were written."""
 _HUGE_LOG = 64_000
 """Pages of a log that is cut, rather than written over."""
-_IN_ROW = 500
-"""Bytes of a first or last unit that is stored in the call's own row."""
 
 # Short, as apsw hashes the text at each execution.
-_INSERT_CALL = (
-    "INSERT INTO calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,"
-    "first_unit) VALUES(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
-)
-_UPDATE_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
-)
-_END_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=? "
-    "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
-)
-_REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
-_GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
-_INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
-_INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
-
 _Outcome = ClicketError | None
 _Waiting = tuple[Append, Done, bytes]
 
@@ -93,13 +75,12 @@ class Writer:
         self.connection = connection
         self.owner = 0
         self._cursor = connection.cursor()
-        self._changes = connection.changes
+        self._appends = Appends(connection)
         self._identity = identity
         self._renew_by = float("inf")
         self._files = OpenFiles(path)
         self._check_files_at = 0.0
         self._gave_up = float("-inf")
-        self._hits: list[tuple[str, float]] = []
         self._stats = StatsBatch(connection)
         self._version: int | None = None
         self._version_cursor = connection.cursor()
@@ -175,7 +156,7 @@ class Writer:
 
     def enrol(self, connection: apsw.Connection) -> None:
         """Register this owner, or renew its lease, inside a transaction."""
-        self.owner = owners.register(connection, self._identity, self.owner or None)
+        self.owner = self._appends.owner = owners.register(connection, self._identity, self.owner or None)
         self._renew_by = host_clock() + self._identity.lease / 2
 
     def data_version(self) -> int | None:
@@ -308,17 +289,17 @@ class Writer:
             self._set_busy(0)
         execute = self._cursor.execute
         # A short creation is one statement, and a statement without a transaction is its own.
-        is_one = change.expect == 0 and change.ended_at is None and len(body) <= _IN_ROW
+        is_one = change.expect == 0 and change.ended_at is None and len(body) <= IN_ROW
         try:
             if is_one:
-                return self._apply(change, body, self._stats.write_one)
+                return self._appends.apply(change, body, self._stats.write_one)
             execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
             return _LOCKED
         except Exception as error:
             return self._undone(error)
         try:
-            outcome = self._apply(change, body, self._stats.write_one)
+            outcome = self._appends.apply(change, body, self._stats.write_one)
             execute("COMMIT")
         except Exception as error:
             _rollback(self.connection)
@@ -351,15 +332,15 @@ class Writer:
             return None
         except apsw.Error as error:
             return [unavailable(self.path, error)] * len(group)
-        self._hits.clear()
+        self._appends.hits.clear()
         stats.clear()
         try:
             if now > self._renew_by:  # after a pause other processes may have given this owner up
                 self.enrol(self.connection)
-            count, apply = stats.count, self._apply
+            count, apply = stats.count, self._appends.apply
             outcomes = [apply(change, body, count) for change, _, body in group]
-            if self._hits:
-                hits, self._hits = self._hits, []
+            if self._appends.hits:
+                hits, self._appends.hits = self._appends.hits, []
                 cache.count_hits(self.connection, hits)
             stats.write()
             execute("COMMIT")
@@ -409,60 +390,6 @@ class Writer:
             return True
         self._check_files_at = now + _CHECK_FILES_EVERY
         return False
-
-    def _apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> _Outcome:
-        """The statements of one append. `count` is called if it ends its call."""
-        execute, call, ended_at = self._cursor.execute, change.call, change.ended_at
-        expect, unit, state, size = change.expect, change.unit, change.state, len(body)  # a state is a str
-        last = expect if unit is None else expect + unit.length
-        in_row = body if 0 < size <= _IN_ROW else None
-        ends = ended_at is not None and change.fence != -1
-        if change.artifacts:
-            size += sum(weight for _, weight in change.artifacts)
-        if expect == 0:
-            owner = self.owner if change.owned and ended_at is None else None
-            row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
-            execute(_INSERT_CALL, (*row, call.priority, size, change.waiting_for, call.created_at, ended_at, in_row))
-            if self._changes() == 0:
-                return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
-            change.key = self.connection.last_insert_rowid()
-        else:
-            key = change.key
-            if change.fence == -1:
-                in_row = None
-                execute(_REQUEST, (last, size, change.request, key, expect))
-            else:
-                values = (state, last, size, change.waiting_for, ended_at)
-                where = (key, expect, change.fence)
-                if ends:
-                    execute(_END_CALL, (*values, in_row, in_row and expect + 1, *where))
-                    # An append after the end of its call ends nothing.
-                    ends = self._changes() != 0
-                if not ends:
-                    in_row = None
-                    execute(_UPDATE_CALL, values + where)
-            if self._changes() == 0:
-                return Stale(f"call {change.id} was changed by another writer")
-            if not change.owned:
-                execute(_GIVE_BACK, (key,))
-        if body and in_row is None:
-            execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
-        if change.artifacts or change.cache is not None:
-            self._apply_beside(change)
-        if ends:
-            count(change)
-        return None
-
-    def _apply_beside(self, change: Append) -> None:
-        """The artifacts that an append names, and what it changes in the cache."""
-        for name, _ in change.artifacts:
-            self._cursor.execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is None:
-            return
-        if change.cache.hit:
-            self._hits.append((change.cache.key, change.ended_at or change.call.created_at))
-        else:
-            cache.missed(self.connection, change.cache.item)
 
     # The write-ahead log.
 

@@ -1,0 +1,98 @@
+"""The statements of one append, inside a transaction of the writer. A short unit stands in the row of its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+
+from clicket.errors import ClicketError
+from clicket.ports import Append, Duplicate, Stale
+from clicket.stores.sqlite import cache
+from clicket.stores.sqlite.schema import EVENT_BITS
+
+__all__ = ["IN_ROW", "Appends"]
+
+IN_ROW = 500
+"""Bytes of a first or last unit that is stored in the call's own row."""
+
+_INSERT_CALL = (
+    "INSERT INTO calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,"
+    "first_unit) VALUES(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
+)
+_UPDATE_CALL = (
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
+)
+_END_CALL = (
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=? "
+    "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
+)
+_REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
+_GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
+_INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
+_INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
+
+
+class Appends:
+    """`owner`: the number under which the writer is registered. `hits`: uses of cached results, to be counted with the commit."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._changes = connection.changes
+        self.owner = 0
+        self.hits: list[tuple[str, float]] = []
+
+    def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
+        """The statements of one append. `count` is called if it ends its call."""
+        execute, call, ended_at = self._cursor.execute, change.call, change.ended_at
+        expect, unit, state, size = change.expect, change.unit, change.state, len(body)  # a state is a str
+        last = expect if unit is None else expect + unit.length
+        in_row = body if 0 < size <= IN_ROW else None
+        ends = ended_at is not None and change.fence != -1
+        if change.artifacts:
+            size += sum(weight for _, weight in change.artifacts)
+        if expect == 0:
+            owner = self.owner if change.owned and ended_at is None else None
+            row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
+            execute(_INSERT_CALL, (*row, call.priority, size, change.waiting_for, call.created_at, ended_at, in_row))
+            if self._changes() == 0:
+                return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+            change.key = self._connection.last_insert_rowid()
+        else:
+            key = change.key
+            if change.fence == -1:
+                in_row = None
+                execute(_REQUEST, (last, size, change.request, key, expect))
+            else:
+                values = (state, last, size, change.waiting_for, ended_at)
+                where = (key, expect, change.fence)
+                if ends:
+                    execute(_END_CALL, (*values, in_row, in_row and expect + 1, *where))
+                    # An append after the end of its call ends nothing.
+                    ends = self._changes() != 0
+                if not ends:
+                    in_row = None
+                    execute(_UPDATE_CALL, values + where)
+            if self._changes() == 0:
+                return Stale(f"call {change.id} was changed by another writer")
+            if not change.owned:
+                execute(_GIVE_BACK, (key,))
+        if body and in_row is None:
+            execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
+        if change.artifacts or change.cache is not None:
+            self._apply_beside(change)
+        if ends:
+            count(change)
+        return None
+
+    def _apply_beside(self, change: Append) -> None:
+        """The artifacts that an append names, and what it changes in the cache."""
+        for name, _ in change.artifacts:
+            self._cursor.execute(_INSERT_ARTIFACT, (change.key, name))
+        if change.cache is None:
+            return
+        if change.cache.hit:
+            self.hits.append((change.cache.key, change.ended_at or change.call.created_at))
+        else:
+            cache.missed(self._connection, change.cache.item)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from clicket.pipeline.authorize import Authorize
-from clicket.pipeline.policy_config import declared_policy
 from clicket.pipeline.execute import Execute
 from clicket.pipeline.find import Find
 from clicket.pipeline.persist import Persist
 from clicket.pipeline.pipeline import Pipeline, refusal
 from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
+from clicket.pipeline.policy_config import declared_policy
 from clicket.pipeline.process import Process
 from clicket.pipeline.rules import Condition
 from clicket.pipeline.stage import Stage

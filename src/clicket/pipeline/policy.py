@@ -93,8 +93,9 @@ _Plan = tuple[tuple[tuple[int, Rule, tuple[Judge, ...]], ...], Decision]
 class Policy:
     """`Policy(deny=["rm_*"], ask=["pay"])` matches tools by name or `tag:NAME`; `rules` can say more, and come first.
 
-    `rule` is a function that decides before all rules; None: it does not decide. `granted` are the permissions that callers of this runtime have;
-    a tool that names others is denied. `approval_timeout`: seconds that a person has to decide; None: no limit.
+    `rule` is a function that decides before all rules; if it returns None, it does not decide. `granted` are the permissions
+    that callers of this runtime have; a tool that names others is denied.
+    `approval_timeout`: seconds that a person has to decide; None: no limit.
     """
 
     def __init__(

@@ -178,5 +178,5 @@ async def test_a_webhook_that_nobody_answers_does_not_outlive_its_runtime(caplog
         async with make([flaky], hub_webhook=url) as rt:
             await rt.hub("t").set("flaky", "maintenance", "x")
             await asyncio.wait_for(tries.wait(), 10)
-    assert "could not be told that flaky is maintenance: it answered 503" in caplog.text
+    assert "could not be notified that flaky is maintenance: it answered 503" in caplog.text
     assert "a task of the engine failed" not in caplog.text

@@ -91,7 +91,7 @@ async def test_a_call_is_a_span_with_the_conventions_names(store: str) -> None:
         "gen_ai.tool.name": "add",
         "gen_ai.tool.call.id": result.call_id,
         "gen_ai.tool.type": "function",
-        "gen_ai.tool.description": "Adds two numbers.",
+        "gen_ai.tool.description": "Add two numbers.",
         "gen_ai.conversation.id": "t1",
     }
     assert (known["clicket.state"], known["clicket.attempts"], known["clicket.cached"]) == ("completed", 1, False)

@@ -83,7 +83,7 @@ class Admission:
         """Accept a call without waiting; None: the hub must ask the store about its tool first, as `accept` does."""
         hub = self._hub
         # Where no other process writes, no tool failed and none depends on others, every tool may be used.
-        if (hub.uneasy or not hub.alone or hub.registry.dependent) and hub.needs_look(
+        if (hub.degraded or not hub.alone or hub.registry.dependent) and hub.needs_look(
             request.tool, request.thread, origin.caller
         ):
             return None

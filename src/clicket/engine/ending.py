@@ -26,7 +26,7 @@ logger = logging.getLogger("clicket.engine")
 
 class Ending:
     """`on_left(call)`: a call with a cache key is over here. `on_ended(call)`: the outcome is durable of a call that failed,
-    or of any while there are `uneasy` threads. `give_slot(name)`: a slot that
+    or of any while there are `degraded` threads. `give_slot(name)`: a slot that
     processes share is free. `release(call)`: every slot of the call is free."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Ending:
         *,
         on_left: Callable[[Call], None],
         on_ended: Callable[[Call], None],
-        uneasy: Collection[object],
+        degraded: Collection[object],
         give_slot: Callable[[str], None],
         release: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -53,7 +53,7 @@ class Ending:
         self._requests = requests
         self._on_left = on_left
         self._on_ended = on_ended
-        self._uneasy = uneasy
+        self._degraded = degraded
         self._give_slot = give_slot
         self._release = release
         self._spawn = spawn
@@ -109,7 +109,7 @@ class Ending:
             call.result = result_from(call)
             if call.accepted is not None:
                 fulfil(call.accepted)
-            if self._uneasy or call.outcome is not State.COMPLETED:
+            if self._degraded or call.outcome is not State.COMPLETED:
                 self._on_ended(call)
             self.forget(call)
             if call.waiters:

@@ -135,7 +135,7 @@ class Engine:
         # A call's life, from its end to its beginning.
         ending = Ending(
             journal, store, live, limiter, timers, requests,
-            on_left=caching.left, on_ended=hub.ended, uneasy=hub.uneasy, give_slot=slots.give, release=gate.release, spawn=spawn,
+            on_left=caching.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls,

@@ -1,4 +1,4 @@
-"""Where bodies run: lanes, limits, retries, and the signs of life on the way."""
+"""Where tool bodies run: lanes, limits, retries, and the events that a running tool reports."""
 
 from __future__ import annotations
 

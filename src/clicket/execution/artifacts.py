@@ -1,5 +1,5 @@
-"""Artifacts and their readers. An artifact is named by its content, so a name proves nothing: a caller may read what it uploaded,
-and what its calls kept. The store has it on record, so every process over it knows."""
+"""Artifacts and their readers. An artifact is named by the hash of its content, so knowing a name gives no right to read it. A caller
+may read what it uploaded and what its calls stored. The store records these grants, so they hold in every process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECE = 1024 * 1024
 
 
 async def name_of(data: bytes | Sequence[bytes]) -> tuple[str, Sequence[bytes], int]:
-    """The name of these bytes, the bytes in pieces, and how many they are. Calls go on while a large file is hashed."""
+    """The name, the pieces and the size of these bytes. Hashing a large file does not block the loop."""
     pieces = [data] if isinstance(data, bytes) else data
     digest, size = sha256(), 0
     for piece in pieces:

@@ -1,9 +1,9 @@
-"""A body runs in its caller's task, and can be let go of.
+"""Runs a body in its caller's task, and can detach it.
 
 Awaiting a body in the caller's own task costs no task and no turn of the loop. But a body that swallows its cancellation, or
-takes long to clean up, would keep its caller waiting. So the body is stepped by hand, and where it waits its caller waits at a
-gate. The gate opens when the body can go on, or when the call is abandoned: then the body is handed to a task of its own, in the
-middle of its wait and undisturbed, and the caller goes on. The caller's task is never cancelled for it.
+takes long to clean up, would keep its caller waiting. So this module steps the body's coroutine. While the body waits, the caller
+waits at a gate. The gate opens when the body can go on, or when the call is abandoned. Then the body moves to a task of its own,
+still in its wait, and the caller goes on. The caller's task is never cancelled for this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
 
 class Wait(asyncio.Future[Any]):
-    """A future that opens the gate before it at once. Others do it a turn of the loop later, through a callback."""
+    """A future that opens its gate directly. Other futures do it one turn of the loop later, through a callback."""
 
     gate: asyncio.Future[None] | None = None
 
@@ -70,7 +70,7 @@ def cancel_wait(attempt: Attempt) -> None:
 
 def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generator[Any, Any, None]:
     """Wait until what the body waits for is done, or the engine opens `attempt.gate`."""
-    waiting._asyncio_future_blocking = False  # it is not passed on to a task: asyncio's own mark must say so
+    waiting._asyncio_future_blocking = False  # no task awaits it: asyncio's own flag must be reset
     while True:
         gate = Wait(loop=waiting.get_loop())
         opens = partial(_open, gate)
@@ -83,7 +83,7 @@ def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generat
             return
         except asyncio.CancelledError:
             # The caller, or a timeout inside the body, cancelled the task: what the body waits for is cancelled, as a
-            # task would do it, and the body hears of it from there. Where the task was not cancelled, the caller is the
+            # task would do it, and the body gets the cancellation from there. If the task was not cancelled, the caller is the
             # body of another call, which was stopped.
             task = asyncio.current_task()
             if call.stopping is None and task is not None and task.cancelling() <= attempt.cancels:
@@ -103,7 +103,7 @@ def _open(gate: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
 
 @coroutine
 def _rest(steps: Any, waiting: Any, error: BaseException | None) -> Generator[Any, Any, Any]:
-    """The body from where it was left: still waiting, or with what its wait ended in."""
+    """Continue the body where it was detached: still waiting, or with the result of its wait."""
     if error is None and isinstance(waiting, asyncio.Future):
         waiting._asyncio_future_blocking = True
     try:

@@ -1,9 +1,9 @@
-"""Checkpoints of a call: what its tool need not do again, in the next attempt or after a crash. Each is an event; its bytes
-stand in it when they are few, and are an artifact when they are many. They come back byte for byte, or not at all.
+"""Checkpoints of a call: work that its tool need not repeat, in the next attempt or after a crash. Each is an event; small data is in
+the event, large data is an artifact. The tool gets the same bytes back, or none.
 
-So nothing can be masked in them. What holds a secret is sealed with the key of the vault. Without a key it is not written: it
-stays in the memory of this process, for the next attempt, and the event says so. Such a call could not go on in another process
-anyway where the secret is one of its arguments; where it is not, the tool does that part again.
+So nothing can be masked in them. A checkpoint that holds a secret is sealed with the vault's key. Without a key it is not written:
+it stays in the memory of this process, for the next attempt, and the event says so. If the secret is one of the arguments, such a
+call could not resume in another process anyway; if not, the tool repeats that part.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ MAX_COUNT = 1_000
 MAX_KEY = 200
 INLINE = 4 * 1024
 INLINE_TOTAL = 128 * 1024
-"""Bytes that stand in events, which every reader of the call is sent; what is larger, or comes later, is an artifact."""
+"""The most bytes in events, which every reader of the call receives; larger or later checkpoints are artifacts."""
 _REASON = "checkpoint"
 _PIECE = 256 * 1024
 _OVERLAP = 16 * 1024
-"""No secret is longer: one that lies across two pieces is seen in the second."""
+"""No secret is longer. Pieces overlap by this much, so a secret across two pieces is found in the second."""
 
 
 class Checkpoints:
-    """Of one call. Made when its tool first asks for them: what earlier attempts kept is among the call's events by then."""
+    """The checkpoints of one call. Created when its tool first uses them: those of earlier attempts are among the call's events by then."""
 
     __slots__ = ("_call", "_held", "_journal", "_named", "_store", "_vault", "count", "inline", "total")
 
@@ -70,7 +70,7 @@ class Checkpoints:
         await self._journal.flush(call.entry)
 
     async def _said(self, said: dict[str, Any], key: str, data: bytes) -> bool:
-        """Add to the event where its bytes are, and put them there. True: they are to be held in memory."""
+        """Store the bytes, and add their place to the event. True: hold them in memory."""
         if await _secret(data, self._call.secrets):
             if not self._vault.seals:
                 said["held"] = True
@@ -88,7 +88,7 @@ class Checkpoints:
         return False
 
     async def load(self) -> dict[str, bytes]:
-        """All that were kept, the last one of each key, in the order of keeping. What is damaged or gone is left out."""
+        """The last checkpoint of each key, in the order of writing. A damaged or missing one is left out."""
         last: dict[str, dict[str, Any]] = {}
         for event in self._call.entry.events:
             if _is_one(event):
@@ -123,7 +123,7 @@ class Checkpoints:
             )
 
     async def _put(self, data: bytes) -> str:
-        """The caller gets no grant to read it: it is the tool's own."""
+        """Store it without a grant for the caller: only the tool reads it."""
         name, pieces, _ = await name_of([data[at : at + _PIECE] for at in range(0, len(data), _PIECE)])
         await self._store.put_artifact(name, pieces)
         return name
@@ -146,7 +146,7 @@ class Checkpoints:
 
 
 async def _secret(data: bytes, secrets: Secrets | None) -> bool:
-    """Is there something in it that would be masked elsewhere? Calls go on while much is looked through."""
+    """Does it hold a secret? Searching much data does not block the loop."""
     for start in range(0, len(data), _PIECE):
         if holds_secret(data[max(start - _OVERLAP, 0) : start + _PIECE].decode("utf-8", "replace"), secrets):
             return True
@@ -176,7 +176,7 @@ def _read_back(data: Mapping[str, Any]) -> bytes | None:
         if type(content) is str:
             return content.encode()
         return b64decode(coded, validate=True) if type(coded) is str else None
-    except ValueError:  # somebody else wrote it
+    except ValueError:  # another program wrote it
         return None
 
 

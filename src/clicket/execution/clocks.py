@@ -1,4 +1,4 @@
-"""The clocks of an attempt: its deadline, its idle limit, and the grace after it was told to stop."""
+"""The clocks of an attempt: its deadline, its idle limit, and the grace after a request to stop."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Clocks:
         attempt.deadline = self._deadlines.add(call, seconds)
 
     def grant(self, call: Call, after: Callable[..., None], *args: Call) -> None:
-        """The call was told to stop: call `after` when its grace is over."""
-        # A call that waits for others stops when they have stopped, and they have their grace, too.
+        """The call is being stopped: call `after` when its grace is over."""
+        # A call that waits for other calls stops after them, and they have a grace, too.
         grace = 2 * self.grace + 1.0 if call.entry.internal else self.grace
         attempt_of(call).grace_timer = self.clock.call_later(grace, after, *args)
 
@@ -61,7 +61,7 @@ class Clocks:
 
 
 class _IdleTimer:
-    """Ends the attempt when its sink was silent for too long; looks again only when it might be."""
+    """Ends the attempt when its sink was silent for too long. Checks again only when that could be the case."""
 
     __slots__ = ("_call", "_clock", "_limit", "_since", "_stop", "_timer")
 

@@ -1,7 +1,7 @@
-"""Deadlines that are almost never met. A loop timer per call costs more than the rest of starting it, so long deadlines share.
+"""Deadlines, of which few are ever reached. A loop timer per call costs more than the rest of its start, so long deadlines share timers.
 
-Calls whose time is up in the same twentieth of a second lie in one bucket, and one timer walks the buckets. Only calls that are
-still there when their bucket's time comes get a timer of their own, for the exact moment.
+Calls whose deadlines are in the same twentieth of a second share a bucket, and one timer serves all buckets. Only calls that are
+still in their bucket when its time comes get their own timer, for the exact moment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Deadlines:
         return number
 
     def drop(self, call: Call, deadline: Timer | int) -> None:
-        """The call made it."""
+        """The call ended in time."""
         if not isinstance(deadline, int):
             deadline.cancel()
             return
@@ -74,7 +74,7 @@ class Deadlines:
         while self._order and self._order[0] * _WIDTH <= now + _WIDTH / 10:
             for call, when in self._buckets.pop(heapq.heappop(self._order)).items():
                 self._near[call] = self._clock.call_later(max(when - now, 0.0), self._fire, call)
-        while self._order and not self._buckets[self._order[0]]:  # everybody made it: nobody to wake up for
+        while self._order and not self._buckets[self._order[0]]:  # all its calls ended in time: no timer is needed
             del self._buckets[heapq.heappop(self._order)]
         if self._order:
             self._wait()

@@ -1,4 +1,4 @@
-"""Slots and the line for them. A call starts when everything it needs is free; the line is bounded and never scanned whole.
+"""Slots and their queue. A call starts when every slot it needs is free. The queue is bounded and never scanned whole.
 
 What a call needs is a tuple of keys, each ending with its capacity: `("runtime", 10)`, `("tool", "crawl", 2)`. Calls that need
 the same form a group; groups that wait for an exhausted key are parked under it and come back when it is released.
@@ -35,14 +35,14 @@ class Limiter:
         self._ready: list[tuple[int, int, _Group]] = []
         self._left: dict[_Group, int] = {}
         self._parked: dict[Key, set[_Group]] = {}
-        self._shut: set[Key] = set()
+        self._blocked: set[Key] = set()
         self.on_free: Callable[[], None] | None = None
         """Called when a slot is free, while calls of other processes wait for one."""
 
     def take(self, call: Call, *, force: bool = False) -> bool:
-        """Take a slot now, or stand in line (False), or raise `QueueFull`. Nobody overtakes an equal."""
+        """Take a slot now, or wait in the queue (False), or raise `QueueFull`. Calls of equal priority and needs start in order."""
         needs = call.plan.needs
-        if len(needs) == 1 and not self._groups:  # nobody waits, and only the runtime itself is limited
+        if len(needs) == 1 and not self._groups:  # no call waits, and only the runtime's limit applies
             key = needs[0]
             taken = self.used.get(key, 0)
             if taken < key[-1]:
@@ -57,7 +57,7 @@ class Limiter:
                 f"{self.queued:,} calls are waiting already (max_queue = {self.max_queue:,}). "
                 "Try again when some have ended, or raise the limit."
             )
-        call.place = call.place or next(self._order)  # who comes back keeps its place
+        call.place = call.place or next(self._order)  # a call that comes back keeps its place
         place = (-call.entry.priority, call.place, call)
         group = self._groups.setdefault(needs, [])
         heapq.heappush(group, place)
@@ -68,7 +68,7 @@ class Limiter:
         return False
 
     def release(self, call: Call) -> None:
-        """Give back what the call holds, and start whoever can start now."""
+        """Release the call's slots, and start the queued calls that can start now."""
         if not call.slot:
             return
         call.slot = False
@@ -87,14 +87,16 @@ class Limiter:
             self.on_free()
 
     def leave(self, call: Call) -> None:
-        """A call left the line without starting (cancelled, timed out); its place is passed over when it comes up."""
+        """A call left the queue without starting (cancelled, timed out); its entry is skipped later."""
         if not call.queued:
             return
         call.queued = False
         self.queued -= 1
         places = self._groups[call.plan.needs]
         self._left[call.plan.needs] = left = self._left.get(call.plan.needs, 0) + 1
-        if left > 32 and left * 2 > len(places):  # mostly ghosts: they must not pile up behind a slot that never moves
+        if left > 32 and left * 2 > len(
+            places
+        ):  # most entries are of calls that left: remove them, or they pile up behind a slot that is never released
             del self._left[call.plan.needs]
             places[:] = [place for place in places if place[2].queued]
             heapq.heapify(places)
@@ -104,12 +106,12 @@ class Limiter:
                 del self._groups[call.plan.needs]
 
     def shut(self, key: Key) -> None:
-        """Let nobody start who needs this key, though there is room here: other processes have taken all there is."""
-        self._shut.add(key)
+        """Start no call that needs this key, although this process has room: other processes hold all its slots."""
+        self._blocked.add(key)
 
     def reopen(self) -> None:
-        """Whoever waits for a shut key may try again."""
-        keys, self._shut = self._shut, set()
+        """Calls that wait for a blocked key may try again."""
+        keys, self._blocked = self._blocked, set()
         for key in keys:
             for group in self._parked.pop(key, ()):
                 self._offer(group)
@@ -118,10 +120,10 @@ class Limiter:
 
     @property
     def is_shut(self) -> bool:
-        return bool(self._shut)
+        return bool(self._blocked)
 
     def waiting_tools(self) -> set[str]:
-        """Tools whose calls stand in line here; a look at the heads of the lines is enough."""
+        """Tools that have queued calls; reading the head of each group is enough."""
         return {place[2].entry.tool for places in self._groups.values() for place in places[:10] if place[2].queued}
 
     def _offer(self, group: _Group) -> None:
@@ -137,7 +139,7 @@ class Limiter:
                 continue  # an old offer: the group is gone, or has another head by now
             exhausted = self._exhausted(group)
             if exhausted is not None and exhausted[0] == RUNTIME:
-                heapq.heappush(self._ready, (rank, order, group))  # nobody can start now
+                heapq.heappush(self._ready, (rank, order, group))  # no call can start now
                 return
             if exhausted is not None:
                 self._parked.setdefault(exhausted, set()).add(group)
@@ -157,7 +159,7 @@ class Limiter:
     def _exhausted(self, needs: _Group) -> Key | None:
         used = self.used
         for key in needs:
-            if used.get(key, 0) >= key[-1] or (self._shut and key in self._shut):
+            if used.get(key, 0) >= key[-1] or (self._blocked and key in self._blocked):
                 return key
         return None
 

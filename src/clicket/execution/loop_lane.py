@@ -1,4 +1,4 @@
-"""The loop's lane: async bodies, in their caller's task or in one of their own; and sync ones whose author wants them here."""
+"""The loop's lane: async bodies, in their caller's task or in their own; and sync ones with isolation="inline"."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["LoopLane", "absorb_cancel", "inline", "task_of"]
 
 
 class LoopLane:
-    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has come back, with
-    what it brought, or None if it was cancelled at last."""
+    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned, with
+    its value or error, or None if it was cancelled in the end."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LoopLane:
     def begin(self, call: Call, tool: Tool) -> Awaitable[Any] | None:
         """Take a body's first step in its caller's task. None: it ended there, and `call.output` is set.
 
-        All that guards an attempt (deadlines, stopping) is only needed once the body waits, so that is when it is set up.
+        Deadlines and stopping are needed only once the body waits, so they are set up then.
         """
         ctx = None
         if tool.traits.wants_context:
@@ -86,17 +86,17 @@ class LoopLane:
             self._clocks.grant(call, self._abandon, call)
 
         set_stopper(attempt, stop)
-        if call.stopping is not None:  # it was told to stop in its first step
+        if call.stopping is not None:  # the call was stopped in the body's first step
             stop()
         try:
             output = await body
-        except Stopped:  # the body was let go
+        except Stopped:  # the body was detached
             _uncancel(call, task, before)
             raise
         except asyncio.CancelledError:
             _uncancel(call, task, before)
             if call.stopping is None:
-                raise RuntimeError("the tool raised CancelledError though nobody cancelled it") from None
+                raise RuntimeError("the tool raised CancelledError, but its call was not cancelled") from None
             raise Stopped(call.stopping) from None
         except BaseException as error:
             if call.stopping is None:
@@ -113,7 +113,7 @@ class LoopLane:
         return output
 
     def _adopt(self, call: Call, body: Coroutine[Any, Any, Any]) -> None:
-        """A body that would not stop goes on in a task of its own, so that its caller can go on, too."""
+        """Move a body that does not stop to a task of its own, so that its caller can go on."""
         attempt_of(call).detached = True
 
         async def rest() -> None:
@@ -130,7 +130,7 @@ class LoopLane:
 
 
 async def inline(call: Call, tool: Tool) -> Any:
-    """A sync body on the loop, by its author's wish: it cannot be stopped, so it has no deadline."""
+    """Run a sync body on the loop (isolation="inline"). It cannot be stopped, so it has no deadline."""
     sink = attempt_of(call).sink
     if sink is None:
         return tool.run(call.bound, None)
@@ -144,7 +144,7 @@ def task_of(attempt: Attempt) -> asyncio.Task[Any]:
 
 
 async def absorb_cancel(call: Call, task: asyncio.Task[Any], before: int) -> None:
-    """A body that swallowed its cancellation, or finished before it arrived, must not leave it to the stages after it."""
+    """Clear the cancellation of a body that swallowed it, or ended before it arrived: it must not reach later stages."""
     if not call.in_callers_task:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def absorb_cancel(call: Call, task: asyncio.Task[Any], before: int) -> Non
 
 
 def _uncancel(call: Call, task: asyncio.Task[Any], before: int) -> None:
-    """Take back the cancellation that stopping the call made. If another is left, it is the caller's own."""
+    """Undo the cancellation that stopping the call made. One that remains is the caller's."""
     if call.stopping is not None and not call.in_callers_task:
         task.uncancel()
     if task.cancelling() > before:

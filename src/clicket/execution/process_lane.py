@@ -75,7 +75,7 @@ class ProcessLane:
         return STREAMED if reply is None else decode(reply)
 
     async def prepare(self, call: Call) -> None:
-        """Make a worker ready for the call. A call that is told to stop meanwhile stops here."""
+        """Make a worker ready for the call. If the call is stopped meanwhile, it ends here."""
         attempt_of(call).worker = await self._acquire(call)
 
     async def _acquire(self, call: Call) -> Worker:
@@ -93,7 +93,7 @@ class ProcessLane:
             set_stopper(attempt, None)
 
     def release(self, call: Call) -> None:
-        """Give back a worker that was made ready and never used."""
+        """Release a worker that was made ready and not used."""
         attempt = call.attempt
         if attempt is not None and attempt.worker is not None:
             self._pool.release(attempt.worker)

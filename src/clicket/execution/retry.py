@@ -1,4 +1,4 @@
-"""Which failures are tried again, and after how long. A failure that does not say it is transient is not."""
+"""Which failures are retried, and after how long. A failure is retried only if it is marked as transient."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from clicket.tools import Options
 __all__ = ["backoff", "describe", "transient"]
 
 MAX_DELAY = 60.0
-_NOT_OURS_TO_TELL = ("usage", "not_found", "clicket_error", "invalid_transition")
+_CLICKET_ONLY_CODES = ("usage", "not_found", "clicket_error", "invalid_transition")
 _TRANSIENT_STATUS = frozenset({429, 502, 503, 504})
 
 
 def transient(error: BaseException, options: Options) -> bool:
-    """Does the error, or the tool's author, say that another try may help?"""
-    told = getattr(error, "retryable", None)
-    if isinstance(told, bool):
-        return told
+    """Is the error marked as transient, by itself or by the tool's options?"""
+    retryable = getattr(error, "retryable", None)
+    if isinstance(retryable, bool):
+        return retryable
     if isinstance(error, RetryableError | ConnectionError):
         return True
     if options.retry_on and isinstance(error, options.retry_on):
@@ -31,7 +31,7 @@ def transient(error: BaseException, options: Options) -> bool:
 
 
 def _status(error: BaseException) -> Any:
-    """The HTTP status that clients' exceptions carry, under the names in use."""
+    """The HTTP status of a client's exception, under the attribute names in use."""
     response = getattr(error, "response", None)
     return (
         getattr(error, "status_code", None) or getattr(error, "status", None) or getattr(response, "status_code", None)
@@ -54,7 +54,7 @@ def describe(error: BaseException, *, retryable: bool) -> ToolError:
     else:
         message = _text(error) or f"the tool raised {type(error).__name__} without a message"
     code = error.code if isinstance(error, ClicketError) else "tool_error"
-    if code in _NOT_OURS_TO_TELL:
+    if code in _CLICKET_ONLY_CODES:
         code = "tool_error"  # raised by the tool's own body while it used clicket
     name = getattr(error, "type", None)
     said = error.details if isinstance(error, ClicketError) else {}
@@ -69,7 +69,7 @@ def describe(error: BaseException, *, retryable: bool) -> ToolError:
 
 
 def _text(error: BaseException) -> str:
-    """An exception is foreign code, and may fail even at saying what it is."""
+    """The text of an exception; it is foreign code, so its `__str__` may raise."""
     try:
         return str(error)
     except Exception:

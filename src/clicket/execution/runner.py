@@ -1,7 +1,7 @@
 """Runs attempts, each in its lane, until one succeeds or fails for good.
 
-Timeouts and cancels stop work. A body that cannot be stopped in time is abandoned, and the call says so; its slot stays taken
-until the body has really returned.
+Timeouts and cancels stop work. A body that does not stop in time is abandoned, and the call records it; its slot stays
+taken until the body has returned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 
 class Runner:
-    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has come back."""
+    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Runner:
             self.sink_of(call)
         try:
             if begun is None and call.entry.state is not State.RUNNING:
-                # The lane needs making ready, or a call is resumed.
+                # The lane has to be prepared, or the call is resumed.
                 if call.plan.lane == "process":
                     await self._processes.prepare(call)
                 await self.begin(call)
@@ -129,7 +129,7 @@ class Runner:
         if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:
             raise error
         if isinstance(error, Stopped):
-            if not can_stop(call):  # told to stop for good while the attempt wound down
+            if not can_stop(call):  # the call was stopped while the attempt ended
                 raise Stopped(call.stopping or error.reason)
             if not options.repeatable:
                 raise error

@@ -1,10 +1,10 @@
-"""Signs of life of a running tool become events. Nothing here grows with a slow reader or a chatty tool.
+"""Turns a running tool's output, progress and heartbeats into events. Memory does not grow with a slow reader or a fast tool.
 
-A call journals at most 1,000 output events, and at most 1 MiB of output; what comes later goes to the artifact alone, announced
-by one `note` with its byte offset. Progress and heartbeats that come faster than they are stored are merged.
+A call journals at most 1,000 output events, and at most 1 MiB of output; later output goes to the artifact only, and one
+`note` has its byte offset. Progress and heartbeats that come faster than they are stored are merged.
 
-Secrets are hidden on the way. A text's end that may be the beginning of one is held back until the next text, or the end of
-the attempt: no part of a secret that is split over texts gets into the journal or the artifact.
+The sink masks secrets. If the end of a text may be the beginning of a secret, the sink holds it back until the next text or the end
+of the attempt, so a secret that is split over texts gets into neither the journal nor the artifact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BACKLOG = 64
 
 
 class CallSink:
-    """For bodies on the loop. One per call; attempts share it, and a new attempt starts its output anew."""
+    """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
         "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_vault", "_window",
@@ -79,7 +79,7 @@ class CallSink:
         return None if self.deadline_at is None else self.deadline_at - self._clock()
 
     def _is_over(self) -> bool:
-        """After the call was told to stop or has ended, what the tool reports changes nothing any more."""
+        """Is the call stopped or ended? Then the tool's reports are ignored."""
         return self._call.ending or self._call.stopping is not None
 
     def emit(self, chunk: Any) -> None:
@@ -103,7 +103,7 @@ class CallSink:
         self._publish(chunk)
 
     def flush(self) -> None:
-        """The end of a text that was held back is published, as far as it may be seen: no more text comes."""
+        """Publish the held-back end of a text, masked: no more text comes."""
         if self._window is not None and not self._call.ending:
             rest = self._window.flush()
             if rest:
@@ -143,7 +143,7 @@ class CallSink:
 
     def _report(self, kind: Any, data: dict[str, Any], now: float) -> None:
         entry, attempt = self._call.entry, self._attempt
-        if self._journal.replace_last(entry, kind, data):  # not written yet: the newer one takes its place
+        if self._journal.replace_last(entry, kind, data):  # not written yet: the newer one replaces it
             pass
         elif attempt.reports >= MAX_REPORTS and now - self._last_report < _REPORT_EVERY:
             return
@@ -166,12 +166,12 @@ class CallSink:
     async def drain(self) -> None:
         entry = self._call.entry
         if entry.is_idle:
-            await asyncio.sleep(0)  # a generator that never waits must still let others run
+            await asyncio.sleep(0)  # a generator that never waits must let other tasks run
         else:
             await self._journal.flush(entry)
 
     async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
-        """Keep bytes for as long as the call is kept, and let its caller read them."""
+        """Store bytes for as long as the call, and let its caller read them."""
         self.active_at = self._clock()
         call = self._call
         name, pieces, size = await name_of(data)
@@ -189,7 +189,7 @@ class CallSink:
     async def checkpoint(self, key: str, data: bytes) -> None:
         self.active_at = self._clock()
         await self._own_checkpoints().keep(key, data)
-        self.active_at = self._clock()  # a store that was slow is not a tool that was
+        self.active_at = self._clock()  # time that the store took does not count as the tool's silence
 
     async def checkpoints(self) -> dict[str, bytes]:
         self.active_at = self._clock()
@@ -212,7 +212,7 @@ def turn_log(ctx: ToolContext) -> TurnLog:
 
 
 class ThreadSink:
-    """For bodies in worker threads: hands everything to the loop, and waits when the loop lags behind."""
+    """For bodies in worker threads: passes everything to the loop, and waits when the loop lags behind."""
 
     __slots__ = ("_loop", "_room", "_sink")
 
@@ -236,7 +236,7 @@ class ThreadSink:
         self._room.acquire()
         try:
             self._loop.call_soon_threadsafe(self._take, method, args)
-        except RuntimeError:  # the loop is gone; so is everyone who could listen
+        except RuntimeError:  # the loop is closed, and so are all readers
             self._room.release()
 
     def _take(self, method: Any, args: tuple[Any, ...]) -> None:
@@ -275,7 +275,7 @@ class ThreadSink:
 
 
 def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:
-    """What a progress event says; the estimate assumes that the rest goes as fast as what is done."""
+    """The data of a progress event. The estimate assumes a constant speed."""
     percentage = left = None
     if total is not None and total > 0:
         done = min(max(step / total, 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""The whole of what a call emitted: in memory while it is small, in a nameless temporary file when it is not."""
+"""The whole output that a call emitted: in memory while it is small, else in an unnamed temporary file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PIECE = 1024 * 1024
 
 
 class Spool:
-    """Text chunks are kept as they are; other values make it a list of JSON lines."""
+    """Text chunks are stored unchanged; with other values, all chunks are JSON lines."""
 
     __slots__ = ("_file", "_parts", "is_text", "max_memory", "size")
 
@@ -27,7 +27,7 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     def add(self, chunk: Any) -> int:
-        """Keep a chunk; returns the byte offset where it starts."""
+        """Store a chunk; returns its byte offset."""
         offset = self.size
         if type(chunk) is not str and self.is_text:
             self._become_lines()
@@ -47,7 +47,7 @@ class Spool:
         return self._file is None
 
     def value(self) -> Any:
-        """The whole, when it is in memory: one text, or a list of values."""
+        """The whole output, if it is in memory: one text, or a list of values."""
         return "".join(self._parts) if self.is_text else list(self._parts)
 
     def digest(self) -> str:
@@ -79,7 +79,7 @@ class Spool:
         return part.encode() if self.is_text else encode(part) + b"\n"
 
     def _become_lines(self) -> None:
-        """The first value that is not text turns what was text into JSON lines of text."""
+        """At the first value that is not text: turn the texts so far into JSON lines."""
         texts = self._parts if self._file is None else [b"".join(self.pieces()).decode()]
         self.is_text = False
         if self._file is not None:
@@ -96,5 +96,5 @@ class Spool:
 
 
 def lines_to_values(data: bytes) -> list[Any]:
-    """JSON lines back to the values they were made of."""
+    """The values of JSON lines."""
     return [decode(line) for line in data.splitlines() if line]

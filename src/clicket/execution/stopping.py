@@ -1,4 +1,4 @@
-"""Why a call stops: the one place that knows which reason takes the place of which, and the only writer of the reason.
+"""Why a call stops. Only this module knows which reason replaces which, and only it writes the reason.
 
 `attempt` and `idle` end the attempt, and another may follow. All other reasons end the call: cancel, shutdown, deadline.
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 CALLER_LEFT = "its caller was cancelled"
 _ENDS_ATTEMPT = (None, "attempt", "idle")
-"""Reasons that a stronger one (a cancel, the call's deadline, closing) may still take the place of."""
+"""Reasons that a stronger one (a cancel, the call's deadline, closing) may replace."""
 _ADVICE = {
     "attempt": "Raise the tool's timeout, or make it do less at once.",
     "idle": "Let the tool call ctx.progress, ctx.emit or ctx.heartbeat while it works, or raise idle_timeout.",
@@ -45,10 +45,10 @@ _ADVICE = {
 }
 _WHAT = {
     "attempt": "the attempt ran out of time",
-    "idle": "the tool gave no sign of life",
+    "idle": "the tool reported nothing",
     "deadline": "the whole call ran out of time",
     "queue": "the call waited too long for a free slot",
-    "approval": "nobody decided in time",
+    "approval": "no decision came in time",
 }
 
 
@@ -87,11 +87,11 @@ def stop(call: Call, reason: str, why: str = "") -> None:
         if why:
             call.cancel_reason = why
     if before is None and call.attempt is not None and call.attempt.stopper is not None:
-        call.attempt.stopper()  # a body that was told already is not told again: only the reason is new
+        call.attempt.stopper()  # a body that is being stopped is not stopped twice: only the reason changes
 
 
 def stop_inside(call: Call, reason: str, why: str = "") -> None:
-    """The body itself ends, for a reason that came from outside: nothing needs to be told to stop."""
+    """Record the reason for a body that ends by itself: no stopper is called."""
     call.stopping = reason
     if why:
         call.cancel_reason = why
@@ -115,12 +115,12 @@ def forget_stop(call: Call) -> None:
 
 
 def set_stopper(attempt: Attempt, stopper: Callable[[], object] | None) -> None:
-    """From here on `stopper` tells the body to stop; None: no body runs."""
+    """Set the function that stops the body; None: no body runs."""
     attempt.stopper = stopper
 
 
 def keep_late(attempt: Attempt, value: Any, error: BaseException | None) -> None:
-    """What the body brought after it was told to stop."""
+    """Record what the body returned or raised after the stop."""
     attempt.late = (value, error)
 
 
@@ -130,12 +130,12 @@ def abandon(call: Call) -> None:
 
 
 def returned(call: Call) -> None:
-    """A body that was abandoned has come back."""
+    """An abandoned body has returned."""
     attempt_of(call).abandoned = False
 
 
 def resume_attempts(call: Call, *, retries: int, outputs: int, progress: dict[str, Any] | None) -> None:
-    """Go on counting where the process stopped that had the call before."""
+    """Continue the counters of the process that had the call before."""
     if retries or outputs or progress is not None:
         call.attempt = Attempt(retries=retries, outputs=outputs, progress=progress)
 
@@ -149,7 +149,7 @@ def state_of(reason: str) -> State:
 
 
 def stop_error(call: Call, reason: str) -> ToolError:
-    """The error of a call that was stopped, with what to do about it."""
+    """The error of a stopped call, with advice."""
     if state_of(reason) is State.CANCELLED:
         why = f": {call.cancel_reason}" if call.cancel_reason else ""
         return ToolError(code="cancelled", message=f"the call was cancelled{why}", type="Cancelled")

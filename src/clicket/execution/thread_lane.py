@@ -1,4 +1,5 @@
-"""The threads' lane: blocking bodies. A thread cannot be ended, so what does not return in time is left to itself, and says so."""
+"""The threads' lane: blocking bodies. A thread cannot be ended, so a body that does not return in time is abandoned, and the call
+records it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ __all__ = ["ThreadLane"]
 
 
 class ThreadLane:
-    """`on_returned` is called when a body that was abandoned has come back."""
+    """`on_returned` is called when an abandoned body has returned."""
 
     def __init__(self, workers: Workers, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]) -> None:
         self._workers = workers
@@ -51,7 +52,7 @@ class ThreadLane:
                 outcome.set_exception(Stopped(call.stopping or "cancel"))
 
         def stop() -> None:
-            # A deadline is a deadline; a cancel gives the body a moment to see ctx.cancelled and return.
+            # After a deadline there is no grace; after a cancel the body has a moment to see ctx.cancelled and return.
             if call.stopping in ("cancel", "shutdown"):
                 self._clocks.grant(call, give_up)
             else:
@@ -77,7 +78,7 @@ class ThreadLane:
 
 
 def _run_async_body(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An async body that its author sent to a thread gets a loop of its own there."""
+    """Run an async body (isolation="thread") on a loop of its own in the thread."""
 
     def run(bound: Any, ctx: Any) -> Any:
         async def main() -> Any:

@@ -1,6 +1,5 @@
-"""What an agent's turn has done so far, as events of the call that drives it. An entry is written before anything follows from it;
-the process that resumes the turn after a crash reads it again. An entry that holds a secret is sealed; without a key only its
-masked form is written."""
+"""The steps of an agent's turn, as events of the turn's call. An entry is durable before the turn acts on it; the process that resumes
+the turn after a crash reads it again. An entry that holds a secret is sealed; without a key only its masked form is written."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _KIND = "entry"
 
 
 class TurnLog:
-    """Of one call, in the process that runs it. `entries` are those that were on record when it was taken up."""
+    """The log of one call, in the process that runs it. `entries` are those that were on record when this process started it."""
 
     __slots__ = ("_call", "_entry", "_journal", "_vault", "count", "entries", "must_stop")
 
@@ -34,7 +33,7 @@ class TurnLog:
         self._entry = entry = call.entry
         self.entries: list[dict[str, Any]] = entries_in(entry.events, vault, self._identity)
         self.count: int = len(self.entries)
-        """How many are on record by now."""
+        """How many entries are on record."""
         self.must_stop: bool = any(event.type == "cancel_requested" for event in entry.events)
         """A stop was requested while no process had the turn."""
 
@@ -49,12 +48,12 @@ class TurnLog:
 
     @property
     def stopping(self) -> str | None:
-        """Why the turn was told to stop: `cancel`, `shutdown`, …"""
+        """Why the turn is being stopped: `cancel`, `shutdown`, …"""
         return self._call.stopping
 
     @property
     def lost(self) -> bool:
-        """Another process has the turn: what is written here counts no more."""
+        """Another process owns the turn: this process can write no more."""
         return self._entry.fenced
 
     def write(
@@ -66,11 +65,11 @@ class TurnLog:
         then: Callable[[bool], None] | None = None,
         soon: bool = False,
     ) -> None:
-        """Hand an entry to the store. It is durable before anything that is handed over later; `flush` waits for it.
+        """Append an entry. It is durable before anything that is appended later; `flush` waits for it.
 
-        `looked_at`: what is in it that people or models wrote, and that may hold a secret. `then` is told whether it is durable
-        now, or will never be. `soon`: nothing outside follows from it, so it may wait for the entry that comes next, if that
-        comes at once.
+        `looked_at`: the part of it that people or models wrote, and that may hold a secret. `then` is called with True once it
+        is durable, or with False if it never will be. `soon`: nothing outside depends on it, so it may be written together with
+        the next entry of this turn of the loop.
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
@@ -90,18 +89,18 @@ class TurnLog:
             await self._journal.flush(self._entry)
 
     async def sent(self) -> None:
-        """Wait until everything written so far is with the store: calls that are made from now on are durable after it."""
+        """Wait until the store has everything written so far: calls that are made from now on become durable after it."""
         if self._entry.rows:
             self._journal.commit_with_next(self._entry)
             await self._journal.sent(self._entry)
 
     def waits(self, text: str) -> None:
-        """Record that the turn waits for a person: a process that dies meanwhile does not die of it."""
+        """Record that the turn waits for a person: if the process dies meanwhile, the death is not counted against the turn."""
         self._journal.record(self._entry, "note", {"text": text, "waits": True})
         self._journal.commit(self._entry)
 
     def give_in(self) -> NoReturn:
-        """Stop, as was requested while no process had the turn."""
+        """Apply a stop that was requested while no process had the turn."""
         asked = next(event for event in self._entry.events if event.type == "cancel_requested")
         stop_inside(self._call, "cancel", str(asked.data.get("reason") or ""))
         raise asyncio.CancelledError
@@ -119,7 +118,7 @@ def _on_durable(then: Callable[[bool], None]) -> OnDurable:
 def entries_in(
     events: Sequence[Event], vault: Vault | None, identity: tuple[str, str, str], after: int = 0
 ) -> list[dict[str, Any]]:
-    """The entries among a call's events, in order; what is no entry of ours is passed over."""
+    """The entries among a call's events, in order; other notes are skipped."""
     found: list[dict[str, Any]] = []
     for event in events:
         if event.type != "note" or event.seq <= after:

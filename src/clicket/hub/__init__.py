@@ -1,4 +1,4 @@
-"""Tools across turns: dependencies, failures in a row, a person's hand; per thread, and shared by all processes."""
+"""Which tools a thread may use: dependencies, consecutive failures, and statuses that a person set. All processes share it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which tools a thread may use now. Judged from what the store has on record, so a restart or a second process changes nothing.
+"""Which tools a thread may use now. The hub decides from the store's record, so a restart or a second process changes nothing.
 
-Most calls are judged from memory: what was read is trusted while the store's stamp says that no other process has written. The
-store is asked first when a thread is new here, and always when the answer could be no: for tools that depend on others, and for
-tools that failed lately.
+The hub checks most calls from memory: it trusts what it read while the store's stamp says that no other process has written. It
+reads the store first when a thread is new in this process, and always when the answer could be no: for tools that depend on
+others, and for tools that failed recently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Change", "Hub", "Watcher"]
 logger = logging.getLogger("clicket.hub")
 
 _FRESH = 0.25
-"""Seconds for which a thread is known well enough, where other processes may write and the store must be waited for."""
+"""Seconds for which a read is fresh enough, if other processes may write and reading the store means waiting."""
 _MAX_THREADS = 10_000
 _TRIES = 20
 
@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slots(Protocol):
-    """One holder at a time among all processes."""
+    """Slots that all processes share; the hub takes slots with one holder at a time."""
 
     def take_spare(self, name: str) -> bool: ...
     async def take(self, name: str, capacity: int) -> bool: ...
@@ -54,7 +54,7 @@ class Slots(Protocol):
 
 
 class Watcher:
-    """Somebody who waits for news. Changes that happen here are told one by one; those of others are found by looking."""
+    """One reader of `ThreadHub.watch`. It gets each change of this process; it finds those of other processes by reading the store."""
 
     __slots__ = ("changes", "news", "place")
 
@@ -65,7 +65,7 @@ class Watcher:
 
 
 class _Known(msgspec.Struct, eq=False):
-    """What the store said about a thread's tools, and when: `stamp` is the store's own mark of that moment."""
+    """A thread's tool health as it was read, and when; `stamp` is the store's stamp at that time."""
 
     health: dict[str, ToolHealth]
     at: float
@@ -94,23 +94,23 @@ class Hub:
         self._epoch = 0
         self.alone = store.durability == "none"
         """No other process can write to the store."""
-        self.uneasy: set[tuple[str, str]] = set()
-        """Threads in which a tool is, or was, not in good health."""
+        self.degraded: set[tuple[str, str]] = set()
+        """Threads in which a tool is, or was, unhealthy."""
 
     def of(self, registry: Registry) -> Hub:
-        """The same hub with other tools, to look and to set. It watches nothing, and shares what it learns with this one."""
+        """The same hub with another registry, for reading and setting statuses. It shares listeners and degraded threads with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
-        other.listeners, other.uneasy = self.listeners, self.uneasy
+        other.listeners, other.degraded = self.listeners, self.degraded
         return other
 
     # Before a call is accepted.
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:
-        """Must the store be asked before a call of the tool can be judged?"""
+        """Must the hub read the store before it can check a call of the tool?"""
         if name in self.registry.dependent:
             return True
         place = (caller, thread)
-        if self.alone and place not in self.uneasy:  # no other process writes there, and nothing bad was written
+        if self.alone and place not in self.degraded:  # no other process writes, and no failure was written
             return False
         known = self._known.get(place)
         if known is None or known.epoch != self._epoch:
@@ -122,8 +122,8 @@ class Hub:
         return health is not None and (health.consecutive_failures > 0 or health.status is not None)
 
     def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
-        """Is it known without a look that the thread may use every tool? `lately`: what was so a moment ago will do."""
-        if self.registry.dependent or (caller, thread) in self.uneasy:
+        """Is it known, without reading the store, that the thread may use every tool? `lately`: a recent read is enough."""
+        if self.registry.dependent or (caller, thread) in self.degraded:
             return False
         known = self._known.get((caller, thread)) if lately else None
         if known is not None and known.epoch == self._epoch and self.clock.monotonic() - known.at <= _FRESH:
@@ -131,7 +131,7 @@ class Hub:
         return self.alone
 
     def _refresh(self, known: _Known, name: str, place: tuple[str, str]) -> bool:
-        """Bring one tool's health up to date, where the store answers at once; elsewhere a look must not be too old."""
+        """Read one tool's health again, if the store answers without waiting. Else: is the last read fresh enough?"""
         found = self.store.tool_health_now(*place, name)
         if found is None:
             return self.clock.monotonic() - known.at <= _FRESH
@@ -140,12 +140,13 @@ class Hub:
             known.health.pop(name, None)
         else:
             known.health[name] = health
-            if _is_uneasy(health):
-                self.uneasy.add(place)
+            if _is_degraded(health):
+                self.degraded.add(place)
         return True
 
     async def look(self, name: str, thread: str, caller: str) -> str | None:
-        """Read the health of the thread's tools. Returns the slot of a trial, if the call may be one; the caller gives it back."""
+        """Read the health of the thread's tools. Returns a slot if the call may be the trial of a failed tool; the caller of this
+        method gives the slot back."""
         known = await self._read(caller, thread)
         tool = self.registry.get(name)
         if tool is None or status_of(tool, known.get(name)) is not ToolStatus.FAILED:
@@ -157,23 +158,25 @@ class Hub:
             return None
         taken = False
         try:
-            fresh = await self._read(caller, thread)  # somebody else's trial may have ended while we asked
+            fresh = await self._read(
+                caller, thread
+            )  # another process's trial may have ended while we waited for the slot
             taken = self._view(tool, fresh).available and status_of(tool, fresh.get(name)) is ToolStatus.FAILED
-        finally:  # a slot that nobody gives back would shut the tool for good
+        finally:  # a slot that is never given back would block every later trial
             if not taken:
                 self._slots.give(slot)
         return slot if taken else None
 
     def check(self, call: Call, tool: Tool) -> None:
-        """Refuse a call whose tool its thread may not use now. Does not wait: `look` has, where it was needed."""
+        """Refuse a call if its thread may not use the tool now. Does not wait: `look` has read the store, if that was necessary."""
         known = self._known.get((call.caller, call.thread))
-        all_health = known.health if known is not None else {}
-        health = all_health.get(tool.name)
+        health = known.health if known is not None else {}
+        record = health.get(tool.name)
         if not tool.options.depends_on and (
-            health is None or (not health.consecutive_failures and health.status is None)
+            record is None or (not record.consecutive_failures and record.status is None)
         ):
             return
-        view = self._view(tool, all_health)
+        view = self._view(tool, health)
         if view.available and (view.status is ToolStatus.AVAILABLE or call.trial is not None):
             return
         why = (
@@ -184,19 +187,19 @@ class Hub:
             why, status=str(view.status), reason=view.reason, missing=view.missing, suggested=view.suggested
         )
 
-    def _view(self, tool: Tool, all_health: dict[str, ToolHealth]) -> ToolView:
-        return judge(tool, self.registry, all_health, self.clock.now(), self.opened_at)
+    def _view(self, tool: Tool, health: dict[str, ToolHealth]) -> ToolView:
+        return judge(tool, self.registry, health, self.clock.now(), self.opened_at)
 
     # After a call ended.
 
     def ended(self, call: Call) -> None:
-        """The outcome is durable, and the store has counted it: what is known here follows."""
+        """The outcome is durable, and the store has counted it: apply it to what this process has read."""
         stats = call.stats
         if stats is None or stats.effect == "none" or not stats.tool:
             return
         if stats.effect == "failed":
-            self.uneasy.add((call.caller, call.thread))
-        elif not self.uneasy:
+            self.degraded.add((call.caller, call.thread))
+        elif not self.degraded:
             return
         known = self._known.get((call.caller, call.thread))
         if known is None:
@@ -215,21 +218,21 @@ class Hub:
             self._spawn(self._announce_change(caller, thread, tool))
 
     async def _announce_change(self, caller: str, thread: str, tool: Tool) -> None:
-        """Tell the outside about a new status, once among all processes: who writes down that it was told, tells."""
+        """Announce a new status, once among all processes: the process that records the announcement notifies the listeners."""
         try:
             for _ in range(_TRIES):
-                all_health = await self._read(caller, thread)
-                health = all_health.get(tool.name)
-                status = status_of(tool, health)
-                if health is None or health.announced == status:
+                health = await self._read(caller, thread)
+                record = health.get(tool.name)
+                status = status_of(tool, record)
+                if record is None or record.announced == status:
                     break
-                told = msgspec.structs.replace(health, announced=str(status))
-                if await self.store.put_tool_health(caller, thread, told, health.version):
-                    reason = self._view(tool, all_health).reason
-                    self.changed(caller, thread, tool.name, ToolStatus(health.announced), status, reason)
+                announced = msgspec.structs.replace(record, announced=str(status))
+                if await self.store.put_tool_health(caller, thread, announced, record.version):
+                    reason = self._view(tool, health).reason
+                    self.changed(caller, thread, tool.name, ToolStatus(record.announced), status, reason)
                     break
         except ClicketError as error:
-            logger.warning("the status of %s in thread %s could not be told: %s", tool.name, thread, error)
+            logger.warning("the status of %s in thread %s could not be announced: %s", tool.name, thread, error)
             self._wake((caller, thread))
 
     def changed(self, caller: str, thread: str, tool: str, before: ToolStatus, after: ToolStatus, reason: str) -> None:
@@ -245,37 +248,37 @@ class Hub:
             try:
                 listener(change)
             except Exception:
-                logger.exception("a listener to the hub failed; nobody else is affected")
+                logger.exception("a listener to the hub failed; other listeners are not affected")
 
-    # What is known.
+    # Reading the store.
 
     async def tool_health(self, caller: str, thread: str) -> dict[str, ToolHealth]:
-        """What the store has now."""
+        """The health of the thread's tools, as the store has it now."""
         return dict(await self._read(caller, thread))
 
     async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
         epoch, stamp = (
             self._epoch,
             self.store.health_stamp(),
-        )  # before the look: what is written meanwhile is looked at again
+        )  # taken before the read: what is written meanwhile is read again
         found = self.store.tool_health_now(caller, thread)
         if found is None:
             found = await self.store.tool_health(caller, thread)
         known = _Known({health.tool: health for health in found}, self.clock.monotonic(), epoch, stamp)
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
-        if any(_is_uneasy(health) for health in found):
-            self.uneasy.add((caller, thread))
+        if any(_is_degraded(health) for health in found):
+            self.degraded.add((caller, thread))
         else:
-            self.uneasy.discard((caller, thread))
+            self.degraded.discard((caller, thread))
         if len(self._known) > _MAX_THREADS:
             forgotten = self._known.popitem(last=False)[0]
-            if not self.alone:  # it is looked at anew; where nobody else writes, this is all there is to know
-                self.uneasy.discard(forgotten)
+            if not self.alone:  # the next call reads it again; without other processes, this set is the only record
+                self.degraded.discard(forgotten)
         return known.health
 
     def invalidate(self) -> None:
-        """Another process may have changed a standing: what we know is looked up again when it is needed."""
+        """Another process may have changed a tool's health: read the store again before the next answer."""
         self._epoch += 1
         self._wake()
 
@@ -285,5 +288,5 @@ class Hub:
                 watcher.news.set()
 
 
-def _is_uneasy(health: ToolHealth) -> bool:
+def _is_degraded(health: ToolHealth) -> bool:
     return health.consecutive_failures > 0 or health.status is not None or health.announced != "available"

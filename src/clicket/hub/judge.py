@@ -1,4 +1,4 @@
-"""May a tool be called in a thread now, and if not, why? A pure answer from what the thread has on record."""
+"""May a tool be called in a thread now, and if not, why? Pure functions of the health that the thread has on record."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clicket.tools import Group, Registry, Tool, names_of
 
 __all__ = ["ToolState", "ToolView", "judge", "judge_all", "offered", "status_of"]
 
-Standings = Mapping[str, ToolHealth]
+HealthByTool = Mapping[str, ToolHealth]
 
 
 class ToolState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool stands in a thread. Times are seconds since the epoch."""
+    """The status and counters of a tool in a thread. Times are seconds since the epoch."""
 
     status: ToolStatus
     reason: str
@@ -31,7 +31,7 @@ class ToolState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as it is offered, or not."""
+    """A tool in a thread: may it be called now, and if not, why."""
 
     name: str
     available: bool
@@ -40,11 +40,11 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] = []
     """Tools that have to complete first."""
     suggested: list[str] = []
-    """Tools that can be called now and bring this one nearer."""
+    """Tools that can be called now, towards the missing ones."""
     depends_on: list[str] = []
     state: ToolState
     why: str = ""
-    """A whole sentence for whoever called it all the same."""
+    """The error message for a call that is made nevertheless; empty when the tool is available."""
 
     @property
     def is_root(self) -> bool:
@@ -52,7 +52,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(tool: Tool, health: ToolHealth | None) -> ToolStatus:
-    """Set by hand, or as the failures in a row say. Dependencies do not count: they are about the thread, not the tool."""
+    """The status that a person set, else the one that follows from consecutive failures. Dependencies do not change it."""
     if health is None:
         return ToolStatus.AVAILABLE
     if health.status is not None:
@@ -61,30 +61,30 @@ def status_of(tool: Tool, health: ToolHealth | None) -> ToolStatus:
     return ToolStatus.FAILED if failed else ToolStatus.AVAILABLE
 
 
-def judge_all(registry: Registry, all_health: Standings, now: float, opened_at: float) -> list[ToolView]:
-    return [judge(tool, registry, all_health, now, opened_at) for tool in registry]
+def judge_all(registry: Registry, health: HealthByTool, now: float, opened_at: float) -> list[ToolView]:
+    return [judge(tool, registry, health, now, opened_at) for tool in registry]
 
 
-def offered(tool: Tool, all_health: Standings, now: float) -> bool:
-    """What `judge` says of `available`, without the words: agents ask it of every tool before every step."""
-    if tool.options.depends_on and _missing(tool.options.depends_on, all_health):
+def offered(tool: Tool, health: HealthByTool, now: float) -> bool:
+    """`judge(...).available` without the texts: agents compute it for every tool before every step."""
+    if tool.options.depends_on and _missing(tool.options.depends_on, health):
         return False
-    health = all_health.get(tool.name)
-    if health is None:
+    record = health.get(tool.name)
+    if record is None:
         return True
-    status = status_of(tool, health)
-    return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _rested(tool, health, now))
+    status = status_of(tool, record)
+    return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _cooled_down(tool, record, now))
 
 
-def judge(tool: Tool, registry: Registry, all_health: Standings, now: float, opened_at: float) -> ToolView:
-    health = all_health.get(tool.name)
-    status = status_of(tool, health)
+def judge(tool: Tool, registry: Registry, health: HealthByTool, now: float, opened_at: float) -> ToolView:
+    record = health.get(tool.name)
+    status = status_of(tool, record)
     groups = tool.options.depends_on
-    missing = _missing(groups, all_health)
-    trial = status is ToolStatus.FAILED and health is not None and _rested(tool, health, now)
+    missing = _missing(groups, health)
+    trial = status is ToolStatus.FAILED and record is not None and _cooled_down(tool, record, now)
     available = not missing and (status is ToolStatus.AVAILABLE or trial)
-    suggested = _suggested(missing, registry, all_health, now) if missing else []
-    reason = _reason(tool, status, health, missing, trial=trial)
+    suggested = _suggested(missing, registry, health, now) if missing else []
+    reason = _reason(tool, status, record, missing, trial=trial)
     return ToolView(
         name=tool.name,
         available=available,
@@ -93,8 +93,8 @@ def judge(tool: Tool, registry: Registry, all_health: Standings, now: float, ope
         missing=missing,
         suggested=suggested,
         depends_on=names_of(groups),
-        state=_state(status, reason, health, opened_at, trial=trial),
-        why="" if available else _why(tool, status, health, missing, suggested, now) + _unknown(missing, registry),
+        state=_state(status, reason, record, opened_at, trial=trial),
+        why="" if available else _why(tool, status, record, missing, suggested, now) + _unknown(missing, registry),
     )
 
 
@@ -114,36 +114,36 @@ def _state(status: ToolStatus, reason: str, health: ToolHealth | None, opened_at
     )
 
 
-def _rested(tool: Tool, health: ToolHealth, now: float) -> bool:
-    """The cool-down is over. One that was declared failed by hand stays so until a person says otherwise."""
+def _cooled_down(tool: Tool, health: ToolHealth, now: float) -> bool:
+    """Is the cool-down over? A tool that a person set to failed stays failed until a person changes it."""
     last = health.last_failure_at
     return health.status is None and (last is None or now - last >= tool.options.cooldown)
 
 
-def _missing(groups: Iterable[Group], all_health: Standings) -> list[str]:
+def _missing(groups: Iterable[Group], health: HealthByTool) -> list[str]:
     missing: list[str] = []
     for group in groups:
         if group.kind == "sequence":
-            missing += _rest_of_sequence(group.names, all_health)
+            missing += _rest_of_sequence(group.names, health)
             continue
-        undone = [name for name in group.names if not _completed(name, all_health)]
+        undone = [name for name in group.names if not _completed(name, health)]
         if group.kind == "all" or len(undone) == len(group.names):
             missing += undone
     return list(dict.fromkeys(missing))
 
 
-def _completed(name: str, all_health: Standings) -> bool:
-    health = all_health.get(name)
-    return health is not None and health.completions > 0
+def _completed(name: str, health: HealthByTool) -> bool:
+    record = health.get(name)
+    return record is not None and record.completions > 0
 
 
-def _rest_of_sequence(names: tuple[str, ...], all_health: Standings) -> list[str]:
-    """The names that are still to come. Of each tool the first and the last completion are known, which is enough unless a
-    tool ran before its turn, and in its turn, and again after its successor: then it is asked for once more."""
+def _rest_of_sequence(names: tuple[str, ...], health: HealthByTool) -> list[str]:
+    """The names that have not completed in order. Only the first and the last completion of each tool are on record. So if a
+    tool ran before its turn, in its turn, and again after its successor, the successor has to run once more."""
     at = float("-inf")
     for number, name in enumerate(names):
-        health = all_health.get(name)
-        times = () if health is None else (health.first_success_at, health.last_success_at)
+        record = health.get(name)
+        times = () if record is None else (record.first_success_at, record.last_success_at)
         after = next((time for time in times if time is not None and time >= at), None)
         if after is None:
             return list(names[number:])
@@ -151,14 +151,14 @@ def _rest_of_sequence(names: tuple[str, ...], all_health: Standings) -> list[str
     return []
 
 
-def _suggested(missing: list[str], registry: Registry, all_health: Standings, now: float) -> list[str]:
-    """The way to a tool begins with what can be called now. There are no cycles, so this ends."""
+def _suggested(missing: list[str], registry: Registry, health: HealthByTool, now: float) -> list[str]:
+    """The tools to call first: those of the missing that are available, and what the others need. There are no cycles."""
     found: list[str] = []
     for name in missing:
         tool = registry.get(name)
         if tool is None:
             continue
-        view = judge(tool, registry, all_health, now, 0.0)
+        view = judge(tool, registry, health, now, 0.0)
         found += [name] if view.available else view.suggested
     return list(dict.fromkeys(found))
 
@@ -183,7 +183,7 @@ def _reason(tool: Tool, status: ToolStatus, health: ToolHealth | None, missing: 
 
 def _unknown(missing: list[str], registry: Registry) -> str:
     names = [name for name in missing if registry.get(name) is None]
-    return f" Not registered here: {', '.join(names)}; whoever runs this must add it." if names else ""
+    return f" Not registered here: {', '.join(names)}; the operator must register it." if names else ""
 
 
 def _why(
@@ -194,9 +194,9 @@ def _why(
         if status is ToolStatus.FAILED and health is not None and health.status is None:
             left = tool.options.cooldown - (now - (health.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
-        return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or let somebody reset it."
+        return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or ask an operator to reset it."
     groups = tool.options.depends_on
-    one = len(groups) == 1 and groups[0].kind == "any"  # else all that is named is needed
+    one = len(groups) == 1 and groups[0].kind == "any"  # else every suggested tool is needed
     first = f" Call {(' or ' if one else ', ').join(map(repr, suggested))} first." if suggested else ""
     wanted, undone = "; ".join(map(str, groups)), ", ".join(missing)
     return f"{tool.name!r} waits for {wanted}; not completed in this thread yet: {undone}.{first}"

@@ -1,4 +1,4 @@
-"""Availability in words: one line for logs, a few for a model."""
+"""Availability as text: one line for logs, several for a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def summary_of(views: Sequence[ToolView]) -> str:
 
 
 def prompt_of(views: Sequence[ToolView], descriptions: Mapping[str, str]) -> str:
-    """Only what helps to choose the next call; names and reasons, no schemas."""
+    """What the model needs to choose its next call: names and reasons, no schemas."""
     lines = ["Tools that you can call now:"]
     for view in views:
         if view.available:
@@ -39,7 +39,7 @@ def prompt_of(views: Sequence[ToolView], descriptions: Mapping[str, str]) -> str
         lines.append("Tools that you cannot call now:")
         for view in closed:
             first = f" First call {' or '.join(view.suggested)}." if view.suggested else ""
-            why = " ".join(view.reason.split())  # a tool's error text must not make lines of its own
+            why = " ".join(view.reason.split())  # a tool's error text must not add lines
             lines.append(f"- {view.name}: {why.rstrip('.')}.{first}")
     return "\n".join(lines)
 

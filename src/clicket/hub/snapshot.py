@@ -1,4 +1,4 @@
-"""A thread's standings as JSON, in the words of the design documents. What does not load is a warning, never an exception."""
+"""A thread's tool health as JSON, with the field names of the design documents."""
 
 from __future__ import annotations
 
@@ -42,35 +42,35 @@ class _Snapshot(msgspec.Struct, kw_only=True):
 
 
 def iso(at: float | None) -> str | None:
-    """Milliseconds are what the documents show; microseconds are what order needs."""
+    """With microseconds, which the order of completions needs; the design documents show milliseconds."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _time(text: str | None, now: float) -> float | None:
-    """Nothing has happened after now; a failure of the year 9999 would never cool down."""
+    """At most now: a failure that is dated in the future would never cool down."""
     return None if text is None else min(max(datetime.fromisoformat(text).timestamp(), 0.0), now)
 
 
-def dump(views: Iterable[ToolView], all_health: Mapping[str, ToolHealth], registry: Registry, now: float) -> str:
+def dump(views: Iterable[ToolView], health: Mapping[str, ToolHealth], registry: Registry, now: float) -> str:
     states = []
     config = {}
     for view in views:
-        health = all_health.get(view.name) or ToolHealth(tool=view.name)
+        record = health.get(view.name) or ToolHealth(tool=view.name)
         state = _State(
             tool_name=view.name,
             status=view.status,
             reason=view.reason,
             last_updated=iso(view.state.last_updated),
-            consecutive_failures=health.consecutive_failures,
-            last_success_time=iso(health.last_success_at),
-            last_failure_time=iso(health.last_failure_at),
-            first_success_time=iso(health.first_success_at),
+            consecutive_failures=record.consecutive_failures,
+            last_success_time=iso(record.last_success_at),
+            last_failure_time=iso(record.last_failure_at),
+            first_success_time=iso(record.first_success_at),
             should_rebind=view.state.should_rebind,
-            execution_count=health.completions + health.failures,
-            success_count=health.completions,
-            failure_count=health.failures,
-            last_error=health.last_error or None,
-            set_by_hand=health.status is not None,
+            execution_count=record.completions + record.failures,
+            success_count=record.completions,
+            failure_count=record.failures,
+            last_error=record.last_error or None,
+            set_by_hand=record.status is not None,
         )
         states.append(msgspec.to_builtins(state))
         tool = registry.get(view.name)
@@ -81,25 +81,25 @@ def dump(views: Iterable[ToolView], all_health: Mapping[str, ToolHealth], regist
 
 
 def load(text: str | bytes, now: float) -> list[ToolHealth]:
-    """The standings of a snapshot; `ValueError` if it is none. Its configuration is not read: the live one wins."""
+    """The tool health in a snapshot; `ValueError` if it is not a snapshot. Its configuration is ignored: the live one is used."""
     snapshot = msgspec.json.decode(text, type=_Snapshot)
     names = [state.tool_name for state in snapshot.states]
     if len(set(names)) < len(names):
         raise ValueError("it has a tool twice")
-    return [_standing(state, now) for state in snapshot.states]
+    return [_tool_health(state, now) for state in snapshot.states]
 
 
-def _standing(state: _State, now: float) -> ToolHealth:
+def _tool_health(state: _State, now: float) -> ToolHealth:
     counts = (state.consecutive_failures, state.success_count, state.failure_count, state.execution_count)
     if min(counts) < 0 or max(counts) >= 1 << 53:
         raise ValueError(f"{state.tool_name}: a count is below 0 or too big")
     success, failure = _time(state.last_success_time, now), _time(state.last_failure_time, now)
-    # A snapshot of the documents' own making has no counts of successes: one that succeeded ran at least once.
+    # A snapshot in the documents' form has no count of successes: a tool with a success time completed at least once.
     completions = max(state.success_count, int(success is not None))
     by_hand = state.status in (ToolStatus.MAINTENANCE, ToolStatus.UNAVAILABLE)
     if state.status is ToolStatus.FAILED:
         by_hand = state.set_by_hand if state.set_by_hand is not None else state.consecutive_failures == 0
-    # The documents' own form has no last error; its reason is the nearest thing to one.
+    # The documents' form has no last error: use the reason.
     cause = (state.reason or "") if state.status is ToolStatus.FAILED and state.set_by_hand is None else ""
     return ToolHealth(
         tool=state.tool_name,

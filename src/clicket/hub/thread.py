@@ -1,4 +1,4 @@
-"""The hub as one thread sees it: what may be called, why the rest may not, and a person's hand on it."""
+"""The hub of one thread: which tools may be called, why the others may not, and setting a status as an operator."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Audit = Callable[..., Awaitable[None]]
 
 
 def _fit(text: str) -> str:
-    """What a person wrote, as everybody may read it."""
+    """A person's text, cleaned, without known secrets, and at most 1,000 characters."""
     return hide_known(clean(text))[:1_000]
 
 
 class ThreadHub:
-    """`hub = rt.hub("t1")`; every method asks the store, so all processes see the same."""
+    """`hub = rt.hub("t1")`. Every method reads the store, so all processes see the same state."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class ThreadHub:
         self._caller = caller
         self._audit = audit
 
-    # Looking.
+    # Reading.
 
     async def tools(self) -> list[ToolView]:
-        """Every registered tool: offered or not, why, and what to call first."""
-        hub, all_health = self._hub, await self._standings()
-        views = judge_all(hub.registry, all_health, hub.clock.now(), hub.opened_at)
+        """Every registered tool: is it available, if not why, and which tools to call first."""
+        hub, health = self._hub, await self._health()
+        views = judge_all(hub.registry, health, hub.clock.now(), hub.opened_at)
         return views if self._forbids is None else [self._permitted(view, self._forbids) for view in views]
 
     def _permitted(self, view: ToolView, forbids: Callable[[Tool], str | None]) -> ToolView:
-        """What the policy denies whatever is asked for is not offered, either."""
+        """A tool that the policy denies for all arguments is not available, either."""
         why = forbids(self._find(view.name))
         if why is None:
             return view
@@ -73,18 +73,19 @@ class ThreadHub:
         return [tool.name for tool in await self.offered()]
 
     async def offered(self, *, lately: bool = False) -> list[Tool]:
-        """The tools themselves. `lately`: as of a moment ago, for who asks at every step; each call is judged by itself."""
+        """The tools that a model may be offered now. `lately`: a recent read is enough, for a caller that asks at every step; the hub
+        checks each call again."""
         hub, forbids = self._hub, self._forbids
         found = list(hub.registry)
         if not hub.offers_all(self.thread, self._caller, lately=lately):
-            all_health, now = await self._standings(), hub.clock.now()
-            found = [tool for tool in found if offered(tool, all_health, now)]
+            health, now = await self._health(), hub.clock.now()
+            found = [tool for tool in found if offered(tool, health, now)]
         return found if forbids is None else [tool for tool in found if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)
-        all_health = await self._standings()
-        return judge(tool, self._hub.registry, all_health, self._hub.clock.now(), self._hub.opened_at).state
+        health = await self._health()
+        return judge(tool, self._hub.registry, health, self._hub.clock.now(), self._hub.opened_at).state
 
     async def states(self) -> dict[str, ToolState]:
         """The status of every registered tool."""
@@ -99,7 +100,7 @@ class ThreadHub:
         return prompt_of(await self.tools(), {tool.name: tool.description for tool in self._hub.registry})
 
     async def watch(self) -> AsyncIterator[Change]:
-        """Changes of status from now on, whoever makes them."""
+        """Changes of status from now on, of this process and of others."""
         watcher = Watcher(self._caller, self.thread)
         self._hub.watchers.add(watcher)
         try:
@@ -112,8 +113,8 @@ class ThreadHub:
                     timer.cancel()
                 watcher.news.clear()
                 states = await self.states()
-                told, watcher.changes = watcher.changes, []
-                for change in told:
+                changes, watcher.changes = watcher.changes, []
+                for change in changes:
                     known[change.tool] = change.after
                     yield change
                 for name, state in states.items():
@@ -127,10 +128,10 @@ class ThreadHub:
         finally:
             self._hub.watchers.discard(watcher)
 
-    # Steering.
+    # Changing.
 
     async def set(self, name: str, status: ToolStatus | str, reason: str = "", *, by: str = "") -> ToolState:
-        """Put a tool into a status by hand; `available` is what `reset` does. An edge that the table lacks raises."""
+        """Set a tool's status as an operator; `available` does what `reset` does. Raises on a transition that the table lacks."""
         try:
             wanted = ToolStatus(status)
         except ValueError:
@@ -140,7 +141,7 @@ class ThreadHub:
         return await self.status(name)
 
     async def reset(self, name: str | None = None, *, by: str = "") -> list[str]:
-        """Make a tool, or all, available again; returns the names of those that were not, or had failures."""
+        """Make a tool, or all tools, available again. Returns the names of those that were not available, or had failures."""
         tools = [self._find(name)] if name is not None else list(self._hub.registry)
         by = _fit(by)
         return [tool.name for tool in tools if await self._write(tool, ToolStatus.AVAILABLE, "reset by hand", by)]
@@ -148,7 +149,7 @@ class ThreadHub:
     async def _write(self, tool: Tool, wanted: ToolStatus, reason: str, by: str) -> bool:
         hub = self._hub
         for _ in range(_TRIES):
-            health = (await self._standings()).get(tool.name) or ToolHealth(tool=tool.name)
+            health = (await self._health()).get(tool.name) or ToolHealth(tool=tool.name)
             current = status_of(tool, health)
             free = wanted is ToolStatus.AVAILABLE
             if free and current is wanted and not health.consecutive_failures:
@@ -165,10 +166,10 @@ class ThreadHub:
                 updated_at=max(hub.clock.now(), health.updated_at),
             )
             if await hub.store.put_tool_health(self._caller, self.thread, new, health.version):
-                await self._standings()
-                told = ToolStatus(health.announced)
-                if told is not current:  # what the counters said was about to be told
-                    hub.changed(self._caller, self.thread, tool.name, told, current, health.last_error)
+                await self._health()
+                announced = ToolStatus(health.announced)
+                if announced is not current:  # the status that follows from the counters was not announced yet
+                    hub.changed(self._caller, self.thread, tool.name, announced, current, health.last_error)
                 if current is not wanted:
                     hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
                 facts = {"tool": tool.name, "before": str(current), "after": str(wanted), "reason": reason}
@@ -176,16 +177,17 @@ class ThreadHub:
                 return True
         raise self._busy(tool)
 
-    # Carrying it elsewhere.
+    # Snapshots.
 
     async def snapshot(self) -> str:
-        """All of it as JSON, to be kept outside or restored elsewhere."""
-        all_health, now = await self._standings(), self._hub.clock.now()
-        views = judge_all(self._hub.registry, all_health, now, self._hub.opened_at)
-        return dump(views, all_health, self._hub.registry, now)
+        """The health of every registered tool as JSON, for `restore` in this store or another."""
+        health, now = await self._health(), self._hub.clock.now()
+        views = judge_all(self._hub.registry, health, now, self._hub.opened_at)
+        return dump(views, health, self._hub.registry, now)
 
     async def restore(self, text: str | bytes, *, by: str = "") -> bool:
-        """Put a snapshot in place of what is on record. One that does not load leaves everything as it is, with a warning."""
+        """Replace the recorded health by that of a snapshot. False: the snapshot does not load; a warning is logged, and nothing
+        changes."""
         try:
             restored = load(text, self._hub.clock.now())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:  # msgspec's errors are ValueErrors
@@ -201,23 +203,21 @@ class ThreadHub:
         return True
 
     async def _replace(self, tool: Tool, new: ToolHealth) -> None:
-        """A status that changes by it is told like any other. It is as of now, else the next sweep would take an old
-        snapshot for a thread that nobody uses any more."""
+        """Write a tool's health, and announce a change of status. It is dated now: the next sweep would remove the health of an
+        old snapshot as unused."""
         after = status_of(tool, new)
         new = msgspec.structs.replace(new, announced=str(after), updated_at=self._hub.clock.now())
         for _ in range(_TRIES):
-            old = (await self._standings()).get(tool.name) or ToolHealth(tool=tool.name)
+            old = (await self._health()).get(tool.name) or ToolHealth(tool=tool.name)
             if await self._hub.store.put_tool_health(self._caller, self.thread, new, old.version):
                 state = await self.status(tool.name)
-                told = ToolStatus(old.announced)
-                if told is not after:
-                    self._hub.changed(self._caller, self.thread, tool.name, told, after, state.reason)
+                announced = ToolStatus(old.announced)
+                if announced is not after:
+                    self._hub.changed(self._caller, self.thread, tool.name, announced, after, state.reason)
                 return
         raise self._busy(tool)
 
-    # Inside.
-
-    async def _standings(self) -> dict[str, ToolHealth]:
+    async def _health(self) -> dict[str, ToolHealth]:
         return await self._hub.tool_health(self._caller, self.thread)
 
     def _find(self, name: str) -> Tool:
@@ -228,7 +228,7 @@ class ThreadHub:
         return tool
 
     def _busy(self, tool: Tool) -> Conflict:
-        return Conflict(f"{tool.name!r} is changed by others all the time in thread {self.thread!r}. Try again.")
+        return Conflict(f"{tool.name!r} in thread {self.thread!r} is being changed by other processes. Try again.")
 
     async def _note(self, what: str, by: str, **details: object) -> None:
         if self._audit is not None:

@@ -1,4 +1,4 @@
-"""A POST for each change of a tool's status. Tried a few times; lost with the process: the hub itself is the truth."""
+"""A POST for each change of a tool's status, with a few retries. Pending ones are lost when the process ends; the hub has the status."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Webhook:
         self._spawn = spawn
         self._client: Any = None
         self._waiting = 0
-        self._naps: set[asyncio.Future[None]] = set()
+        self._sleepers: set[asyncio.Future[None]] = set()
         self._idle = asyncio.Event()
         self._closed = False
 
     def __call__(self, change: Change) -> None:
         if self._closed or self._waiting >= _MAX_WAITING:
             why = "the runtime closes" if self._closed else "it does not keep up"
-            logger.warning("the webhook was not told that %s is %s: %s", change.tool, change.after, why)
+            logger.warning("the webhook was not notified that %s is %s: %s", change.tool, change.after, why)
             return
         self._waiting += 1
         self._idle.clear()
@@ -63,50 +63,54 @@ class Webhook:
                 headers["x-clicket-signature"] = f"sha256={hmac.new(self._secret.encode(), body, 'sha256').hexdigest()}"
             problem = await self._try(body, headers, httpx2.HTTPError)
             if problem:
-                logger.warning("the webhook could not be told that %s is %s: %s", change.tool, change.after, problem)
+                logger.warning(
+                    "the webhook could not be notified that %s is %s: %s", change.tool, change.after, problem
+                )
         finally:
             self._waiting -= 1
             if not self._waiting:
                 self._idle.set()
 
     async def _try(self, body: bytes, headers: dict[str, str], broken: type[Exception]) -> str:
-        """What went wrong in the end, or nothing."""
+        """POST with retries. Returns the last problem, or an empty text on success."""
         wait, problem = _FIRST_WAIT, ""
         for number in range(1, _TRIES + 1):
             try:
-                answer = await self._client.post(self._url, content=body, headers=headers)
-                if answer.status_code < 400:
+                response = await self._client.post(self._url, content=body, headers=headers)
+                if response.status_code < 400:
                     return ""
-                problem = f"it answered {answer.status_code}"
-                if 400 <= answer.status_code < 500 and answer.status_code not in (408, 429):
+                problem = f"it answered {response.status_code}"
+                if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
                     break
             except broken as error:
                 problem = f"{type(error).__name__}: {error}"
             if number < _TRIES and not self._closed:
-                await self._nap(wait)
+                await self._sleep(wait)
                 wait *= 2
             if self._closed:
                 break
         return problem
 
-    async def _nap(self, seconds: float) -> None:
-        """Until the time is over, or the runtime closes."""
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep until the time is over or the runtime closes."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._naps.add(woken)
+        self._sleepers.add(woken)
         timer = self._clock.call_later(seconds, fulfil, woken)
         try:
             await woken
         finally:
             timer.cancel()
-            self._naps.discard(woken)
+            self._sleepers.discard(woken)
 
     async def close(self) -> None:
-        """What is being sent gets a moment to arrive; nothing is tried again."""
+        """Wait up to 2 seconds for requests under way; start no retry."""
         self._closed = True
-        for nap in self._naps:
-            fulfil(nap)
+        for sleeper in self._sleepers:
+            fulfil(sleeper)
         if self._waiting:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), _LAST)
-        if self._client is not None and not self._waiting:  # else whoever still sends is cancelled with the engine
+        if (
+            self._client is not None and not self._waiting
+        ):  # else the engine cancels the requests that are still under way
             await self._client.aclose()

@@ -1,4 +1,4 @@
-"""Stage 2: may this call be made? A policy that fails is a policy that denies."""
+"""Stage 2: may this call be made? If the policy raises, the call is denied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Authorize:
             call.verdict, call.reason = "deny", denied.details["reason"]
             raise
         if decision.plain is not None and not isinstance(given, _TEXT):
-            # A mapping may be foreign code, and answer otherwise when it is read again.
+            # A mapping may be foreign code, and return other values when it is read a second time.
             call.replace_given(decision.plain)
         call.verdict = decision.verdict
         if decision.verdict == "ask":
@@ -48,24 +48,24 @@ class Authorize:
     def judge(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]
     ) -> Decision:
-        """Allow or ask; `PermissionDenied` otherwise. Of a tool that is not registered here only the name is judged."""
+        """Allow or ask, else raise `PermissionDenied`. For a tool that is not registered here, the policy sees only its name."""
         request = self._request(tool, name, arguments, thread, caller, frozenset(scopes))
         try:
             decision = self.policy.decide(request)
         except Exception as error:
             raise PermissionDenied(
-                f"the policy failed on this call ({type(error).__name__}: {error}), so it is denied. Mend the policy.",
+                f"the policy failed on this call ({type(error).__name__}: {error}), so it is denied. Fix the policy.",
                 reason=f"the policy failed: {type(error).__name__}",
             ) from error
         if decision.verdict == "deny":
             why = decision.reason.rstrip(".")
             raise PermissionDenied(
-                f"{name!r} may not be called here: {why}. Ask who runs this runtime.", reason=decision.reason
+                f"{name!r} may not be called here: {why}. Ask the operator of this runtime.", reason=decision.reason
             )
         return decision
 
     def forbids(self, tool: Tool, thread: str, caller: str, scopes: frozenset[str]) -> str | None:
-        """Why every call of a tool would be denied, whatever its arguments; None when some may pass."""
+        """Why the policy denies every call of a tool, for all arguments; None: it may allow some."""
         if self._open and (not caller or not tool.options.permissions):
             return None
         return self.policy.forbids(self._request(tool, tool.name, None, thread, caller, scopes))

@@ -15,7 +15,7 @@ class Execute:
 
     def __init__(self, runner: Runner) -> None:
         self.start = runner.start
-        """The stage itself; None: it ended at once."""
+        """The stage. None: it ended without waiting."""
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         return self.start(call)

@@ -11,7 +11,7 @@ __all__ = ["Find"]
 
 
 class Find:
-    """`check` refuses a call whose tool its thread may not use now."""
+    """`check` raises if the call's thread may not use the tool now."""
 
     name = "find"
 
@@ -32,9 +32,9 @@ class Find:
             self._check(call, found.tool)
 
     def registered(self, call: Call) -> None:
-        """For a call that was admitted before: a tool's health has no say any more, only whether it is registered."""
+        """For a call that was admitted before: only checks that the tool is registered, not its health."""
         call.tool, call.check = self._find_any(call.entry.tool)
 
     def identify(self, call: Call, registry: Registry) -> None:
-        """Name the tool of a call that is taken over, if it is registered: stats and health need it however the call goes on."""
+        """Set the tool of a call that this process took over, if it is registered: stats and health need it in every outcome."""
         call.tool = registry.get(call.entry.tool)

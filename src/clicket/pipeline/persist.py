@@ -1,7 +1,7 @@
-"""Stage 6: the one outcome, in one commit. Every call comes here, however early it returned.
+"""Stage 6: writes the outcome in one commit. Every call reaches this stage, also one that an earlier stage ended.
 
-The stage's own time is what it takes to put the outcome together; the commit that makes it durable comes after, as no event
-can tell of its own writing.
+The stage's recorded time is the time to build the outcome. It does not include the commit, because an event cannot contain the
+time of its own write.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
 _TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
-_RAN = frozenset({"attempt", "idle"})  # a deadline is the caller's haste, not the tool's failure
+_RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
 
 class Persist:
-    """`cache_use`: what an ending call has to do with the cache."""
+    """`cache_use(call)`: what an ending call read from or writes to the cache."""
 
     name = "persist"
 
@@ -35,7 +35,7 @@ class Persist:
         self._clock = journal.clock.monotonic
 
     def __call__(self, call: Call) -> tuple[StageEnd, ...]:
-        """The stages that ended since the call was admitted, this one among them."""
+        """The stages that ended since the call was admitted, with this one."""
         entry, journal = call.entry, self._journal
         started = self._clock()
         call.duration = duration = started - call.submitted_at
@@ -50,10 +50,11 @@ class Persist:
         return stages
 
     def _last_progress(self, call: Call, last: dict[str, Any]) -> None:
-        """A completed call that reported any progress reports 100; others keep the last report, even if it was merged away."""
+        """A completed call that reported progress gets 100. Other calls keep the last report, also one that was merged before it was
+        written."""
         assert call.attempt is not None
         if call.outcome is State.COMPLETED and last.get("percentage") != 100:
-            # A report on record may have been written by another program, and lack anything.
+            # Another program may have written the recorded report, so any field may be missing.
             step = last.get("step") if last.get("total_steps") is None else last["total_steps"]
             last = {**last, "step": step, "percentage": 100, "estimated_time_remaining": 0}
         if last is not call.attempt.recorded_progress:
@@ -61,18 +62,18 @@ class Persist:
 
 
 def stats_of(call: Call, at: float) -> OutcomeStats:
-    """What the outcome adds to figures and to the tool's health. The run time is the execute stage's, as the journal has it."""
+    """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal."""
     stages = call.stages
     entry = call.entry
     if call.outcome is State.COMPLETED and call.tool is not None and not call.cached and not entry.internal:
-        took = stages[0][2]  # execute: the way of almost every call
+        took = stages[0][2]  # execute: the case of almost every call
         return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None if call.cached else _execute_time(stages)
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
     cause = error.message[:_CAUSE] if error is not None and code else ""
     bucket = None if seconds is None else bucket_of(seconds)
-    # The process that ends it may not have the tool any more; that it was registered once is on record.
+    # The process that ends the call may not have the tool; the record says that it was registered.
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
     return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
@@ -87,10 +88,10 @@ def _effect(call: Call, code: str) -> HealthEffect:
         return "none"
     if call.outcome is State.COMPLETED:
         return "served" if call.cached else "completed"
-    if call.stopping == "shutdown":  # its runtime stopped it: a few restarts in a row are no failures of the tool
+    if call.stopping == "shutdown":  # the runtime stopped it: restarts are not failures of the tool
         return "none"
     if call.outcome is State.TIMEOUT:
-        # Where a caller's own program takes long, the tool is not to blame.
+        # A slow program of the caller is not a failure of the tool.
         blamed = call.tool is None or call.tool.traits.timeout_is_failure
         phase = None if call.metadata is None else call.metadata.get("phase")
         return "failed" if blamed and phase in _RAN else "none"
@@ -98,7 +99,7 @@ def _effect(call: Call, code: str) -> HealthEffect:
 
 
 def _outcome(call: Call, duration: float) -> dict[str, Any]:
-    """What the terminal event says. An output that fits is stored once, as a value; its text is made from it."""
+    """The data of the terminal event. An output that fits is stored once, as a value; its text is derived from it."""
     data: dict[str, Any] = {"duration": duration}
     if call.outcome is not State.COMPLETED:
         data["error"] = to_builtins(call.error)

@@ -1,7 +1,7 @@
-"""find, authorize, validate, execute, process, persist: composed here, timed here, and blind to each other.
+"""Composes and times find, authorize, validate, execute, process, persist. No stage knows another.
 
-The first three do not wait for anything and run where the call is submitted. An early return goes straight to persist,
-never past it. Stages raise; this is the one place that turns errors into outcomes.
+The first three do not wait, and run in the process that accepts the call. A call that ends early goes straight to persist.
+Stages raise; only this module turns errors into outcomes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from clicket.vault import Vault, hide, hide_error, hide_said
 __all__ = ["Pipeline", "refusal"]
 
 _DETAILS = ("problems", "status", "reason", "missing", "suggested")
-"""What a refusal says beside its message."""
+"""The details of a refusal."""
 
 
 class Pipeline:
@@ -64,7 +64,7 @@ class Pipeline:
     # Admission.
 
     def admit(self, call: Call) -> bool:
-        """Run the stages that need no waiting, and stage the call's beginning. False: it was refused."""
+        """Run the first three stages, which do not wait, and stage the call's first event. False: the call was refused."""
         clock = self._clock
         ended: list[StageEnd] = []
         name, mark = "find", clock()
@@ -73,7 +73,7 @@ class Pipeline:
             now = clock()
             ended.append((name, "ok", now - mark))
             name, mark = "authorize", now
-            if call.entry.caller or self._is_judged or call.denied:  # else there is nothing to judge
+            if call.entry.caller or self._is_judged or call.denied:  # else there is nothing to check
                 self.authorize(call)
             now = clock()
             ended.append((name, "ok", now - mark))
@@ -93,16 +93,16 @@ class Pipeline:
         return call.error is None
 
     def readmit(self, call: Call) -> None:
-        """Admit a call of an earlier process once more: the tool of today must still take the arguments of then."""
+        """Check a call of an earlier process again: the tool as it is now must still accept the call's arguments."""
         self.find.registered(call)
         self.validate(call)
 
     def restore(self, call: Call, stages: Mapping[str, Stage]) -> None:
-        """Say how the stages of a call ended that is taken over."""
+        """Restore the recorded stage outcomes of a call that this process took over."""
         call.admitted = [(name, stage.outcome, stage.duration) for name, stage in stages.items()]
 
     def _created(self, call: Call) -> tuple[dict[str, Any], Any]:
-        """The first event's data: all that is needed to run the call again elsewhere. Refused arguments are never kept."""
+        """The first event's data: all that another process needs to run the call. Refused arguments are not stored."""
         entry, request, secrets, tool = call.entry, call.request, call.secrets, call.tool
         arguments: Any = None
         data: dict[str, Any] = {
@@ -123,7 +123,7 @@ class Pipeline:
                 data.update(sealed)
         if tool is not None:
             data["tool_version"] = tool.options.version
-            if tool.options.sensitive:  # for processes that do not have the tool, and are to hide the same
+            if tool.options.sensitive:  # so that processes without the tool hide the same values
                 data["sensitive"] = sorted(tool.options.sensitive)
         if entry.caller:
             data["caller"] = entry.caller
@@ -142,7 +142,7 @@ class Pipeline:
     # Running.
 
     def perform(self, call: Call) -> Awaitable[None] | None:
-        """Execute and process. None: that is done, and `call.outcome` says how it ended; else it is done when awaited."""
+        """Execute and process. None: both stages are done, and `call.outcome` is set; else await the result."""
         if self._observers.around:
             return self._surrounded(call)
         clock = self._clock
@@ -174,7 +174,7 @@ class Pipeline:
                 leave()
 
     async def _perform(self, call: Call, waiting: Awaitable[None] | None, name: str) -> None:
-        """Await a stage that is under way, then the one after it."""
+        """Await the stage that is under way, then run the next."""
         try:
             if waiting is not None:
                 await waiting
@@ -200,7 +200,7 @@ class Pipeline:
         call.stage_at = now
 
     def _stage_failed(self, call: Call, name: str, error: BaseException) -> None:
-        """Turn what a stage raised into the call's outcome, unless the call was ended meanwhile."""
+        """Turn a stage's exception into the call's outcome, unless the call has ended meanwhile."""
         if isinstance(error, asyncio.CancelledError):
             caller_left(call)
             error = Stopped(call.stopping or "cancel")
@@ -227,7 +227,7 @@ class Pipeline:
     # Ending.
 
     def stop(self, call: Call, reason: str, on_durable: OnDurable, *, execute: bool = False) -> None:
-        """End a call that is not (or no longer) in the hands of `perform`: queued, waiting, or abandoned."""
+        """End a call that `perform` does not run (any more): queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
             call.stages = (*call.stages, ("execute", str(call.outcome), self._clock() - call.stage_at))
@@ -243,12 +243,12 @@ class Pipeline:
         self.finish(call, on_durable)
 
     def fail(self, call: Call, error: ToolError, on_durable: OnDurable) -> None:
-        """End a call that cannot go on."""
+        """End a call as failed."""
         call.outcome, call.error = State.FAILED, error
         self.finish(call, on_durable)
 
     def finish(self, call: Call, on_durable: OnDurable) -> None:
-        """Persist: one outcome. Whatever would end the call a second time finds `ending` set, and changes nothing."""
+        """Persist the one outcome. A second attempt to end the call finds `ending` set, and changes nothing."""
         assert not call.ending, "a call ends once"
         attempt = call.attempt
         if attempt is not None and attempt.sink is not None:
@@ -264,7 +264,7 @@ class Pipeline:
         self._journal.commit(call.entry, on_durable)
 
     def keep_late(self, call: Call, late: Late) -> None:
-        """What a body brought after it was told to stop: on record, but never the outcome."""
+        """Record what a body returned or raised after it was stopped. It never becomes the outcome."""
         value, error = late
         try:
             if error is not None:
@@ -294,7 +294,7 @@ def _more(call: Call, clock: Clock) -> dict[str, Any]:
 
 
 def refusal(error: Exception) -> ToolError:
-    """Why a call was not admitted. A stage that breaks refuses, too: what it could not judge must not run."""
+    """Why a call was not admitted. An unexpected error in a stage refuses the call, too: an unchecked call must not run."""
     if not isinstance(error, ClicketError):
         return describe(error, retryable=False)
     details = {name: error.details[name] for name in _DETAILS if name in error.details}

@@ -1,7 +1,7 @@
-"""Who may run what: allow, deny or ask. The first rule that matches decides; without rules everything is allowed.
+"""Which caller may run which tool: allow, deny or ask. The first rule that matches decides; without rules all calls are allowed.
 
-The order: permissions that are not granted deny, then the `rule` function has its word, then `rules` from first to last, then
-the lists `deny`, `ask` and `allow`, then the default.
+The order: a permission that is not granted denies; then the `rule` function; then `rules` from first to last; then the lists
+`deny`, `ask` and `allow`; then the default.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SELECTORS = ("tools", "tags", "threads", "callers", "scopes")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule may look at. `arguments` are the caller's, unchecked: treat them as untrusted."""
+    """What a rule can read. `arguments` are the caller's, unchecked: treat them as untrusted."""
 
     tool: str
     thread: str
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     permissions: frozenset[str]
     arguments: Any
     scopes: frozenset[str] = frozenset()
-    """What the caller may do, as whoever let it in says: the scopes of its API key."""
+    """What the caller may do, set by the authenticator: the scopes of its API key."""
     schema: Mapping[str, Any] = {}
     """The tool's input schema."""
     max_size: int = 1024 * 1024
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     timeout: float | None = None
     """Seconds that a person has to decide, if the policy asks."""
     plain: dict[str, Any] | None = None
-    """The arguments as the conditions read them, if any did: what is judged is what must run."""
+    """The arguments as the conditions read them, if any did: the call must run with exactly these."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,8 +93,9 @@ _Plan = tuple[tuple[tuple[int, Rule, tuple[Judge, ...]], ...], Decision]
 class Policy:
     """`Policy(deny=["rm_*"], ask=["pay"])` matches tools by name or `tag:NAME`; `rules` can say more, and come first.
 
-    `rule` is a function that has its word before all rules. `granted` are the permissions that callers of this runtime have;
-    a tool that names others is denied. `approval_timeout`: seconds that a person has to decide; None: for ever.
+    `rule` is a function that decides before all rules; if it returns None, it does not decide. `granted` are the permissions
+    that callers of this runtime have; a tool that names others is denied.
+    `approval_timeout`: seconds that a person has to decide; None: no limit.
     """
 
     def __init__(
@@ -136,13 +137,13 @@ class Policy:
         if missing:
             return Decision("deny", missing)
         if self._rule is not None:
-            told = self._rule(request)
-            if told is not None:
-                if told not in _VERDICTS:
+            verdict = self._rule(request)
+            if verdict is not None:
+                if verdict not in _VERDICTS:
                     return Decision(
-                        "deny", f"the policy's rule answered {told!r}, which is neither allow, deny nor ask"
+                        "deny", f"the policy's rule answered {verdict!r}, which is neither allow, deny nor ask"
                     )
-                return Decision(told, "the policy's rule says so", self.approval_timeout)
+                return Decision(verdict, "the policy's rule says so", self.approval_timeout)
         rules, listed = self._plan(request.tool, request.tags)
         if not rules:
             return listed
@@ -156,8 +157,8 @@ class Policy:
         return listed._replace(plain=sight.plain)
 
     def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
-        """What is not granted, in words. Where no policy was written at all, a named caller has its scopes; an admin and the
-        program itself have everything."""
+        """The permissions that are not granted, as text; empty: all are. If no policy is configured, a named caller has its
+        scopes; an admin and the program itself have every permission."""
         granted = self._granted
         if granted is None:
             granted = scopes if self.is_open and caller and "admin" not in scopes else permissions
@@ -165,9 +166,9 @@ class Policy:
         return f"the permission {', '.join(sorted(lacking))} is not granted" if lacking else ""
 
     def forbids(self, request: Request) -> str | None:
-        """Why every call of a tool would be denied, whatever its arguments; None when some may pass."""
+        """Why the policy denies every call of a tool, for all arguments; None: it may allow some."""
         missing = self._missing(request.permissions, request.caller, request.scopes)
-        if missing or self._rule is not None:  # what a function says is not known before it is asked
+        if missing or self._rule is not None:  # a function's answer is not known before a call
             return missing or None
         rules, listed = self._plan(request.tool, request.tags)
         for number, each, judges in rules:
@@ -176,7 +177,7 @@ class Policy:
         return listed.reason if listed.verdict == "deny" else None
 
     def _plan(self, tool: str, tags: frozenset[str]) -> _Plan:
-        """What is known of a tool's calls before one is seen: the rules that could match, and what holds if none does."""
+        """What depends on the tool alone: the rules that could match its calls, and the decision if none does."""
         plan = self._plans.get((tool, tags))
         if plan is None:
             rules = tuple(
@@ -200,7 +201,7 @@ class Policy:
 
 
 def _selects(rule: Rule, request: Request) -> bool:
-    """Of a rule that fits the tool: does it fit the rest?"""
+    """Does a rule that matches the tool also match thread, caller and scopes?"""
     return (
         (not rule.threads or _fits(rule.threads, (request.thread,)))
         and (not rule.callers or _fits(rule.callers, (request.caller,)))
@@ -213,7 +214,7 @@ def _fits(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
-    """A text is iterable, too, and `deny="pay"` would mean three tools of one letter."""
+    """A list of names. Text is refused: it is iterable, so `deny="pay"` would mean three tools of one letter."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise UsageError(f"{what} must be a list of names, not {given!r}. Write [{given!r}].")
     names = tuple(given)

@@ -1,8 +1,9 @@
-"""Stage 5: the output becomes plain JSON, and text of bounded size for the model. What is cut is kept whole as an artifact.
+"""Stage 5: turns the output into plain JSON, and into text of bounded size for the model. A text that is cut is stored whole as an
+artifact.
 
-Secrets are hidden before anything is kept: what the caller gets, what is on record and the artifact say the same.
+Secrets are masked first, so the caller, the journal and the artifact get the same output.
 The note on a cut text cannot be forged by the tool: it names the artifact, whose name is the hash of the whole text, and no
-text contains its own hash. Big outputs are worked on in a thread and in small pieces, so that the loop goes on.
+text contains its own hash. Big outputs are processed in a thread and in small pieces, so that they do not block the loop.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ class Process:
         return None
 
     def take_cached(self, call: Call, output: Any, text: str) -> None:
-        """The output of an equal call is this call's, as it is."""
+        """Use the output of an equal call, unchanged."""
         call.output, call.content = output, text
 
     async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
-        """Big or streamed: encode, hash and keep it without holding up the loop."""
+        """For a big or streamed output: encode, hash and store it without blocking the loop."""
         limit = call.required_tool().options.max_result_size
         call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
         call.is_masked = call.is_masked or masked
@@ -84,11 +85,11 @@ class Process:
             if type(call.output) is not str:
                 call.add_metadata("artifact_type", "json")
         if sink is not None and sink.announced and sink.spool is not None:
-            # The tool returned a value of its own, and had emitted more than the journal takes: keep that whole, too.
+            # The tool returned a value, and also emitted more than the journal takes: store the emitted output whole, too.
             call.add_metadata("stream_artifact", await self._keep(call, _Pieces(sink.spool), sink.spool.size))
 
     async def _keep_spool(self, call: Call, spool: Spool) -> None:
-        """What was streamed is the output."""
+        """The streamed chunks are the output."""
         limit = call.required_tool().options.max_result_size
         call.artifact, call.truncated = await self._keep(call, _Pieces(spool), spool.size), True
         call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
@@ -102,7 +103,7 @@ class Process:
 
 
 def _shown_pieces(output: Any, secrets: Secrets | None) -> tuple[Any, list[bytes], bool]:
-    """The output as it may be seen, its text in pieces, and whether something of it was hidden."""
+    """The output with secrets masked, its text in pieces, and whether anything was masked."""
     plain, pieces = plain_pieces(output)
     texts = (plain,) if type(plain) is str else (piece.decode() for piece in pieces)
     if secrets is not None or any(map(has_marker, texts)):
@@ -146,7 +147,7 @@ def _head(pieces: Sequence[bytes], size: int) -> bytes:
 
 
 def cut(head: bytes, size: int, limit: int, artifact: str) -> str:
-    """The beginning of a text and the note on its rest, together at most `limit` bytes, no character torn."""
+    """The beginning of a text and the note on its rest, together at most `limit` bytes of valid UTF-8."""
     note = f"\n[clicket: cut; {size} bytes in all, the whole is artifact {artifact}]"
     if len(note) >= limit:
         return note[:limit]

@@ -1,8 +1,8 @@
-"""Conditions on arguments, which are untrusted. What cannot be judged fails closed: met for deny and ask, not met for allow.
+"""Conditions on arguments, which are untrusted. A condition that cannot be evaluated fails closed: met for deny and ask, not for allow.
 
-A condition sees plain JSON and nothing else: never the caller's own objects. `*` in a path stands for any member. To deny or
-to ask, one member that meets the condition is enough; to allow, every one must, and there must be one. A field that was not
-sent counts as its default in the tool's schema; without one it is nothing, which only `!=`, `not_in` and `exists` are about.
+A condition sees plain JSON only, never the caller's objects. `*` in a path matches any member. To deny or to ask, one member that
+meets the condition is enough; to allow, every member must meet it, and there must be one. A field that was not sent has its
+default in the tool's schema; without a default it is absent, and only `!=`, `not_in` and `exists` apply to an absent field.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Verdict = Literal["allow", "deny", "ask"]
 
 MAX_PATTERN = 500
 MAX_TEXT = 10 * 1024
-"""Longer texts are not matched against patterns, but taken as not to be judged."""
+"""Longer texts are not matched against patterns: the condition cannot be evaluated."""
 MAX_MEMBERS = 10_000
-"""So many values a `*` may find, or `contains` look through; more are taken as not to be judged."""
+"""The most values that `*` or `contains` may read; with more, the condition cannot be evaluated."""
 
 _ABSENT: Any = msgspec.UNSET
 _NOT_GIVEN: Any = msgspec.UNSET
@@ -37,10 +37,10 @@ _NEGATIVE = frozenset({"!=", "not_in"})
 
 
 class _Unjudged(Exception):
-    """The value is not of a kind that the operator is about."""
+    """The operator does not apply to a value of this type."""
 
 
-# What is wrong with an operator's value, or nothing. The sentence goes on from "value must be".
+# What an operator's value must be, if it is wrong; else an empty text. The message starts with "value must be".
 
 
 def _anything(value: Any) -> str:
@@ -82,7 +82,7 @@ def _yes_or_no(value: Any) -> str:
     return "" if type(value) is bool or value is _NOT_GIVEN else "true or false"
 
 
-# How each operator judges one value. `wanted` was made by the table's third column.
+# How each operator tests one value. `wanted` comes from the table's third column.
 
 
 def _kind(value: Any) -> str:
@@ -126,10 +126,10 @@ def _longer(value: Any, wanted: int) -> bool:
 
 
 def _compiled(pattern: str) -> Callable[[str], bool]:
-    """Does a whole text match? An engine whose time grows with the text only, so no text can stall it."""
+    """Does the whole text match? The engine takes linear time in the text, so no text can block it."""
     options = jsonschema_rs.RegexOptions(size_limit=1024 * 1024)
     try:
-        # Alone first: `a)|(b` is no pattern, and must not become one by what is put around it.
+        # Compiled alone first: `a)|(b` is not a pattern, and must not become one inside the group.
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
         made = jsonschema_rs.Draft202012Validator({"pattern": rf"\A(?s:{pattern})\z"}, pattern_options=options)
     except ValueError:
@@ -140,7 +140,7 @@ def _compiled(pattern: str) -> Callable[[str], bool]:
 
 
 class _Op(msgspec.Struct, frozen=True):
-    """What its value must be, how it judges, and what is made of its value once."""
+    """An operator: the check of its value, its test, and what is computed once from its value."""
 
     complaint: Callable[[Any], str]
     judge: Callable[[Any, Any], bool]
@@ -169,7 +169,7 @@ OPS: Mapping[str, _Op] = {
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """One condition on the arguments: `Condition(path="/amount", op=">", value=100)`.
 
-    `path` is a JSON pointer; `*` in it stands for any member of a list or an object. `op` is one of == != < <= > >= in not_in
+    `path` is a JSON pointer; `*` in it matches any member of a list or an object. `op` is one of == != < <= > >= in not_in
     matches (a regular expression for the whole text) glob contains exists longer_than.
     """
 
@@ -196,7 +196,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sight:
-    """The arguments of one call as conditions see them: read once, when the first condition looks, as plain JSON."""
+    """The arguments of one call as plain JSON, read once, when the first condition is evaluated."""
 
     def __init__(self, given: Any, schema: Mapping[str, Any], max_size: int) -> None:
         self._given = given
@@ -204,7 +204,7 @@ class Sight:
         self._max_size = max_size
         self._refused = False
         self.plain: dict[str, Any] | None = None
-        """None: nobody has looked, or they cannot be read."""
+        """None: no condition has read them, or they cannot be read."""
 
     def read(self) -> dict[str, Any]:
         if self._refused:
@@ -218,7 +218,7 @@ class Sight:
         return self.plain
 
     def find(self, parts: tuple[str, ...], *, defaults: bool) -> list[Any]:
-        """The values at a path; `_ABSENT` stands for one that is not there."""
+        """The values at a path; `_ABSENT` for one that is missing."""
         found: list[Any] = []
         for value in _walk(self.read(), parts, (self._schema,) if defaults else (), self._schema):
             found.append(value)
@@ -228,7 +228,7 @@ class Sight:
 
 
 class Judge:
-    """A condition made ready."""
+    """A compiled condition."""
 
     def __init__(self, condition: Condition) -> None:
         op = OPS[condition.op]
@@ -239,7 +239,7 @@ class Judge:
         self._parts = tuple(piece.replace("~1", "/").replace("~0", "~") for piece in pieces)
 
     def is_met(self, sight: Sight, *, closed: bool) -> bool:
-        """`closed`: what cannot be judged is met (for deny and ask); else it is not (for allow)."""
+        """`closed`: a condition that cannot be evaluated is met (for deny and ask); else it is not (for allow)."""
         try:
             values = sight.find(self._parts, defaults=self._name != "exists")
         except Exception:
@@ -288,7 +288,7 @@ def _walk(value: Any, parts: tuple[str, ...], schemas: Sequence[Any], root: Mapp
 
 
 def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, Any]) -> Iterator[Any]:
-    """What a field that was not sent may be: its default, by any of the alternatives; else nothing."""
+    """The possible values of a field that was not sent: its default in any of the alternatives, else absent."""
     inner = _alternatives(schemas, root)
     given = [each["default"] for each in inner if "default" in each]
     for default in given:
@@ -298,7 +298,7 @@ def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, 
 
 
 def _properties(schemas: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    """How a member is described: by its name, or as one of those without a name of their own."""
+    """The schemas of a member: by its name, or the one for other members."""
     found = []
     for schema in schemas:
         properties = schema.get("properties")
@@ -306,7 +306,7 @@ def _properties(schemas: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
             found.append(properties[name])
         else:
             found.append(schema.get("additionalProperties"))
-        patterns = schema.get("patternProperties")  # which of them fit is the validator's to say; any may
+        patterns = schema.get("patternProperties")  # any of them may apply; the validator decides which
         found += patterns.values() if isinstance(patterns, Mapping) else ()
     return found
 
@@ -321,7 +321,7 @@ def _items(schemas: Sequence[Mapping[str, Any]], place: int) -> list[Any]:
 
 
 def _alternatives(schemas: Sequence[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Schemas and all that they refer to or are composed of: what they say may be said in any of them."""
+    """Schemas with all that they refer to or are composed of."""
     found: list[Mapping[str, Any]] = []
     followed: set[str] = set()
     waiting = list(schemas)

@@ -1,4 +1,4 @@
-"""A stage: a name and a function of a call. It sets the values that are its own, or raises; the pipeline records how it went."""
+"""A stage: a name and a function of a call. The function sets the stage's own fields, or raises; the pipeline records the outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Stage 3: do the arguments fit? Every complaint at once, each with its path; the tool never sees what does not fit."""
+"""Stage 3: do the arguments fit the schema? Reports all errors at once, each with its path. The tool never gets arguments that do not
+fit."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Validate:
         given, tool = call.given, call.tool
         if type(given) is dict and tool is not None and call.request.metadata is None:
             bound = tool.bind_plain(given)
-            if bound is not None:  # a few scalars of exactly the right types: they fit the schema, and hold no secret
+            if bound is not None:  # a few scalars of exactly the right types: they fit the schema and hold no secret
                 call.arguments = call.bound = bound
                 return
         arguments = parse_arguments(call.given, max_size=self._max_size)
@@ -44,7 +45,7 @@ class Validate:
             raise InvalidInput(
                 problems + _further(tool, arguments, problems), f"See the input schema of {call.entry.tool!r}."
             )
-        # What is on record must not change when a tool changes its arguments: containers are not shared with it.
+        # A tool may change its arguments, and that must not change the record: the two share no containers.
         shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
         own = decode(encode(arguments)) if shared else arguments
         try:
@@ -56,13 +57,13 @@ class Validate:
         call.arguments = arguments
 
     def with_arguments(self, call: Call, arguments: Any) -> None:
-        """Judge other arguments, such as an approver's; from here on the call has them."""
+        """Validate other arguments, such as an approver's, and set them on the call."""
         call.replace_given(arguments)
         call.secrets = None
         self(call)
 
     def look_for_secrets(self, call: Call) -> None:
-        """Of a call that was refused before its arguments were looked at: a policy or a parser may have quoted a secret."""
+        """Find the secrets of a call that was refused before validation: a policy or a parser may have quoted one."""
         if call.secrets is not None:
             return
         try:
@@ -75,19 +76,19 @@ class Validate:
             watch_for(found)
 
     def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
-        """The same complaints; but a complaint quotes the value, perhaps cut, and so must not be made of a secret."""
+        """The same errors without secrets: an error quotes the value, perhaps cut, so the value is masked first."""
         if tool not in self._discreet:
             self._discreet[tool] = compile_schema(tool.input_schema, f"tool {tool.name!r}", mask=MASK)
         return self._discreet[tool](arguments)
 
 
 def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Complaints that only the tool's own types can make, at places that the schema found nothing wrong with."""
+    """Errors that only the tool's own types find, at places where the schema found none."""
     try:
         tool.bind(arguments)
     except InvalidInput as error:
         places = tuple(problem["path"] for problem in known)
         return [problem for problem in error.problems if not problem["path"].startswith(places)]
     except Exception:
-        return []  # the schema's complaints are enough to refuse the call
+        return []  # the schema's errors are enough to refuse the call
     return []

@@ -1,4 +1,4 @@
-"""Small Protocols between the floors. Implementations live above, and are chosen in one place: `compose`."""
+"""Small Protocols between the layers. Implementations are in higher layers; `compose` chooses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every door to the runtime speaks: in process, over HTTP, from an agent."""
+"""The interface of every way to call the runtime: in process, over HTTP, from an agent."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Timer(Protocol):
 class Clock(Protocol):
     @property
     def boot(self) -> str:
-        """Which run of which machine `monotonic` counts for; empty when its readings mean nothing to other processes."""
+        """The boot of the machine that `monotonic` counts from; empty if other processes cannot use its readings."""
         ...
 
     def now(self) -> float:
@@ -58,12 +58,12 @@ def _boot() -> str:
 
 
 def mark(clock: Clock) -> dict[str, Any]:
-    """What an event carries so that time since it can be told after a restart, whatever became of the date."""
+    """The clock reading in an event, from which a process after a restart computes the time since then, also if the date was changed."""
     return {"boot": clock.boot, "up": clock.monotonic()} if clock.boot else {}
 
 
 def elapsed(clock: Clock, at: float, data: Mapping[str, Any]) -> float:
-    """Seconds since an event: by its mark if it is of this boot, else by the date."""
+    """Seconds since an event: by its clock reading if that is of this boot, else by the date."""
     if data.get("boot") and data["boot"] == clock.boot:
         return max(clock.monotonic() - float(data["up"]), 0.0)
     return max(clock.now() - at, 0.0)

@@ -1,4 +1,4 @@
-"""How an outcome changes the health of its tool: one table, from which every store derives its own text.
+"""How an outcome changes the health of its tool: one table, from which every store derives its SQL or Lua.
 
 `HEALTH_LAW` names, for each effect of an outcome, the columns that change and the rule for each. A column that is not named
 keeps its value. `assignments` renders the rules of one effect in another language; `health_after` is the table in Python.

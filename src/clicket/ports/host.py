@@ -1,4 +1,4 @@
-"""What an agent needs of the runtime that it works with, in the name of one caller."""
+"""What an agent needs of its runtime, on behalf of one caller."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["AgentHost", "Taken", "Watch"]
 
 
 class Taken(ClicketError):
-    """The id of an inner call is in use: somebody runs that turn, or has run it."""
+    """The id of an inner call is in use: a process runs that turn, or has run it."""
 
     code = "taken"
 
 
 class Watch(Protocol):
-    """Told of events of other calls as they become durable, in this process. Neither waits nor raises."""
+    """Receives durable events of other calls in this process. Neither waits nor raises."""
 
     def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None: ...
 
@@ -41,7 +41,7 @@ class AgentHost(Protocol):
 
     def acting_for(self, caller: str, scopes: frozenset[str]) -> AgentHost: ...
 
-    # Tools that everybody may call.
+    # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
         """What the thread may call now."""
@@ -52,11 +52,11 @@ class AgentHost(Protocol):
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
-        """Put a call on record that may not be made, as refused."""
+        """Record a call that is not allowed, as refused."""
         ...
 
     async def made(self, id: str, thread: str) -> Handle | None:
-        """A call that was made before, here or elsewhere."""
+        """A call that was made before, in this process or another."""
         ...
 
     async def waiting(self, thread: str) -> list[str]:
@@ -64,23 +64,23 @@ class AgentHost(Protocol):
         ...
 
     async def keep(self, data: bytes) -> str:
-        """Keep a file for as long as threads are kept; its name."""
+        """Store a file for as long as threads are kept; returns its name."""
         ...
 
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
-        """A paper's body as it may be at rest: sealed, or masked, where it holds a secret."""
+        """A document's body for the store: sealed or masked if it holds a secret."""
         ...
 
     def reveal(self, kind: str, key: str, body: bytes) -> bytes | None:
-        """The inverse of `protect`; None: no key of ours opens it."""
+        """The inverse of `protect`; None: this process has no key for it."""
         ...
 
     async def allow(self, artifact: str) -> None:
-        """Let the caller read a file that one of its calls kept, for as long as threads are kept."""
+        """Let the caller read a file that one of its calls stored, for as long as threads are kept."""
         ...
 
     def lend(self, tool: Any) -> None:
-        """A tool of ours that can be called and is not listed; one of the program's own with that name comes first."""
+        """Register a tool of clicket's own that can be called and is not listed. A tool of the program with that name has precedence."""
         ...
 
     def watch(self, watch: Watch) -> None: ...
@@ -89,7 +89,7 @@ class AgentHost(Protocol):
     # Turns: calls of the agent's own.
 
     def install(self, inner: Any) -> None:
-        """From now on calls of this inner tool can be made, and are taken up after a crash."""
+        """Register an inner tool: its calls can be made, and are recovered after a crash."""
         ...
 
     def installed(self, name: str) -> Any:
@@ -97,7 +97,7 @@ class AgentHost(Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside; the runtime waits for it when it closes."""
+        """Run something in the background; the runtime waits for it when it closes."""
         ...
 
     async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
@@ -115,7 +115,7 @@ class AgentHost(Protocol):
     async def record(self, id: str, thread: str) -> Record | None: ...
 
     def entries(self, events: Sequence[Event], id: str, thread: str) -> list[dict[str, Any]]:
-        """What an inner call has on record."""
+        """The recorded events of an inner call."""
         ...
 
     def lives(self, id: str, thread: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a store keeps beside calls: the health of tools in threads, figures, small documents, and an audit log."""
+"""What a store keeps beside calls: the health of tools in threads, stats, small documents, and an audit log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clicket.model.figures import Figure
 __all__ = ["Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth"]
 
 HealthEffect = Literal["completed", "served", "failed", "none"]
-"""What an ending says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
+"""What an outcome says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
 about the tool's health. `failed`: the tool failed. `none`: refused, cancelled, or it never ran."""
 
 
 class OutcomeStats(msgspec.Struct, frozen=True, gc=False):
-    """What an ending call adds to the figures and to its tool's health; the store writes it with the outcome."""
+    """What an ending call adds to the stats and to its tool's health; the store writes it with the outcome."""
 
     tool: str
     """As in `Figure.tool`. A call of an unregistered tool changes no tool's health."""
@@ -45,7 +45,7 @@ class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
     last_failure_at: float | None = None
     last_error: str = ""
     status: str | None = None
-    """Set by hand; None: as the counters say."""
+    """The status that a person set; None: the status follows from the counters."""
     reason: str = ""
     by: str = ""
     announced: str = "available"
@@ -82,7 +82,7 @@ class Records(Protocol):
     # processes at a failed outcome and at every `put_tool_health`.
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
-        """Every tool of which the thread has something on record."""
+        """The health of every tool that the thread has on record."""
         ...
 
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
@@ -100,8 +100,7 @@ class Records(Protocol):
         ...
 
     async def figures(self, caller: str | None = None) -> list[Figure]:
-        """Everything that outcomes added up to since the store was made; of all callers, or of one. Retention takes nothing
-        away from them."""
+        """The totals of all outcomes since the store was created, of all callers or of one. Retention does not reduce them."""
         ...
 
     # Small documents with a version. Bodies are JSON up to a few megabytes.

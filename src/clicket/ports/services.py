@@ -1,4 +1,4 @@
-"""What clicket asks of others: to search, to answer, to place texts in a space. Each is one method."""
+"""External services that clicket uses: search, chat models, embeddings. Each is one method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ChatModel", "Embedder", "SearchEngine", "StreamingModel"]
 
 
 class SearchEngine(Protocol):
-    """Raises when it failed; an empty answer means that there is nothing. `deadline` is the seconds it has, or None."""
+    """Raises on failure; an empty answer means that nothing was found. `deadline`: seconds that the search has, or None."""
 
     @property
     def name(self) -> str: ...
@@ -21,7 +21,7 @@ class SearchEngine(Protocol):
 
 
 class ChatModel(Protocol):
-    """Raises when it failed: `RetryableError` when asking again may help, and when."""
+    """Raises on failure: `RetryableError` if a retry may help; it has the delay."""
 
     @property
     def name(self) -> str: ...
@@ -31,14 +31,14 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class StreamingModel(ChatModel, Protocol):
-    """A model that tells its answer while it gives it. `tell` is called on the loop and neither waits nor raises; the pieces add
-    up to the reply that is returned. Who asks twice after a failure gets the pieces anew."""
+    """A model that streams its answer. `tell` is called on the loop with each piece; it neither waits nor raises. The pieces
+    add up to the reply that is returned. A retry after a failure sends all pieces again."""
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply: ...
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors, one row for each: a numpy array of float32. `name` says which space they are in."""
+    """Texts to unit vectors, one row for each: a numpy array of float32. `name` identifies the embedding space."""
 
     @property
     def name(self) -> str: ...

@@ -1,11 +1,11 @@
-"""Where the journal lives. A store appends what the journal decided, or refuses it whole; it decides nothing itself.
+"""Where the journal is stored. A store appends a unit of the journal whole, or refuses it; it makes no decisions of its own.
 
 Laws that every store keeps, and the contract suite checks:
  1. An append is atomic and takes effect only if the call's last number is `expect` and its fence is `fence`.
  2. `done` is called once per append, on the loop, after the append is as durable as the mode promises.
- 3. Appends are applied in the order in which they were handed over.
+ 3. Appends are applied in the order of the `append` calls.
  4. A creating append that is answered with an error leaves no call behind, also if the error was a lost connection.
- 5. Time that decides over owners is the store's own or the machine's boot clock, never the date of the asking process.
+ 5. Ownership is decided by the store's clock or the machine's boot clock, never by the date of a process.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Unstorable(ClicketError):
 
 
 class CacheItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A result that equal calls may have without running the tool. Times are seconds since the epoch."""
+    """A result that equal calls get without running the tool. Times are seconds since the epoch."""
 
     key: str
     body: bytes
@@ -83,7 +83,7 @@ class CacheItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheUse(msgspec.Struct, frozen=True, gc=False):
-    """What an ending call had to do with the cache: served from it, or not; and what it leaves there."""
+    """How an ending call used the cache: whether it was served from it, and the result that it stores there."""
 
     key: str
     hit: bool
@@ -91,7 +91,7 @@ class CacheUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallIdentity(Protocol):
-    """What never changes of a call. The journal's entry is one."""
+    """The fields of a call that never change. The journal's entry implements it."""
 
     @property
     def id(self) -> str: ...
@@ -127,11 +127,11 @@ class Append(msgspec.Struct, gc=False):
     fence: int
     """Must equal the stored fence: an owner that lost the call can write no more. -1: a request by another process."""
     unit: Unit | None
-    """None: there is nothing to write; the append asks whether the writer is up to date, or names artifacts."""
+    """None: there is nothing to write; the append checks that the writer is up to date, or names artifacts."""
     state: State
     ended_at: float | None = None
     stats: OutcomeStats | None = None
-    """What the outcome adds to figures and to the tool's health; written in the same transaction."""
+    """What the outcome adds to stats and to the tool's health; written in the same transaction."""
     key: int = 0
     """The store's own handle of the call; a creating append receives it."""
     waiting_for: str | None = None
@@ -150,7 +150,7 @@ class Append(msgspec.Struct, gc=False):
 
     @property
     def events(self) -> list[Event]:
-        """Made anew at each look: for tests and rare reads."""
+        """Built at each access: for tests and rare reads."""
         return [] if self.unit is None else events_in(self.unit, self.call.id)
 
     @property
@@ -163,8 +163,8 @@ Done = Callable[[Append, ClicketError | None], None]
 Found = Callable[[CacheItem | None, ClicketError | None], None]
 OnHint = Callable[[str, int], None]
 """`on_hint(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
-"slot" became free, a tool's "health" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or be of one's
-own making."""
+"slot" became free, a tool's "health" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or result from
+this process's own writes."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,25 +213,25 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     caller: str | None = None
     id_prefix: str | None = None
     waiting_for: str | None = None
-    """Only calls that wait for this; `approval` is all there is."""
+    """Only calls that wait for this; `approval` is the only value."""
     active: bool = False
     limit: int = 100
     before: int | None = None
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of what is kept of ended calls; None is no bound. Of what breaks a bound the oldest end goes first."""
+    """Bounds on ended calls; None is no bound. Calls that ended first are removed first."""
 
     since: float | None = None
-    """Calls that ended before this time go."""
+    """Calls that ended before this time are removed."""
     calls: int | None = None
     bytes: int | None = None
     """Of events and artifacts together."""
     thread_calls: int | None = None
     thread_bytes: int | None = None
     health_since: float | None = None
-    """Tool health that was not changed since this time goes, but for statuses that a person set. It counts neither as calls nor
-    as bytes."""
+    """Tool health that was not changed since this time is removed, except statuses that a person set. It counts neither as
+    calls nor as bytes."""
     now: float | None = None
     """Pins that end by this time are over; None: the clock of this machine."""
 
@@ -272,7 +272,7 @@ class Store(Records, Protocol):
         ...
 
     async def close(self) -> None:
-        """Write what was handed over, hand back the calls that are still owned, and sign off."""
+        """Write pending appends, release the calls that this owner still holds, and remove the owner."""
         ...
 
     def append(self, change: Append, done: Done) -> None: ...
@@ -290,7 +290,7 @@ class Store(Records, Protocol):
     # Owning.
 
     async def renew(self) -> None:
-        """Renew the lease of this owner. One that was given up for dead meanwhile is an owner again."""
+        """Renew the lease of this owner. An owner that was taken for dead meanwhile is registered again."""
         ...
 
     async def owners(self) -> list[Presence]:
@@ -331,7 +331,7 @@ class Store(Records, Protocol):
     # Artifacts.
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
-        """Keep bytes under their content's name; the same name twice is one copy.
+        """Store bytes under the hash of their content; equal bytes are stored once.
 
         `keep_until` (seconds since the epoch) pins them: they stay at least until then, although no call names them. A later
         pin never shortens an earlier one. Without it a call is about to name them, and they stay as long as it does.
@@ -345,7 +345,7 @@ class Store(Records, Protocol):
     # Cached results; they are written by appends.
 
     def cache_get(self, key: str, now: float, found: Found) -> None:
-        """Look a result up; `found` is called on the loop, at once where nothing needs waiting. Expired is not found."""
+        """Look a result up; `found` is called on the loop, before this returns if no waiting is needed. An expired result is not found."""
         ...
 
     async def cache_clear(self, tag: str | None) -> int:
@@ -363,7 +363,7 @@ class Store(Records, Protocol):
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
         """Remove pins that are over, up to `limit` ended calls that break a bound, and artifacts that nothing names or pins
-        any more. `dry`: remove nothing, and count all that would go."""
+        any more. `dry`: remove nothing, and count all that would be removed."""
         ...
 
     async def size(self) -> int:

@@ -144,7 +144,7 @@ class Lower:
             self.requests,
             on_left=lambda call: self.log.append(("left", call)),
             on_ended=lambda call: self.log.append(("ended", call)),
-            uneasy={"a thread"},
+            degraded={"a thread"},
             give_slot=lambda name: self.log.append(("slot", name)),
             release=self.release,
             spawn=self.spawn,

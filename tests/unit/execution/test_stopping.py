@@ -134,7 +134,7 @@ def test_a_call_that_is_taken_over_goes_on_counting() -> None:
         ("idle", State.TIMEOUT, "after 2 s"),
         ("deadline", State.TIMEOUT, "after 9 s"),
         ("queue", State.TIMEOUT, "max_concurrency"),
-        ("approval", State.TIMEOUT, "nobody decided in time"),
+        ("approval", State.TIMEOUT, "no decision came in time"),
     ],
 )
 def test_the_error_says_what_happened_and_what_to_do(reason: str, state: State, words: str) -> None:

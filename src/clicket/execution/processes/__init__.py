@@ -1,14 +1,14 @@
-"""Tools that run in child processes, so that they can always be stopped and can harm no call but their own.
+"""Tools that run in child processes, so that they can always be stopped and cannot affect other calls.
 
     runtime ── pool ── handle ══ job socket ═════════════╗
                           ║                              ║
                           ╚═ lifeline ═ guard ── fork ── worker ── the tool ── its own children
 
 The *worker* runs tool bodies, one at a time, and is kept warm between calls. The *guard* is its small parent: it runs no
-foreign code, adopts whatever the tool leaves orphaned, and ends the whole tree when it is told to, when the worker dies,
-or when the runtime is gone. Only JSON crosses the sockets.
+foreign code, adopts the processes that the tool orphans, and ends the whole tree when the runtime asks for it, when the worker
+dies, or when the runtime is gone. Only JSON crosses the sockets.
 
-The names below are loaded when they are asked for: the child imports this package too, and needs none of them.
+The names below are imported lazily: the child imports this package too, and needs none of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One job in the child: find the tool, bind the arguments, say that it starts, run it, encode what comes of it.
+"""One job in the child: find the tool, bind the arguments, report the start, run it, encode its output.
 
 Async tools get a fresh event loop each time. Every exception becomes a `Failure`, also `sys.exit`: only the end of the
 process itself ends the worker.
@@ -80,7 +80,7 @@ def _failed(failure: Failure) -> tuple[Kind, bytes]:
 
 
 def _judge(error: BaseException, tool: Any) -> Failure:
-    # Judged here, where the exception is: its class and attributes do not cross.
+    # Decided in the child, which has the exception: its class and attributes are not sent.
     retryable = transient(error, tool.options if tool is not None else Options())
     asked = getattr(error, "retry_after", None)
     retry_after = float(asked) if isinstance(asked, int | float) and math.isfinite(asked) else None
@@ -128,13 +128,13 @@ def _clean(text: str) -> str:
 
 def _no_way_to_the_store() -> UsageError:
     return UsageError(
-        "a tool in a child process cannot keep or read artifacts and checkpoints: it has no way to the store. "
+        "a tool in a child process cannot keep or read artifacts and checkpoints: it has no connection to the store. "
         "Return the data, or declare the tool with isolation='thread'."
     )
 
 
 class _WireSink:
-    """The signs of life of one job. Written straight to the socket: a tool that is faster than the journal waits there."""
+    """The context of one job. It writes straight to the socket: a tool that is faster than the journal waits there."""
 
     __slots__ = ("_connection", "_deadline")
 
@@ -143,7 +143,7 @@ class _WireSink:
         self._deadline: float | None = None
 
     def start(self, time_left: float | None) -> None:
-        """Everything up to here was preparation: now the body's time begins."""
+        """Report that the preparation is over: the body's time begins now."""
         self._deadline = None if time_left is None else time.monotonic() + time_left
         self._send(Kind.STARTED)
 
@@ -160,7 +160,7 @@ class _WireSink:
         self._send(Kind.NOTE, encode_output({"text": text, "data": dict(data)}))
 
     async def drain(self) -> None:
-        """Nothing is kept back here: what was emitted has been written."""
+        """No effect: output is written as it is emitted."""
 
     async def put_artifact(self, data: bytes | Sequence[bytes]) -> NoReturn:
         raise _no_way_to_the_store()

@@ -10,7 +10,7 @@ __all__ = ["Connection"]
 
 
 class Connection:
-    """The worker itself may always send; beside it only the context of the current job, `speaker`, may."""
+    """The worker may always send; of the contexts only that of the current job, `speaker`, may."""
 
     __slots__ = ("_fd", "_lock", "speaker")
 
@@ -24,7 +24,7 @@ class Connection:
             send(self._fd, kind, payload)
 
     def send_for(self, speaker: object, kind: Kind, payload: bytes) -> None:
-        """Send for a context, unless its job is over: a thread that a tool left behind must not write into the next job."""
+        """Send for a context, unless its job is over: a thread that a tool left running must not write into the next job."""
         with self._lock:
             if speaker is self.speaker:
                 send(self._fd, kind, payload)

@@ -1,7 +1,7 @@
-"""What the runtime starts for each worker: a guard that forks the worker and outlives it.
+"""The process that the runtime starts for each worker: a guard that forks the worker and outlives it.
 
 The guard runs no foreign code, so that nothing a tool does (a loop in C that never lets go of the interpreter, a crash,
-a closed descriptor) can keep it from ending the tree. It adopts what the tool orphans, therefore the tree is complete.
+a closed descriptor) can keep it from ending the tree. It adopts the processes that the tool orphans, so the tree is complete.
 Run as a script, by its path: `guard.py JOB_FD LIFELINE_FD`. The lifeline brings one line of JSON, then at most a `T`
 ("end the tree: TERM, grace, KILL"); its end of file means that the runtime is gone: KILL, at once. On it goes back the
 worker's exit status, the last thing the guard does.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import clicket.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
     from clicket.execution.processes import tree
 else:
-    # Not through the package: the guard shall stay small, and what clicket imports is the worker's to pay for.
+    # Not through the package: the guard must stay small, and only the worker needs clicket's imports.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.dirname(os.path.dirname(_here)))
     import process_table
@@ -36,7 +36,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Guard:
-    """Waits for the first of: the worker's end, an order, the runtime's end. Then leaves no process of the tree."""
+    """Waits for the first of: the worker's end, a request to end, the runtime's end. Then ends every process of the tree."""
 
     def __init__(self, worker: int, lifeline: int, owner: int | None, grace: float) -> None:
         self._worker = worker
@@ -61,10 +61,10 @@ class Guard:
         self._reap()
         while not (self._ordered or self._hurry or self._status is not None):
             self._wait(None)
-        # A worker that died by itself leaves nothing worth a farewell; its call should fail now.
+        # After a worker that died by itself its children get no grace: its call should fail now.
         grace = self._grace if self._ordered and not self._hurry else 0.0
         tree.end(self._left, grace, self._wait)
-        if self._status is None:  # it died between the last look for the dead and the last look for the living
+        if self._status is None:  # it died after the last reaping and before the last scan of the tree
             self._status = os.waitstatus_to_exitcode(os.waitpid(self._worker, 0)[1])
         with contextlib.suppress(OSError):  # the runtime may be gone
             os.write(self._lifeline, b"%d" % self._status)
@@ -75,7 +75,7 @@ class Guard:
         return tree.group(self._worker) if below is None else below
 
     def _wait(self, seconds: float | None) -> bool:
-        """Wait for something to happen. True when no grace is to be given any more."""
+        """Wait for the next event. True: the grace is over."""
         for fd, _ in self._poll.poll(None if seconds is None else seconds * 1000):
             if fd == self._wake:
                 os.read(fd, 4096)
@@ -88,7 +88,7 @@ class Guard:
         return self._hurry
 
     def _reap(self) -> None:
-        """Bury the worker, and every orphan that came to us."""
+        """Reap the worker, and every orphan that the guard adopted."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self._worker:
@@ -104,7 +104,9 @@ class Guard:
 def main(job: int, lifeline: int) -> None:
     line, order = _read_line(lifeline)
     setup = json.loads(line)
-    if order or os.getppid() != setup["owner"]:  # told to end, or the runtime died, while this process was starting
+    if (
+        order or os.getppid() != setup["owner"]
+    ):  # the runtime asked for the end, or died, while this process was starting
         with contextlib.suppress(OSError):
             os.write(lifeline, b"0")
         return
@@ -131,7 +133,7 @@ def _become_worker(guard: int, job: int, setup: dict[str, Any]) -> None:
         os._exit(1)
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("800")  # when memory runs out, the kernel shall take the tool and not the runtime
+            file.write("800")  # when memory runs out, the kernel should kill the tool, not the runtime
     except OSError:
         pass
     sys.path[:] = setup["path"]
@@ -142,7 +144,7 @@ def _become_worker(guard: int, job: int, setup: dict[str, Any]) -> None:
 
 
 def _read_line(fd: int) -> tuple[bytes, bytes]:
-    """The first line, and what came with it."""
+    """The first line, and the bytes that arrived after it."""
     text = b""
     while b"\n" not in text:
         piece = os.read(fd, 65536)
@@ -154,7 +156,7 @@ def _read_line(fd: int) -> tuple[bytes, bytes]:
 
 
 def _prctl(option: int, value: int) -> None:
-    # Not with sandbox/libc.py: that is for the systems that a sandbox can be built on, and raises on all others.
+    # Not with sandbox/libc.py: that raises on systems without a sandbox.
     if not sys.platform.startswith("linux"):
         return
     try:

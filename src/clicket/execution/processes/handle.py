@@ -1,6 +1,6 @@
 """The runtime's half of one worker: a child process that runs one job at a time and can be ended at any moment.
 
-A worker that was stopped, died, or was left in the middle of a job is never used again. Its end is complete: when
+A worker that was stopped, died, or whose job was left unfinished is never used again. Its end is complete: when
 `stop` returns or a `WorkerDied` is raised, no process that the tool started is left.
 """
 
@@ -37,17 +37,17 @@ _failures = msgspec.json.Decoder(Failure)
 
 
 class WorkerDied(ClicketError):
-    """The process ended under its job. `details` has `exit_code` or `signal`, and `stopped` when it was told to end."""
+    """The process ended under its job. `details` has `exit_code` or `signal`, and `stopped` when the runtime ended it."""
 
     code = "tool_error"
 
 
 class ToolFailed(Exception):
-    """The tool's body raised in the child. Exceptions do not cross processes; what is known of one does."""
+    """The tool's body raised in the child. The exception is not sent between processes, only its description."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
-        self.type = failure.type  # the bare class name, as it is told of tools that run elsewhere
+        self.type = failure.type  # the bare class name, as for tools that run in other lanes
         self.module = failure.module
         self.message = failure.message
         self.retryable = failure.retryable
@@ -56,7 +56,7 @@ class ToolFailed(Exception):
 
 
 class _Running:
-    """The job at hand: who wants to know of it."""
+    """The current job: the future of its answer and the callbacks of its caller."""
 
     __slots__ = ("answer", "message", "started")
 
@@ -131,20 +131,20 @@ class Worker(asyncio.Protocol):
         assert self._ended is not None
         self._order_stop()
         self._let_go()
-        # The guard keeps the time. Only if it cannot (somebody has stopped it) is the tree ended from here.
+        # The guard keeps the time. If it cannot, because something stopped it, this process ends the tree.
         done, _ = await asyncio.wait({self._ended}, timeout=self._grace + 5)
         if not done:
             await asyncio.to_thread(tree.end_tree, self._roots, self._token, 0.0)
             await asyncio.wait({self._ended})
 
     async def _live(self, job: socket.socket, ended: Callable[[Worker], None]) -> None:
-        """From start to end: the one place where the descriptors are closed, the process reaped, the waiting told."""
+        """Follow the worker from start to end. Only here are descriptors closed, the process reaped and the waiters notified."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._lifeline, self._read_lifeline)
         await loop.create_unix_connection(lambda: self, sock=job)
         try:
             await self._guard_gone
-        except asyncio.CancelledError:  # the loop ends and nobody closed the pool: then the end of the lifeline must do
+        except asyncio.CancelledError:  # the loop ends and the pool was not closed: closing the lifeline ends the guard
             await self._abandon()
             raise
         self._spoiled = True
@@ -160,10 +160,10 @@ class Worker(asyncio.Protocol):
             await asyncio.sleep(
                 0
             )  # the transport closes its socket in the loop's next turn; the loop may be closed then
-        died = self._obituary()
+        died = self._death_error()
         if not self._ready.done():
             self._ready.set_exception(died)
-            self._ready.exception()  # nobody may be waiting
+            self._ready.exception()  # marks it as retrieved: there may be no waiter
         if self._running is not None and not self._running.answer.done():
             self._running.answer.set_exception(died)
         ended(self)
@@ -197,11 +197,11 @@ class Worker(asyncio.Protocol):
             self._lifeline.send(b"T")
 
     def _let_go(self) -> None:
-        """What the worker still has to say is not wanted any more."""
+        """Ignore further messages of the worker."""
         if not self._wire_closed.done() and self._guard_gone.done():
             self._wire_closed.set_result(None)
 
-    def _obituary(self) -> WorkerDied:
+    def _death_error(self) -> WorkerDied:
         status = int(self._status) if self._status else None
         details: dict[str, Any] = {"pid": self.pid, "stopped": self._stopping and not self._lost_wire}
         if not self.pid and not self._stopping:
@@ -241,7 +241,7 @@ class Worker(asyncio.Protocol):
         spoils the worker: `stop` it.
         """
         if not self.free or self._transport is None:
-            raise self._obituary() if self._guard_gone.done() else UsageError("this worker is busy or was stopped.")
+            raise self._death_error() if self._guard_gone.done() else UsageError("this worker is busy or was stopped.")
         payload = encode(Job(target=target, arguments=msgspec.Raw(arguments), context=context))
         if len(payload) > MAX_FRAME:
             raise InvalidInput(
@@ -272,11 +272,11 @@ class Worker(asyncio.Protocol):
         if failure.code == "result_unserializable":
             raise ResultUnserializable(failure.message)
         if failure.type == "MemoryError":
-            self._spoiled = True  # its heap is in pieces; the next call should not have to live in them
+            self._spoiled = True  # its heap is fragmented; the next call gets a new worker
         raise ToolFailed(failure)
 
     def pause(self) -> None:
-        """Take no more messages; the tool soon waits in its next `emit`."""
+        """Read no more messages; the tool then blocks in its next `emit`."""
         self._paused = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
@@ -303,7 +303,7 @@ class Worker(asyncio.Protocol):
         if not self._wire_closed.done():
             self._wire_closed.set_result(None)
         if not self._guard_gone.done() and not self._stopping:
-            # Usually the worker is dead and its guard about to say how. If it is not, it is of no use without its wire.
+            # Usually the worker is dead, and its guard is about to report why. A live worker is of no use without its socket.
             asyncio.get_running_loop().call_later(2.0, self._break_off)
 
     def _break_off(self) -> None:
@@ -320,9 +320,9 @@ class Worker(asyncio.Protocol):
                 if not self._ready.done():
                     self._ready.set_result(None)
             elif self._running is not None and not self._running.answer.done():
-                self._tell(self._running, kind, pieces)
+                self._dispatch(self._running, kind, pieces)
 
-    def _tell(self, running: _Running, kind: Kind, pieces: list[bytearray]) -> None:
+    def _dispatch(self, running: _Running, kind: Kind, pieces: list[bytearray]) -> None:
         try:
             if kind is Kind.STARTED:
                 running.started()
@@ -332,7 +332,7 @@ class Worker(asyncio.Protocol):
                 running.answer.set_result((kind, pieces))
         except msgspec.DecodeError:
             raise
-        except Exception as error:  # the listener's own; it belongs to whoever called `run`
+        except Exception as error:  # an error of the listener: the caller of `run` gets it
             running.answer.set_exception(error)
 
 
@@ -342,7 +342,7 @@ def _start_guard(job: socket.socket, lifeline: socket.socket, token: str) -> sub
     return subprocess.Popen(
         [sys.executable, *flags, "-P", str(Path(__file__).with_name("guard.py")), *map(str, fds)],
         stdin=subprocess.DEVNULL,
-        stdout=_stderr_or_null(),  # what a tool prints is no result of the runtime's
+        stdout=_stderr_or_null(),  # what a tool prints must not go to the runtime's stdout
         pass_fds=fds,
         env={**os.environ, tree.MARK: token},
         start_new_session=True,

@@ -1,6 +1,6 @@
-"""The warm pool: at most `size` workers alive, each lent to one caller at a time, first come first served.
+"""The pool of worker processes: at most `size` alive, each used by one caller at a time, first come first served.
 
-A worker comes back warm after a normal call, and is replaced after anything else. Used from one event loop.
+A worker is reused after a normal call, and replaced after anything else. Used from one event loop.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class ProcessPool:
     """Child processes for tools with `isolation="process"`.
 
     `memory` is the limit of each worker in bytes (of its data; its children have the same limit, each for itself),
-    `grace` the seconds between TERM and KILL, `idle` the seconds after which an unused worker is let go, `warm` how many
-    are kept whatever happens.
+    `grace` the seconds between TERM and KILL, `idle` the seconds after which an unused worker is ended, `warm` how many
+    are always kept.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ProcessPool:
         self._grace = grace
         self._idle_time = idle
         self._warm = warm
-        self._workers: set[Worker] = set()  # alive: starting, idle, lent out or leaving
+        self._workers: set[Worker] = set()  # alive: starting, idle, in use or ending
         self._leaving: set[Worker] = set()
         self._starting = 0
         self._idle: dict[Worker, asyncio.TimerHandle] = {}
@@ -60,7 +60,7 @@ class ProcessPool:
         self._fill()
 
     async def acquire(self) -> Worker:
-        """A ready worker, yours until you `release` it. Waits while `size` are in use."""
+        """A ready worker, reserved until `release`. Waits while `size` are in use."""
         self._check_open()
         place: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
@@ -73,7 +73,7 @@ class ProcessPool:
             raise
 
     def release(self, worker: Worker) -> None:
-        """Give a worker back. One that is not fit for another call is ended instead, with its tree."""
+        """Give a worker back. One that cannot take another call is ended, with its tree."""
         if worker not in self._workers or worker in self._idle:
             return
         if worker.free and not self._closed:
@@ -83,7 +83,7 @@ class ProcessPool:
             self._dismiss(worker)
 
     async def close(self) -> None:
-        """End all workers, trees included. Who waits for one gets a `UsageError`, who uses one a `WorkerDied`."""
+        """End all workers with their trees. Callers that wait for a worker get a `UsageError`, callers that use one a `WorkerDied`."""
         self._closed = True
         for timer in self._idle.values():
             timer.cancel()
@@ -100,7 +100,7 @@ class ProcessPool:
             raise _closed()
 
     def _fill(self) -> None:
-        """Serve those who wait from what is idle, and start what is missing."""
+        """Give idle workers to waiting callers, and start missing workers."""
         if self._closed:
             return
         while self._waiting and (self._idle or self._waiting[0].done()):
@@ -137,7 +137,7 @@ class ProcessPool:
             self._fill()
 
     def _give_up(self, error: Exception) -> None:
-        """A worker could not be started: tell the first in line. None is started just to be warm any more."""
+        """A worker could not be started: the first waiting caller gets the error. No more workers are started in advance."""
         self._warm = 0
         while self._waiting:
             place = self._waiting.popleft()
@@ -166,7 +166,7 @@ class ProcessPool:
         timer = self._idle.pop(worker, None)
         if timer is not None:
             timer.cancel()
-        if worker.pid:  # of one that never came up, the waiting are told first
+        if worker.pid:  # if it never became ready, the waiting caller gets the error first
             self._fill()
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:

@@ -142,7 +142,7 @@ def _load(target: Target) -> ModuleType:
 
 
 def _importable(module: str, file: str) -> bool:
-    """Does the name lead to the same file here as in the runtime?"""
+    """Does the name resolve to the same file here as in the runtime?"""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

@@ -1,4 +1,4 @@
-"""When the worker must leave: after SIGTERM, and at once if it is a copy that a tool forked."""
+"""When the worker must exit: after SIGTERM, and at once if it is a copy that a tool forked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_stopping() -> bool:
 
 
 def check_process(error: BaseException | None = None) -> None:
-    """After a body: leave if the worker was told to stop, and if this is a forked copy, which must not answer twice."""
+    """After a body: exit if the worker got SIGTERM, or if this is a forked copy, which must not answer a second time."""
     if not is_original():
         if error is not None and not isinstance(error, SystemExit):
             traceback.print_exception(error)

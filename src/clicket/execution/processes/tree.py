@@ -16,11 +16,11 @@ else:
 __all__ = ["MARK", "Process", "bearers", "descendants", "end", "end_tree", "group", "identify", "is_alive", "send"]
 
 MARK = "CLICKET_WORKER"
-"""The environment variable by which everything that a worker started is known, wherever it moved in the tree."""
+"""The environment variable that marks every process that a worker started, wherever it moved in the tree."""
 
 
 class Process(NamedTuple):
-    """One process. Without /proc there is no start time; a negative pid then stands for a whole process group."""
+    """One process. Without /proc there is no start time; a negative pid then means a whole process group."""
 
     pid: int
     started: int
@@ -50,16 +50,16 @@ def bearers(token: str) -> list[Process]:
 
 
 def group(leader: int) -> list[Process]:
-    """The process group of `leader` as one target, while it has members: all there is on a system without /proc."""
+    """The process group of `leader` as one target, while it has members; used on systems without /proc."""
     try:
         os.killpg(leader, 0)
-    except (ProcessLookupError, PermissionError):  # some systems say the latter of a group of zombies
+    except (ProcessLookupError, PermissionError):  # some systems raise the latter for a group of zombies
         return []
     return [Process(-leader, 0)]
 
 
 def identify(pid: int) -> Process:
-    """The process that has this pid now; for a caller who knows that it cannot have been given away yet."""
+    """The process that has this pid now; for a caller that knows that the pid was not reused."""
     stat = process_table.stat(pid)
     return Process(pid, stat[1] if stat is not None else 0)
 
@@ -88,8 +88,8 @@ def send(process: Process, number: int) -> bool:
 def end(find: Callable[[], Iterable[Process]], grace: float, pause: Callable[[float], bool]) -> None:
     """TERM to all that `find` finds, KILL to what is left after `grace` seconds, until nothing is found.
 
-    `pause(seconds)` waits between two looks; when it returns True the grace is over. What we may not signal (a setuid
-    child) is left alone, or this would never return."""
+    `pause(seconds)` waits between two scans; when it returns True the grace is over. A process that we may not signal (a
+    setuid child) is skipped, or this would never return."""
     asked: set[Process] = set()
     done_with: set[Process] = set()
     kill_at = time.monotonic() + grace
@@ -102,7 +102,7 @@ def end(find: Callable[[], Iterable[Process]], grace: float, pause: Callable[[fl
                 continue
             else:
                 asked.add(process)
-                # A stopped process would sleep through its TERM.
+                # A stopped process does not handle TERM until it is continued.
                 allowed = send(process, signal.SIGTERM) and send(process, signal.SIGCONT)
             if not allowed or (rest <= 0 and process.pid < 0):  # a group's dead count as members until they are reaped
                 done_with.add(process)
@@ -111,7 +111,7 @@ def end(find: Callable[[], Iterable[Process]], grace: float, pause: Callable[[fl
 
 
 def end_tree(roots: Sequence[Process], token: str, grace: float) -> None:
-    """End `roots`, what descends from them and all that bears the token. Blocks until they are gone: use a thread."""
+    """End `roots`, their descendants and all processes with the token. Blocks until they are gone: use a thread."""
 
     def find() -> set[Process]:
         found = set(bearers(token))

@@ -18,13 +18,13 @@ __all__ = ["BIG", "MAX_FRAME", "Failure", "Frames", "Job", "Kind", "WireError", 
 
 MAX_FRAME = 512 * 1024 * 1024
 BIG = 4 * 1024 * 1024
-"""Payloads above this are joined and handed on in a thread, so that the event loop does not copy them."""
+"""Payloads above this are joined in a thread, so that the event loop does not copy them."""
 
 _HEADER = Layout("!IB")
 
 
 class Kind(IntEnum):
-    """What a frame says. The runtime sends `JOB`, the worker everything else."""
+    """The kind of a frame. The runtime sends `JOB`, the worker all others."""
 
     READY = 1
     JOB = 2
@@ -100,7 +100,7 @@ def _read_exactly(fd: int, size: int) -> bytearray | None:
 
 
 class Frames:
-    """Cuts a stream into frames as it arrives. A payload is a list of pieces, so that a big one is copied only once."""
+    """Splits a stream into frames as it arrives. A payload is a list of pieces, so that a big one is copied only once."""
 
     __slots__ = ("_frames",)
 

@@ -1,8 +1,8 @@
-"""The child's half: takes jobs one at a time, runs each in the main thread, sends back what comes of it.
+"""The child's side: takes jobs one at a time, runs each in the main thread, sends back the output or the failure.
 
-The worker is kept for the next call. That call finds the modules imported and whatever else the process carries:
-globals, the working directory, the environment, threads and child processes that a tool left running. Only the wire is
-protected: prints go to the runtime's stderr, a context that outlives its call is mute, and so is a forked copy.
+The worker is kept for the next call. That call finds the modules imported and all other state of the process:
+globals, the working directory, the environment, threads and child processes that a tool left running. Only the
+socket is protected: prints go to the runtime's stderr; a context that outlives its call sends nothing, nor does a forked copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _jobs = msgspec.json.Decoder(Job)
 
 
 def work(fd: int, *, memory: int | None) -> NoReturn:
-    """Serve jobs from this descriptor until it closes or the guard says TERM."""
+    """Serve jobs from this descriptor until it closes or the guard sends TERM."""
     for stream in (sys.stdout, sys.stderr):
         # Prints show at once, and text that the terminal's encoding does not know is no reason to fail.
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
@@ -43,19 +43,19 @@ def work(fd: int, *, memory: int | None) -> NoReturn:
         while (frame := read(fd)) is not None:
             handle_term()  # the tool before may have changed it
             kind, payload = perform(_jobs.decode(frame[1]), connection)
-            connection.speaker = None  # before the answer takes the lock: what the job says later is dropped
+            connection.speaker = None  # before the answer takes the lock: later messages of the job are dropped
             _flush()
             connection.send(kind, payload)
             del frame, payload
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 1
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the runtime has let go of this worker
+        pass  # the runtime has released this worker
     _leave(status)
 
 
 def _leave(status: int) -> NoReturn:
-    """Leave without waiting for threads that a tool left behind, but with its exit handlers run."""
+    """Exit without waiting for threads that a tool left running, but run the exit handlers."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     atexit._run_exitfuncs()
     _flush()

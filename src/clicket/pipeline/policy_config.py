@@ -1,4 +1,4 @@
-"""A policy as `clicket.toml` or `CLICKET_POLICY` declares it. Every mistake is found when it is read, and named with its place."""
+"""Reads a policy from `clicket.toml` or `CLICKET_POLICY`. Every mistake raises when it is read, and the message names its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONDITION = Condition.__struct_fields__
 
 
 def declared_policy(given: Any, where: str) -> Policy:
-    """`where` names the file or variable that it was read from. `approval_timeout = false`: a person may take for ever."""
+    """`where` names the file or variable that it was read from. `approval_timeout = false`: no limit."""
     table = _table(given, _KNOWN, f"{where}: policy")
     rules = table.pop("rules", [])
     if not isinstance(rules, list | tuple):

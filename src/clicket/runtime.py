@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import aclosing, suppress
 from random import Random
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 import msgspec
 
@@ -43,11 +43,11 @@ class Runtime:
     runtimes over the same store.
     """
 
-    # What `clicket.testing` puts in place of the machine's clock and of chance.
     _clock: Clock | None = None
-    _chance: Random | None = None
-    # In whose name calls are made and looked for. None: the program's own runtime, which sees all calls.
-    _caller: str | None = None
+    _chance: Random | None = None  # `clicket.testing` sets both
+    _caller: str | None = (
+        None  # calls are made and looked for in this name; None: the program's own, which sees all calls
+    )
     _origin: Origin = Origin()
 
     def __init__(
@@ -267,8 +267,7 @@ class Runtime:
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""
         # Calls that are claimed must be resumed, also if the caller is cancelled meanwhile.
-        recovered: Recovered = await self._opened.tasks.shielded(self._opened.recovery.recover(progress))
-        return recovered
+        return cast("Recovered", await self._opened.tasks.shielded(self._opened.recovery.recover(progress)))
 
     # Looking.
 

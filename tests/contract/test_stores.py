@@ -99,8 +99,8 @@ class _Eager(MemoryStore):
     """Counts an ending before it knows whether it is taken."""
 
     def append(self, change: Append, done: Any) -> None:
-        if change.ended_at is not None:
-            self._records.count(change)
+        if change.ended_at is not None and change.stats is not None:
+            self._records.count([(change.call.caller, change.call.thread, change.stats)])
             change.stats = None
         super().append(change, done)
 
@@ -110,8 +110,8 @@ class _Twice(MemoryStore):
 
     def append(self, change: Append, done: Any) -> None:
         known = self._calls.get(change.key)
-        if known is not None and known.ended_at is not None:
-            self._records.count(change)
+        if known is not None and known.ended_at is not None and change.stats is not None:
+            self._records.count([(change.call.caller, change.call.thread, change.stats)])
         super().append(change, done)
 
 

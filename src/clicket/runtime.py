@@ -177,12 +177,12 @@ class Runtime:
         try:
             return await engine.running.run(call)
         except (Duplicate, Fenced):
-            handle = await self._known(msgspec.structs.replace(request, id=call.id))
+            pass  # another call has the id, or another process has the call
         try:
-            return await handle.result()
+            return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
         except asyncio.CancelledError:
             if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
-                engine.tasks.spawn(handle.leave("its caller was cancelled"))
+                engine.tasks.spawn(engine.handles.leave(call, "its caller was cancelled"))
             raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:

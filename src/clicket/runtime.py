@@ -182,7 +182,7 @@ class Runtime:
             return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
         except asyncio.CancelledError:
             if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
-                engine.tasks.spawn(engine.handles.leave(call, "its caller was cancelled"))
+                engine.tasks.spawn(engine.handles.of(call).leave("its caller was cancelled"))
             raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
@@ -306,11 +306,8 @@ class Runtime:
             limit=limit, cursor=cursor,
         )  # fmt: skip
         found = await self._opened.store.history(query)
-        more = len(found) > limit
-        return Page(
-            items=[record_of(stored) for stored in found[:limit]],
-            cursor=str(found[limit - 1].key) if more else None,
-        )
+        cursor = str(found[limit - 1].key) if len(found) > limit else None
+        return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
 
     # For servers, commands and telemetry.
 

@@ -81,11 +81,6 @@ class Handles:
                 handle.call = await self._stored_calls.find(handle.id, handle.thread, handle.caller)
         return await self._stored_calls.result(handle.call, handle.id)
 
-    async def leave(self, call: Call, reason: str) -> None:
-        """Cancel a call for a caller that is gone, and need not hear how it went."""
-        with suppress(ClicketError):
-            await self._decisions.cancel(call.id, call.thread, call.caller, reason)
-
     async def cancel(self, handle: CallHandle, reason: str) -> bool:
         return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
 
@@ -113,6 +108,11 @@ class CallHandle:
     async def cancel(self, reason: str = "") -> bool:
         """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
         return await self._handles.cancel(self, reason)
+
+    async def leave(self, reason: str) -> None:
+        """Cancel the call for a caller that is gone, and need not hear how it went."""
+        with suppress(ClicketError):
+            await self.cancel(reason)
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"

@@ -26,7 +26,7 @@ from benchmarks.question import Answer, Question, Row  # noqa: E402
 from benchmarks.rounds import measure  # noqa: E402
 
 NAMES = (
-    *("overhead", "sync_async", "journal", "many", "kernel", "schema", "stall"),
+    *("overhead", "steps", "sync_async", "journal", "many", "kernel", "schema", "stall"),
     *("durability", "recovery", "stores", "cache", "fleet", "server", "code", "agents"),
 )
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"

@@ -172,7 +172,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
 
     def secrets(self) -> list[str]:
-        """Our own keys, each by itself."""
+        """Every secret in these settings: the secret keys, the webhook's secret, and the API keys."""
         own = [key.strip() for key in (self.secret_key or "").split(",")]
         return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
 

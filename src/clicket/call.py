@@ -1,7 +1,7 @@
-"""A call while this process works on it: who made it, what it needs, how it is going, how it ended.
+"""A call while this process works on it: its caller, its needs, its progress, its outcome.
 
-The journal's `Entry` says what is on record; only the journal writes it. Of everything else each field has one writer, named in
-`WRITERS`; a test reads the syntax tree and holds it.
+The journal's `Entry` has what is on record; only the journal writes it. Every other field has one writer, named in `WRITERS`; a
+test checks it in the syntax tree.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["WRITERS", "Attempt", "Call", "Late", "Origin", "Plan"]
 
 Late = tuple[Any, BaseException | None]
-"""What a body brought after it was told to stop: a value or an error."""
+"""What a body returned or raised after it was stopped: a value or an error."""
 Need = tuple[Any, ...]
-"""Something of which only so many calls may have a share at once; its last part is how many."""
+"""A limit on concurrent calls; its last part is the capacity."""
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
@@ -35,13 +35,13 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
     caller: str = ""
     scopes: frozenset[str] = frozenset()
-    """What the caller may do; a policy may ask."""
+    """What the caller may do; policies read it."""
     prefer_sync: bool = False
-    """A blocking caller waits: a tool that has a blocking body of its own runs that."""
+    """A blocking caller waits: a tool that also has a blocking body runs that one."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """How a call runs: where its body does, what it needs to start, and how often it is retried."""
+    """How a call runs: the lane of its body, the slots it needs, and the number of retries."""
 
     lane: str = "loop"
     needs: tuple[Need, ...] = ()
@@ -49,12 +49,12 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """The body that runs now, where it can be stopped. Made when a body first waits: most bodies of plain calls never do."""
+    """The running body, if it can be stopped. Created when a body first waits: most bodies of plain calls never do."""
 
     sink: Any = None
-    """Where the body's signs of life go; kept from attempt to attempt."""
+    """Receives the body's output, progress and heartbeats; attempts share it."""
     stopper: Callable[[], object] | None = None
-    """Tells the body to stop."""
+    """Stops the body."""
     deadline: Timer | int | None = None
     idle_timer: Timer | None = None
     grace_timer: Timer | None = None
@@ -63,13 +63,13 @@ class Attempt(msgspec.Struct, eq=False):
     cancels: int = 0
     """How often that task had been cancelled when the attempt began."""
     gate: asyncio.Future[None] | None = None
-    """What the caller waits at while the body waits, when the body runs in the caller's task."""
+    """The future that the caller awaits while the body waits, if the body runs in the caller's task."""
     held: asyncio.Future[Any] | None = None
     """What the body waits for."""
     must_stop: bool = False
     """The body is cancelled at its next step: it waits for nothing that can be cancelled."""
     detached: bool = False
-    """The body would not stop, and goes on in a task of its own."""
+    """The body did not stop, and goes on in a task of its own."""
     abandoned: bool = False
     """The call ended without its body, which still has its slot."""
     caller_left: bool = False
@@ -90,7 +90,7 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 class Call(msgspec.Struct, eq=False):
-    """Most values are never touched in the life of a plain call: a struct sets their defaults in C, which costs next to nothing."""
+    """A plain call never changes most fields: a struct sets their defaults in C, which costs almost nothing."""
 
     # Fixed when it is made.
     entry: Entry
@@ -100,17 +100,17 @@ class Call(msgspec.Struct, eq=False):
     """On the monotonic clock."""
     idempotency_key: str
     given: Any
-    """The arguments as they are judged: those of the request, or an approver's."""
+    """The arguments to validate: those of the request, or an approver's."""
     in_callers_task: bool = False
     """The caller runs the body in its own task."""
     hub_checked: bool = False
-    """The hub was asked about it just now."""
+    """The hub has just read the store for this call."""
     denied: str = ""
-    """Why its maker may not use the tool: an agent may have some of the runtime's tools alone."""
+    """Why its caller may not use the tool: an agent may have only some of the runtime's tools."""
     arguments_lost: bool = False
-    """Its arguments are masked on record, and no key opens them."""
+    """Its recorded arguments are masked, and this process has no key to unseal them."""
     trial: str | None = None
-    """The slot that says, to all processes, that this call tries a tool that had failed."""
+    """The shared slot of the one call, among all processes, that tries a failed tool."""
 
     # Find, authorize, validate.
     tool: Tool | None = None
@@ -121,10 +121,10 @@ class Call(msgspec.Struct, eq=False):
     approval_timeout: float | None = None
     """Seconds that a person has to decide."""
     arguments: dict[str, Any] | None = None
-    """As the tool gets them; what others may see is in the journal."""
+    """As the tool gets them; the journal has the masked form."""
     bound: Any = None
     secrets: Secrets | None = None
-    """What is to be hidden of this call; None when there is nothing."""
+    """The secrets of this call; None: it has none."""
 
     # Waiting and running.
     plan: Plan = Plan()
@@ -136,17 +136,17 @@ class Call(msgspec.Struct, eq=False):
     """It holds a slot that all processes share."""
     cache_key: str | None = None
     flight: str | None = None
-    """The slot that says, to all processes, that this call runs for all its equals."""
+    """The shared slot of the one call, among all processes, that runs for its equals."""
     wait_timer: Timer | None = None
-    """Of the queue, or of a person's decision."""
+    """The timer of the wait in the queue or for a person's decision."""
     deadline_timer: Timer | None = None
     ready: bool = False
     """The attempt's start is durable: the caller's task may run the body."""
     turn: asyncio.Future[Any] | None = None
-    """What the caller waits for until then."""
+    """The future that the caller awaits until then."""
     attempt: Attempt | None = None
     stopping: str | None = None
-    """Why the body was told to stop: cancel, shutdown, attempt, idle, deadline."""
+    """Why the body is being stopped: cancel, shutdown, attempt, idle, deadline."""
     cancel_reason: str = ""
 
     # Execute, process: the outcome as it comes about.
@@ -156,13 +156,13 @@ class Call(msgspec.Struct, eq=False):
     truncated: bool = False
     artifact: str | None = None
     is_masked: bool = False
-    """Something of its output was hidden."""
+    """A part of its output was masked."""
     tool_artifacts: frozenset[str] = frozenset()
-    """Artifacts that its tool kept: they go with this call, so its output cannot serve equal ones."""
+    """Artifacts that its tool stored: they are removed with this call, so its output cannot serve equal calls."""
     cached: bool = False
     error: ToolError | None = None
     is_blameless: bool = False
-    """It failed, and its tool is not to blame."""
+    """It failed, but not because of its tool."""
     metadata: dict[str, Any] | None = None
     stage_at: float = 0.0
     admitted: Sequence[StageEnd] = ()
@@ -171,13 +171,13 @@ class Call(msgspec.Struct, eq=False):
     """The stages that ended since then."""
     duration: float = 0.0
     stats: OutcomeStats | None = None
-    """What the outcome added to figures and to the tool's health."""
+    """What the outcome added to stats and to the tool's health."""
     edited: tuple[str, dict[str, Any]] | None = None
-    """The hash and the arguments of an approver of this process, which the journal has masked."""
+    """The hash and the arguments that an approver gave in this process; the journal has them masked."""
 
     # Ending.
     ending: bool = False
-    """Its outcome, or its hand-over, is on its way to the store: nothing else can end it any more."""
+    """The store is writing its outcome or its release: nothing else can end it."""
     ended: bool = False
     """Its outcome is durable."""
     result: ToolResult | None = None
@@ -202,24 +202,24 @@ class Call(msgspec.Struct, eq=False):
         return self.entry.caller
 
     def seal(self) -> None:
-        """From here on nothing else can end the call."""
+        """Mark the call as ending: nothing else can end it from now on."""
         self.ending = True
 
     def replace_given(self, arguments: Any) -> None:
-        """From here on other arguments are judged, or the same ones as plain values."""
+        """Replace the arguments to validate, by others or by the same ones as plain values."""
         self.given = arguments
 
     def hold_trial(self, slot: str) -> None:
-        """The call tries a tool that had failed; `slot` keeps other processes from trying it, too."""
+        """The call tries a failed tool; while it holds `slot`, no other process tries it."""
         self.trial = slot
 
     def take_trial(self) -> str | None:
-        """The trial's slot, which is the taker's to give back."""
+        """Take the trial's slot from the call; the code that takes it must give it back."""
         slot, self.trial = self.trial, None
         return slot
 
     def add_metadata(self, name: str, value: Any) -> None:
-        """Say something about the outcome beside the output."""
+        """Add a note to the outcome, beside the output."""
         if self.metadata is None:
             self.metadata = {}
         self.metadata[name] = value
@@ -263,7 +263,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "stopping": "clicket.execution.stopping",
     "cancel_reason": "clicket.execution.stopping",
     "outcome": "clicket.pipeline.pipeline",
-    # The lane brings what the body returned; the process stage puts its plain form, or a cached one, in its place. A second
+    # The lane writes what the body returned; the process stage replaces it by its plain form or a cached one. A second
     # field would cost every call a write.
     "output": ("clicket.execution.loop_lane", "clicket.execution.runner", "clicket.pipeline.process"),
     "content": "clicket.pipeline.process",

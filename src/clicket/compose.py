@@ -1,4 +1,4 @@
-"""The only wiring: settings become a running engine. Only here is a concrete store or engine named."""
+"""Builds a running engine from settings. Only this module names a concrete store or engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def open_store(settings: Settings) -> Store:
 
 
 def _shown(url: str) -> str:
-    """A URL as it may be printed: without its password."""
+    """A URL for messages, without its password."""
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 

@@ -1,4 +1,4 @@
-"""A runtime as its agents have it: tools that are offered, calls that are found again, and turns that are calls themselves."""
+"""The runtime as agents use it: offered tools, calls by id, and turns, which are calls themselves."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from clicket.vault import has_marker, hide, holds_secret
 
 __all__ = ["Host"]
 
-_PAPER = "paper"
+_DOCUMENT = "paper"
 _SEALED = b'{"sealed":"'
 
 
 class _Runtime(Protocol):
-    """The part of a runtime that a host stands on."""
+    """The part of a runtime that a host uses."""
 
     _caller: str | None
     _origin: Origin
@@ -77,10 +77,10 @@ class Host:
         return self._engine.is_closing
 
     def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
-        """It stands on the runtime as it is open now, and goes on to while that one closes."""
+        """A host for another caller. It uses the runtime that is open now, also while that one closes."""
         return Host(self._runtime.acting_for(caller, scopes), self._offers)
 
-    # Tools that everybody may call.
+    # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
         return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered(lately=True)])
@@ -121,19 +121,19 @@ class Host:
             return body
         vault = self._engine.vault
         if vault.seals:
-            return encode({"sealed": vault.seal((self.caller, kind, key), _PAPER, body)})
+            return encode({"sealed": vault.seal((self.caller, kind, key), _DOCUMENT, body)})
         return encode(hide(decode(body), None))
 
     def reveal(self, kind: str, key: str, body: bytes) -> bytes | None:
         if not body.startswith(_SEALED):
             return body
         sealed = decode(body).get("sealed")
-        return self._engine.vault.unsealed((self.caller, kind, key), _PAPER, sealed)
+        return self._engine.vault.unsealed((self.caller, kind, key), _DOCUMENT, sealed)
 
     async def allow(self, artifact: str) -> None:
         engine = self._engine
         with suppress(NotFound):
-            await engine.store.read_artifact(artifact, 0, 1)  # one that is gone must not be made anew, and empty
+            await engine.store.read_artifact(artifact, 0, 1)  # a removed artifact must not be created again, and empty
             until = engine.clock.now() + engine.limits.memory_retention
             await engine.store.put_artifact(artifact, (), keep_until=until)
         await grant(engine.store, self.caller, artifact)
@@ -146,7 +146,7 @@ class Host:
         self._engine.journal.observers.listeners.append(_Listener(watch))
 
     def unwatch(self, watch: Watch) -> None:
-        if self._runtime._engine is None:  # closed, and its listeners gone with it
+        if self._runtime._engine is None:  # the runtime is closed, and its listeners are removed
             return
         listeners = self._engine.journal.observers.listeners
         for listener in [each for each in listeners if isinstance(each, _Listener) and each.watch == watch]:
@@ -227,7 +227,7 @@ class Host:
 
 
 class _Listener:
-    """A watch in the shape that the journal calls."""
+    """A watch as a listener of the journal."""
 
     __slots__ = ("watch",)
 
@@ -242,9 +242,9 @@ _SWEEP_EVERY = 300.0
 
 
 def sweep_idle_threads(engine: Engine) -> None:
-    """Register the agents' chore with the engine: conversations that were idle for too long are forgotten.
+    """Register the agents' chore with the engine: it removes conversations that were idle for too long.
 
-    Never before the calls that were their turns: a turn to come must not have the name of one that is kept.
+    Never before the calls of their turns: a new turn must not get the id of a stored one.
     """
     sweep, store, limits = ThreadSweep(), engine.store, engine.limits
 

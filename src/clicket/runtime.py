@@ -1,4 +1,4 @@
-"""The public face: one object that runs tools and remembers every call."""
+"""The public API: one object that runs tools and records every call."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ __all__ = ["Cache", "Runtime", "ToolInfo"]
 class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
-    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; unless told
-    otherwise calls are kept in `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
+    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the
+    default is the file `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
     runtimes over the same store.
     """
 
@@ -67,7 +67,7 @@ class Runtime:
         self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
         if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
             raise UsageError(
-                "engine='workers' hands calls to other processes, and memory:// has none. Choose another store."
+                "engine='workers' leaves calls to other processes, and memory:// is not shared with any. Choose another store."
             )
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
@@ -105,7 +105,7 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A program on its way out because of an error should not wait for its tools first.
+        # A program that exits because of an error should not wait for its tools.
         await self.close(patience=0 if kind is not None else None)
 
     @property
@@ -121,7 +121,7 @@ class Runtime:
 
     @property
     def host(self) -> AgentHost:
-        """What agents stand on."""
+        """What agents use of the runtime."""
         return Host(self)
 
     def on_close(self, callback: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -133,9 +133,9 @@ class Runtime:
         self._opened.tasks.spawn(work)
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
-        """This runtime as one of its callers has it: calls are made in its name, and nobody else's are found.
+        """This runtime for one caller: it makes calls as that caller, and finds only that caller's calls.
 
-        `scopes` are what a policy's rules may ask about. An empty name is the program's own calls.
+        `scopes`: what the caller may do, for the policy's rules. An empty name means the program's own calls.
         """
         view = copy.copy(self)
         view._engine = self._opened
@@ -150,7 +150,7 @@ class Runtime:
         return added
 
     def remove(self, name: str) -> bool:
-        """Take a tool out: calls that run go on, new ones find it no more. False: there was none."""
+        """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
         return self._registry.remove(name)
 
     # Calling.
@@ -186,7 +186,7 @@ class Runtime:
             raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
-        """Hand a call over; returns as soon as it is durable."""
+        """Submit a call; returns as soon as it is durable."""
         return await self._submit(ToolCall(tool, arguments, **options))
 
     async def _submit(self, request: ToolCall) -> CallHandle:
@@ -211,7 +211,8 @@ class Runtime:
     async def call_many(
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
-        """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
+        """Run calls concurrently, at most `max_concurrency` at once. Results are in the order of the calls; a failure does not affect
+        the other calls."""
         return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
     async def _accept(self, request: ToolCall, *, in_callers_task: bool = False) -> Call | CallHandle:
@@ -220,7 +221,7 @@ class Runtime:
         if request.id is not None:
             live = engine.live.find(request.id, request.thread, self._origin.caller)
             if live is not None:
-                if not live.entry.durable:  # its first commit is under way: what it is called with is not on record yet
+                if not live.entry.durable:  # its first commit is under way: its arguments are not on record yet
                     with suppress(ClicketError):
                         await engine.journal.flush(live.entry)
                 if live.entry.durable:
@@ -229,14 +230,14 @@ class Runtime:
         return await engine.admission.accept(request, self._origin, in_callers_task=in_callers_task)
 
     async def _known(self, request: ToolCall) -> CallHandle:
-        """The id is taken: by the same call, then this is it, or by another, then it is a conflict."""
+        """The id is in use: return the handle if it is the same call, else raise `Conflict`."""
         assert request.id is not None
         engine = self._opened
         stored = await engine.stored_calls.find(request.id, request.thread, self._origin.caller)
         engine.arguments.same_or_conflict(request, stored.events[0])
         return engine.handles.of_stored(stored, request.id)
 
-    # Steering.
+    # Controlling calls.
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
@@ -269,7 +270,7 @@ class Runtime:
         # Calls that are claimed must be resumed, also if the caller is cancelled meanwhile.
         return cast("Recovered", await self._opened.tasks.shielded(self._opened.recovery.recover(progress)))
 
-    # Looking.
+    # Reading.
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
@@ -317,12 +318,12 @@ class Runtime:
 
     @property
     def caller(self) -> str | None:
-        """In whose name calls are made and looked for (`acting_for`); None: the program's own runtime, which sees all."""
+        """The caller of this runtime's calls (`acting_for`); None: the program's own runtime, which sees all calls."""
         return self._caller
 
     @property
     def store(self) -> Store:
-        """The open store. It knows nothing of callers: whoever uses it sees everything."""
+        """The open store. It does not check callers: code that uses it sees all calls."""
         return self._opened.store
 
     @property
@@ -350,8 +351,8 @@ class Runtime:
     def subscribe(self, filter: EventFilter | None = None, *, max_pending: int = 1_000) -> Subscription:
         """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`.
 
-        A reader that is `max_pending` events behind misses some, and is told so by a `Gap`. As one caller has it
-        (`acting_for`), only that caller's events come.
+        A reader that is `max_pending` events behind misses some, and gets a `Gap` in their place. A runtime for
+        one caller (`acting_for`) yields only that caller's events.
         """
         return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
 
@@ -380,7 +381,7 @@ class Runtime:
         return await self._opened.chores.sweep(keep, progress)
 
     def pin_until(self) -> float:
-        """How long an artifact is kept that is put now and that no call names: as long as a call that ended now."""
+        """Until when an artifact is kept that is stored now and that no call names: as long as a call that ended now."""
         return self._opened.clock.now() + self._opened.limits.retention
 
     def arguments_of(self, record: Record) -> tuple[Any, Any, bool]:
@@ -390,14 +391,14 @@ class Runtime:
     def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
         """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments.
 
-        `registry`: judge by these tools in place of the runtime's own.
+        `registry`: validate with these tools in place of the runtime's own.
         """
         self._opened.decisions.examined(record, arguments, registry=registry)
 
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
         """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`.
 
-        `registry`: other tools than the runtime's own, to look without running anything.
+        `registry`: other tools than the runtime's own, to read their status without running them.
         """
         engine, caller, scopes = self._opened, self._origin.caller, self._origin.scopes
         hub = engine.hub if registry is None else engine.hub.of(registry)
@@ -437,9 +438,9 @@ class Runtime:
         return await self._opened.store.read_artifact(name, start, end)
 
     async def put_artifact(self, data: bytes) -> str:
-        """Keep a file; its name is what tools are given. It stays for `retention` seconds, or as long as a call names it.
+        """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
 
-        Equal bytes are kept once, under one name; putting them again begins the time anew.
+        Equal bytes are stored once, under one name; storing them again restarts the time.
         """
         if not isinstance(data, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")

@@ -1,6 +1,6 @@
 """One frozen `Settings`: arguments win over the environment, the environment over `clicket.toml`, that over the defaults.
 
-Every value knows where it came from, so `clicket config` can say it.
+The origin of every value is recorded, and `clicket config` shows it.
 """
 
 from __future__ import annotations
@@ -88,30 +88,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `kind` ("react" or "plan"), `system`, `tools`, the bounds of one run (`max_steps`, `max_calls`, `max_tokens`, `max_cost`,
     `max_seconds`, `max_repeats`), and `window` (tokens of one request)."""
     default_agent: str | None = None
-    """The agent that is meant where none is named; else the only one, else the one named "default"."""
+    """The agent for requests that name none; else the only one, else the one named "default"."""
     health_retention: float = 7 * 24 * 3600.0
-    """Seconds after which a thread's tool states are forgotten, counted from their last change."""
+    """Seconds after their last change until a thread's tool states are removed."""
     memory_retention: float = 30 * 24 * 3600.0
-    """Seconds after which an agent's thread is forgotten, counted from its last turn."""
+    """Seconds after its last turn until an agent's thread is removed."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
     telemetry: Telemetry = "auto"
     """`otel` traces calls with OpenTelemetry, `off` does not, `auto` does when OTEL_* variables name an exporter."""
     telemetry_content: bool = False
-    """Whether spans carry arguments and results, as the record has them."""
+    """Whether spans have arguments and results, masked as in the journal."""
     secret_key: str | None = None
-    """Keys for secrets at rest, with commas between them: the first seals, all open."""
+    """Keys for secrets at rest, separated by commas: the first seals, all unseal."""
     api_keys: tuple[str, ...] = ()
     """Keys of the server that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
     allowed_hosts: tuple[str, ...] = ()
-    """More names under which the server may be asked for."""
+    """Further host names of the server."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the server."""
+    """Origins of web pages that may use the server."""
     origins: dict[str, str] = {}
     """Where each value that is not a default came from; filled by `load`."""
 
     def __repr__(self) -> str:
-        """Without what nobody should read in a log: a traceback or a debugger prints it unasked."""
+        """Without secrets: a traceback or a debugger may print this."""
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"] = hide_text(self.store)
@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
-        """A copy that travels is a copy that is kept somewhere: it goes without the secrets."""
+        """Pickle without the secrets: the pickle may be stored."""
         values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET_NAMES}
         return _rebuilt, (values,)
 
@@ -172,7 +172,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
 
     def secrets(self) -> list[str]:
-        """Our own keys, each by itself."""
+        """Every secret in these settings: the secret keys, the webhook's secret, and the API keys."""
         own = [key.strip() for key in (self.secret_key or "").split(",")]
         return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
 
@@ -182,11 +182,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def declared_policy(self) -> Policy:
-        """What the file or the environment says about who may run what; everything, if they are silent."""
+        """The policy of the file or the environment; without one, all calls are allowed."""
         return declared_policy(self.policy, self.origins.get("policy", "Settings"))
 
     def limits(self) -> Limits:
-        """What the engine needs of it."""
+        """The bounds that the engine needs."""
         memory = self.worker_memory or _half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
@@ -255,9 +255,9 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
 
 
 def _policy(value: Any, origin: str) -> dict[str, Any]:
-    """A policy is judged where it is read, so that a mistake is named with its place."""
+    """Check a policy when it is read, so that an error names its place."""
     if isinstance(value, str):
-        if not value.strip():  # a variable that came out empty must not open what the file has closed
+        if not value.strip():  # an empty variable must not allow what the file denies
             raise UsageError(
                 f"setting policy (from {origin}): it is empty. Unset it, or write {{}} to allow everything."
             )
@@ -274,7 +274,7 @@ def _json(text: str, name: str, origin: str) -> dict[str, Any]:
 
 
 def _half_of_memory() -> int | None:
-    """A tool in a child process gets at most half of the machine, so that eating memory ends the tool, not the machine."""
+    """Half of the machine's memory: a tool in a child process that uses more is ended before the machine runs out of memory."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""All calls' durable events as one stream, for a reader that may be slow: what it cannot take in time is left out, and it is told."""
+"""All calls' durable events as one stream. A reader that is too slow misses events, and gets a `Gap` in their place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Stands in the stream where events were left out because the reader was too slow."""
+    """Takes the place of events that were left out because the reader was too slow."""
 
     missed: int
 

@@ -1,4 +1,4 @@
-"""The blocking face: the same names, for programs without an event loop. One loop in one thread serves a runtime for its life."""
+"""The blocking API: the same names, for programs without an event loop. Each runtime has one loop in one thread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Cache:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
         return int(self._runtime._wait(self._clear(tag)))
 
-    # Only these are looked up in the loop, so that a runtime that is not open says so in the words of this face.
+    # Only these are looked up in the loop, so that a runtime that is not open raises this module's error.
 
     async def _stats(self) -> CacheStats:
         return await self._runtime._runtime.cache.stats()
@@ -72,7 +72,7 @@ class Cache:
 
 
 class Audit:
-    """What people and policies decided, in a log that only grows."""
+    """The append-only log of what people and policies decided."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -86,10 +86,10 @@ class Audit:
         return self.list(limit=limit, before=before)
 
     def record(self, what: str, *, by: str = "", **details: Any) -> None:
-        """Write one line, in the name of `by` or of the runtime's caller. `what` is a noun and a past tense: `key.created`."""
+        """Write one entry, by `by` or else the runtime's caller. `what` is a noun and a past tense: `key.created`."""
         self._runtime._wait(self._record(what, by, details))
 
-    # Looked up in the loop, so that a runtime that is not open says so in the words of this face.
+    # Looked up in the loop, so that a runtime that is not open raises this module's error.
 
     async def _list(self, limit: int, before: int | None) -> Sequence[AuditEntry]:
         return await self._runtime._runtime.audit(limit=limit, before=before)
@@ -112,7 +112,7 @@ class ThreadHub:
         return self._runtime._wait(ask())
 
     def tools(self) -> list[ToolView]:
-        """Every registered tool: offered or not, why, and what to call first."""
+        """Every registered tool: is it available, if not why, and which tools to call first."""
         views: list[ToolView] = self._ask("tools")
         return views
 
@@ -137,7 +137,7 @@ class ThreadHub:
         return str(self._ask("prompt"))
 
     def set(self, name: str, status: ToolStatus | str, reason: str = "", *, by: str = "") -> ToolState:
-        """Put a tool into a status by hand."""
+        """Set a tool's status as an operator."""
         state: ToolState = self._ask("set", name, status, reason, by=by)
         return state
 
@@ -153,7 +153,7 @@ class ThreadHub:
         return bool(self._ask("restore", text, by=by))
 
     def watch(self) -> Iterator[Change]:
-        """Changes of status from now on, whoever makes them."""
+        """Changes of status from now on, of this process and of others."""
         self._runtime._refuse_unless_open()
         return self._runtime._iterate(self._runtime._runtime.hub(self.thread).watch())
 
@@ -181,7 +181,7 @@ class Runtime:
         self._face(runtime)
 
     def _face(self, runtime: Any) -> None:
-        """Be the blocking face of a runtime, or of what has its methods."""
+        """A blocking API over a runtime, or over an object with its methods."""
         self._runtime: AsyncRuntime = runtime
         self._thread: LoopThread | None = None
 
@@ -250,7 +250,7 @@ class Runtime:
         return self._thread
 
     def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
-        """This runtime as one of its callers has it; as in `clicket.Runtime.acting_for`."""
+        """This runtime for one caller; as in `clicket.Runtime.acting_for`."""
         self._refuse_unless_open()
         view = copy.copy(self)
         view._runtime = self._runtime.acting_for(caller, scopes)
@@ -265,7 +265,7 @@ class Runtime:
         return self._runtime.add(tool)
 
     def remove(self, name: str) -> bool:
-        """Take a tool out: calls that run go on, new ones find it no more. False: there was none."""
+        """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
         return self._runtime.remove(name)
 
     def call(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> ToolResult:
@@ -274,7 +274,7 @@ class Runtime:
         return result
 
     def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
-        """Hand a call over; returns as soon as it is durable."""
+        """Submit a call; returns as soon as it is durable."""
         return CallHandle(self, self._wait(self._runtime.submit(tool, arguments, **options)))
 
     def stream(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> Iterator[Event]:
@@ -284,7 +284,7 @@ class Runtime:
     def call_many(
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
-        """Run calls side by side; order is kept, one failure harms no other."""
+        """Run calls concurrently. Results are in the order of the calls; a failure does not affect the other calls."""
         results: list[ToolResult] = self._wait(self._runtime.call_many(calls, max_concurrency=max_concurrency))
         return results
 
@@ -342,7 +342,7 @@ class Runtime:
         return found
 
     def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
-        """Tools that fail or drag; see `clicket.Runtime.anomalies`."""
+        """Tools that fail often or are slow; see `clicket.Runtime.anomalies`."""
         found: list[Anomaly] = self._wait(self._runtime.anomalies(tool, since=since))
         return found
 
@@ -351,5 +351,5 @@ class Runtime:
         return data
 
     def put_artifact(self, data: bytes) -> str:
-        """Keep a file; its name is what tools are given. See `clicket.Runtime.put_artifact`."""
+        """Store a file and return its name, which is passed to tools. See `clicket.Runtime.put_artifact`."""
         return str(self._wait(self._runtime.put_artifact(data)))

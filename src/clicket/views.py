@@ -1,4 +1,4 @@
-"""How the runtime shows itself: its tools, its cache, calls as they are listed, and the settings that its keywords mean."""
+"""Views of the runtime: its tools, its cache, its audit log, calls in listings; and its keyword arguments as settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit:
-    """What people and policies decided, in a log that only grows."""
+    """The append-only log of what people and policies decided."""
 
     def __init__(self, log: AuditLog, store: Store, caller: str | None) -> None:
         self._log = log
@@ -54,14 +54,14 @@ class Audit:
     async def list(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
         """The newest first; `before` takes the number of an entry. One caller of a runtime (`acting_for`) may not read it."""
         if self._caller is not None:
-            raise PermissionDenied("the audit log is for who runs this runtime, not for one of its callers.")
+            raise PermissionDenied("the audit log is for the operator of this runtime, not for one of its callers.")
         return await entries(self._store, limit=limit, before=before)
 
     async def __call__(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
         return await self.list(limit=limit, before=before)
 
     async def record(self, what: str, *, by: str = "", **details: Any) -> None:
-        """Write one line, in the name of `by` or of the runtime's caller. `what` is a noun and a past tense: `key.created`."""
+        """Write one entry, by `by` or else the runtime's caller. `what` is a noun and a past tense: `key.created`."""
         await self._log.kept(by or self._caller or "", what, **details)
 
 
@@ -97,7 +97,7 @@ def cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def record_of(stored: Stored) -> Record:
-    """A call as it is listed; one whose events make no sense is listed as such, and hides no other."""
+    """A call as it is listed. One that cannot be read is listed with the reason, and does not affect the others."""
     why = stored.damaged
     if why is None:
         try:

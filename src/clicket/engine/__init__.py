@@ -1,4 +1,4 @@
-"""Where attempts are placed: in this process, or in whichever process over the same store claims the call."""
+"""Decides where attempts run: in this process, or in the process that claims the call from the same store."""
 
 from __future__ import annotations
 

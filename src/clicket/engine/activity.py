@@ -1,4 +1,4 @@
-"""What an engine is doing at this moment: figures that no journal has, since they end with their process."""
+"""What an engine is doing now: counts that are in no journal, because they end with the process."""
 
 from __future__ import annotations
 

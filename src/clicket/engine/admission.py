@@ -80,9 +80,9 @@ class Admission:
         self.closing = False
 
     def accept_now(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call | None:
-        """Accept a call without waiting; None: the hub must ask the store about its tool first, as `accept` does."""
+        """Accept a call without waiting; None: the hub must read the store first; call `accept`."""
         hub = self._hub
-        # Where no other process writes, no tool failed and none depends on others, every tool may be used.
+        # If no other process writes, no tool failed and none depends on others, every tool is available.
         if (hub.degraded or not hub.alone or hub.registry.dependent) and hub.needs_look(
             request.tool, request.thread, origin.caller
         ):
@@ -90,7 +90,7 @@ class Admission:
         return self.take(request, origin, in_callers_task=in_callers_task, hub_checked=True)
 
     async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
-        """Accept a call once the hub knows enough to judge it. Nothing waits in between."""
+        """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
         trial = None
         if self._hub.needs_look(request.tool, request.thread, origin.caller):
             trial = await self._hub.look(request.tool, request.thread, origin.caller)
@@ -112,10 +112,10 @@ class Admission:
         internal: bool = False,
         denied: str = "",
     ) -> Call:
-        """Take a call in. Its first commit is under way when this returns; nothing is visible before it is durable.
+        """Accept a call. Its first commit is under way when this returns; the call is visible once that is durable.
 
-        `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket's own makes it, for a tool that no
-        one else can call. `denied`: it goes on record as refused, for this reason.
+        `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
+        that callers cannot use. `denied`: record the call as refused, for this reason.
         """
         if self.closing:
             raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
@@ -141,7 +141,7 @@ class Admission:
         return call
 
     def _dispatch(self, call: Call) -> None:
-        """An admitted call goes to a person, to the cache, or into a slot."""
+        """Send an admitted call to a person, to the cache, or to the queue for a slot."""
         tool = call.tool
         assert tool is not None
         plan = self._plans.simple.get(tool)
@@ -166,7 +166,7 @@ class Admission:
             self._timers.deadline(call, call.request.deadline)
 
     def resume(self, call: Call) -> None:
-        """Nothing stands in the way of the call any more: serve it from the cache, or run it."""
+        """The call may run: serve it from the cache, or run it."""
         if call.cache_key is not None and call.entry.state is State.PENDING:
             self._live.add(call)
             self._caching.enter(call)
@@ -180,7 +180,7 @@ class Admission:
             self._running.take_slot(call)
 
     def on_cache_miss(self, call: Call) -> None:
-        """The cache has nothing for the call, perhaps after a while. No caller is waiting here, so an error is recorded on the
+        """The cache has no result for the call, perhaps after a wait. No caller is waiting here, so an error is recorded on the
         call."""
         try:
             self._run(call)
@@ -188,5 +188,5 @@ class Admission:
             self._ending.on_created(call, error)
 
     def serve(self, call: Call, output: Any) -> None:
-        """The cache has the output."""
+        """End the call with the cached output."""
         self._pipeline.serve(call, output, as_text(output), partial(self._ending.on_outcome_durable, call))

@@ -1,8 +1,8 @@
 """Calls that wait for a person. The question and the decision are in the journal, so both survive restarts and cross processes.
 
-A decision may come with other arguments. They are judged like the first ones, by the process that takes the decision and again by
-the process that runs the call: the whole schema, and the policy's denials. Both versions stay on record; the id stands for the
-first one.
+A decision may come with other arguments. The process that takes the decision checks them like the first ones, and the process
+that runs the call checks them again: the whole schema, and the policy's denials. Both versions stay on record; the id belongs to
+the first one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Approvals", "edit_of", "unfit"]
 
 
 class Approvals:
-    """`resume(call)`: nothing stands in the way of the call any more."""
+    """`resume(call)`: the call may run."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Approvals:
         self._ask(call, "run", call.reason, call.approval_timeout)
 
     def ask_again(self, call: Call, why: str) -> None:
-        """The call was under way when its process died: may it run once more?"""
+        """Ask whether to run a call again whose process died during an attempt."""
         self._ask(call, "recovery", why, self._policy.approval_timeout)
 
     def _ask(self, call: Call, purpose: str, reason: str, timeout: float | None) -> None:
@@ -65,7 +65,7 @@ class Approvals:
             self._timers.wait(call, timeout, "approval")
 
     def wait_on(self, call: Call, left: float | None) -> None:
-        """Go on waiting for the answer to a question that is on record; `left`: seconds until it comes too late."""
+        """Wait for the answer to a recorded question; `left`: seconds until the wait times out."""
         self._journal.wait_for(call.entry, "approval")
         if left is not None:
             self._timers.wait(call, left, "approval")
@@ -75,7 +75,7 @@ class Approvals:
         self._journal.wait_for(call.entry, None)
         self._timers.end_wait(call)
         if decision.get("approved") is not True:
-            by, why = decision.get("by") or "somebody", f": {decision['reason']}" if decision.get("reason") else ""
+            by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))
         elif "arguments" not in decision or self._take_edit(call, decision):
@@ -91,7 +91,7 @@ class Approvals:
             )  # fmt: skip
 
     def _take_edit(self, call: Call, decision: dict[str, Any]) -> bool:
-        """From here on the call has other arguments, if they fit."""
+        """Give the call the arguments of the decision, if they fit."""
         arguments = self._arguments.edited_in(decision, call)
         if arguments is None:
             self._fail(call, LOST)
@@ -99,7 +99,7 @@ class Approvals:
         try:
             self._pipeline.validate.with_arguments(
                 call, arguments
-            )  # first: it finds the secrets that no error may show
+            )  # first: it finds the secrets that errors must not show
             self.judge_edit(call)
         except (InvalidInput, PermissionDenied) as error:
             self._fail(call, unfit(error, decision))
@@ -114,7 +114,7 @@ class Approvals:
 
 
 def edit_of(call: Call) -> dict[str, Any] | None:
-    """The decision that came with the arguments in force, if they are not the first ones."""
+    """The decision whose arguments the call has now; None: they are the first ones."""
     decisions = (event.data for event in reversed(call.entry.events) if event.type == "approval_given")
     return next((decision for decision in decisions if "arguments" in decision), None)
 
@@ -122,5 +122,5 @@ def edit_of(call: Call) -> dict[str, Any] | None:
 def unfit(error: ClicketError, decision: dict[str, Any]) -> ToolError:
     """Why a call does not run with the arguments that came with a decision."""
     details = {"problems": error.details["problems"]} if "problems" in error.details else {}
-    text = f"the arguments as {decision.get('by') or 'somebody'} changed them cannot be used: {error.message}"
+    text = f"the arguments as {decision.get('by') or 'an approver'} changed them cannot be used: {error.message}"
     return ToolError(code=error.code, message=text, type=type(error).__name__, details=details)

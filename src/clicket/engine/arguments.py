@@ -1,4 +1,4 @@
-"""The arguments that a call runs with, as its journal has them: in clear, or unsealed. Never with a mask in them."""
+"""The arguments that a call runs with, read from its journal: in clear, or unsealed. Never with a mask in them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ArgumentsOnRecord:
     def same_or_conflict(self, request: ToolCall, first: Event) -> None:
         """Compare a request with the first event of the call that has its id; raise `Conflict` unless they are the same.
 
-        Arguments with secrets are compared by a keyed hash. Without its key, what is shown of them is compared.
+        Arguments with secrets are compared by a keyed hash. Without its key, their masked forms are compared.
         """
         same = first.data["tool"] == request.tool
         if same and "arguments" in first.data:
@@ -100,7 +100,7 @@ class ArgumentsOnRecord:
         return in_force(self._vault, id, events, known)
 
     def secrets_of(self, id: str, events: Sequence[Event], call: Call | None) -> Secrets | None:
-        """What is to be hidden of a call, wherever it runs, as far as it can be known here."""
+        """The secrets of a call, in whichever process it runs, as far as this process can know them."""
         first = events[0].data
         if call is not None or "arguments_hash" not in first:
             return None if call is None else call.secrets
@@ -115,7 +115,7 @@ class ArgumentsOnRecord:
     # Arguments that came with an approval.
 
     def unmasked(self, record: Record, call: Call | None, given: Any) -> dict[str, Any] | None:
-        """What an approver means who saw masks: where one was left, what it stands for. None: nothing was changed."""
+        """An approver's arguments with each remaining mask replaced by its value. None: nothing was changed."""
         edited = parse_arguments(given, max_size=self._max_size)
         if canonical(edited) == canonical(record.arguments):
             return None
@@ -127,13 +127,13 @@ class ArgumentsOnRecord:
         meant = edited if lost else restored(edited, record.arguments, real)
         if still_masked(meant, real if not lost else None):
             raise InvalidInput(
-                "a mask stands where a value is needed, and what it hid is not here or was not there",
+                "a mask is in place of a value, and its value is not known here",
                 "Write the value in full, or leave the field as it was shown.",
             )
         return dict(meant)
 
     def recorded_edit(self, record: Record, call: Call | None, edited: dict[str, Any]) -> dict[str, Any]:
-        """What the record says of the arguments that came with an approval."""
+        """The event data for arguments that came with an approval."""
         secrets = look(edited, None, self._sensitive(record.tool, record.events[0].data))
         if secrets is None or not secrets.masked:
             return {"arguments": edited}

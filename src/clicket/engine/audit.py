@@ -1,7 +1,7 @@
-"""What people and policies decided, in a log that only grows. Names and reasons go in; arguments, outputs and keys never do.
+"""The append-only log of what people and policies decided. It has names and reasons, never arguments, outputs or keys.
 
-What a call went through is in its journal already. Here is what an operator asks about later: who approved, denied, cancelled,
-reset, cleared, made or revoked what, and what the policy refused.
+A call's history is in its journal. This log has what an operator needs later: which person approved, denied, cancelled, reset,
+cleared, created or revoked what, and what the policy refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OWN = ("at", "who", "what")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the audit log. Numbers grow; `before` of a listing takes one."""
+    """One entry of the audit log. Numbers grow; `before` of a listing takes one."""
 
     number: int
     at: float
@@ -40,7 +40,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def note(store: Store, clock: Clock, *, who: str, what: str, **details: Any) -> None:
-    """Write one line, and wait until it is kept. `what` is a noun and a past tense: `call.approved`."""
+    """Write one entry, and wait until it is durable. `what` is a noun and a past tense: `call.approved`."""
     await store.audit([_line(clock, who, what, details)])
 
 
@@ -54,7 +54,7 @@ async def entries(store: Store, *, limit: int = 100, before: int | None = None) 
 
 
 class AuditLog:
-    """The log of one engine. `note` waits; `jot` does not, and is for what must not hold up a call."""
+    """The log of one engine. `note` waits; `jot` does not, so it does not delay a call."""
 
     def __init__(self, store: Store, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._store = store
@@ -68,8 +68,8 @@ class AuditLog:
         await note(self._store, self._clock, who=who, what=what, **details)
 
     async def kept(self, who: str, what: str, **details: Any) -> None:
-        """Like `note`, for what has happened already: whoever did it is not told that it failed, and if they go away before
-        the line is kept, it is kept all the same."""
+        """Like `note`, for an action that is already done: a failure is logged and not raised, and the entry is written also if
+        the caller is cancelled."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def write() -> None:
@@ -84,8 +84,10 @@ class AuditLog:
         await written
 
     def jot(self, who: str, what: str, **details: Any) -> None:
-        """Write one line soon. Lines that come together are written together."""
-        if len(self._waiting) >= _MAX_WAITING:  # the store does not keep up, and memory must not pay for it
+        """Write one entry soon, in one batch with others."""
+        if (
+            len(self._waiting) >= _MAX_WAITING
+        ):  # the store is too slow: drop the entry, or memory would grow without bound
             self._lost += 1
             return
         self._waiting.append(_line(self._clock, who, what, details))
@@ -125,7 +127,7 @@ def _line(clock: Clock, who: str, what: str, details: dict[str, Any]) -> bytes:
 
 
 def _read(audited: Audited) -> AuditEntry:
-    """A line that somebody else wrote into the store is shown as such, and hides no other."""
+    """An entry that another program wrote is marked as such, and does not affect the others."""
     try:
         line = decode(audited.body)
         details = {name: value for name, value in line.items() if name not in _OWN}

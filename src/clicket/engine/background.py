@@ -1,4 +1,4 @@
-"""Chores: what an engine does now and then in the background, each on its own timer, never twice at once."""
+"""Chores: periodic background work of the engine, each on its own timer, never twice at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Background:
             self._schedule(name)
 
     def wind_down(self) -> None:
-        """The runtime closes: begin nothing new, but what running calls need goes on."""
+        """The runtime closes: start no chore, except those that running calls need."""
         self._ended |= set(self._chores) - self._to_the_end
         self._cancel(self._ended)
 

@@ -1,8 +1,8 @@
 """Equal calls of tools that allow it are run once: served from the cache, or from the one that is running.
 
-Equal is what has the same tool, version, arguments (however they were spelled), scope and time window. Of equal calls at the
-same time, here or in other processes, one leads and runs; the others are durable, hold no slot, and get its result. If it
-fails they run on their own: failures are never shared.
+Calls are equal if they have the same tool, version, arguments (in any spelling), scope and time window. Of equal calls at the same
+time, in all processes, one leads and runs; the others are durable, hold no slot, and get its result. If it fails, each of them
+runs by itself: failures are never shared.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
         options = tool.options
         if not self.enabled or not options.cache or options.real_time or options.sensitive:
             return None
-        if tool.traits.one_call_per_thread:  # it has a session: its answers depend on more than its arguments
+        if tool.traits.one_call_per_thread:  # it has a session: its output depends on more than its arguments
             return None
         if options.cache is not True:
             return float(options.cache)
@@ -57,7 +57,7 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Flight:
-    """Equal calls at one time: the one that runs for all, those that wait for it, and what came of it."""
+    """Equal calls at one time: the one that runs for all, those that wait for it, and its result."""
 
     __slots__ = ("followers", "item", "leader")
 
@@ -99,7 +99,7 @@ class Caching:
         self.closed = False
 
     def fit(self, call: Call) -> None:
-        """Give a call its key, if its tool's results are cached. A key is a hash that anybody can make: never of a secret."""
+        """Give a call its key, if its tool's results are cached. The hash is not keyed, so arguments with a secret get no key."""
         tool = call.required_tool()
         call.cache_key = None
         if tool.options.cache and call.secrets is None and self._ttl(tool) is not None:
@@ -123,7 +123,7 @@ class Caching:
         parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
         return sha256(canonical(parts)).hexdigest()
 
-    # A call comes in.
+    # A new call.
 
     def enter(self, call: Call) -> None:
         """Serve a call, let it wait for its equal, or send it on."""
@@ -139,7 +139,7 @@ class Caching:
 
     def _looked_up(self, call: Call, key: str, item: CacheItem | None, error: ClicketError | None) -> None:
         if not self._leads(call, key):
-            return  # it ended meanwhile; `left` has seen to its followers
+            return  # it ended meanwhile; `left` has resumed its followers
         if error is not None:
             logger.warning("the cache could not be read, so call %s runs: %s", call.id, error)
         if item is not None and self._offer(call, item):
@@ -165,7 +165,7 @@ class Caching:
         return True
 
     async def _lead(self, call: Call, key: str) -> None:
-        """Among processes only one runs it. The others wait for the cache to be filled."""
+        """Only one process runs it. The others wait for its result in the cache."""
         name, delay = f"flight:{key}", _WAIT_FIRST
         while self._leads(call, key):
             leads = False
@@ -173,7 +173,7 @@ class Caching:
                 leads = await self._slots.take(name, 1)
                 item = await self._get(key)
             except ClicketError as error:
-                logger.warning("call %s runs without a look at other processes: %s", call.id, error)
+                logger.warning("call %s runs without a check of other processes: %s", call.id, error)
                 item, alone = None, True
             else:
                 alone = leads
@@ -195,7 +195,7 @@ class Caching:
         return await answer
 
     async def _pause(self, delay: float) -> None:
-        """Until a slot is free, or for a while."""
+        """Wait until a slot is free, or for a limited time."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         timer = self._clock.call_later(delay, fulfil, waiter)
@@ -212,7 +212,7 @@ class Caching:
     # A call ends.
 
     def use_of(self, call: Call) -> CacheUse | None:
-        """What an ending call has to do with the cache; it is written with the outcome."""
+        """How an ending call used the cache; the store writes it with the outcome."""
         key = call.cache_key
         if key is None:
             return None
@@ -226,7 +226,7 @@ class Caching:
             or call.tool is None
         ):
             return CacheUse(key, False)
-        if not call.tool.is_cacheable(call.output):  # a completed call can tell of something that failed
+        if not call.tool.is_cacheable(call.output):  # a completed call can report something that failed
             return CacheUse(key, False)
         ttl = self._ttl(call.tool)
         body = encode(call.output)
@@ -242,7 +242,7 @@ class Caching:
         return CacheUse(key, False, item)
 
     def left(self, call: Call) -> None:
-        """A call is over here, however it ended. Its followers get its result; without one they go on by themselves."""
+        """A call is over in this process. Its followers get its result; without a result each of them runs."""
         key = call.cache_key
         flight = self._flights.get(key) if key is not None else None
         if key is None or flight is None or flight.leader is not call:
@@ -279,7 +279,7 @@ class Caching:
             self._run(leader)
 
     async def sweep(self) -> None:
-        """Remove what expired, and what is too much, in small steps."""
+        """Remove expired results, and those above the size limit, in small steps."""
         more = True
         while more:
             step = await self._store.cache_sweep(self._clock.now(), self.options.max_bytes, _SWEEP_STEP)

@@ -1,4 +1,4 @@
-"""The engine's own chores: read requests of other processes, hand back strays, sweep what is old."""
+"""The engine's own chores: read requests of other processes, release stray calls, remove old calls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Chores:
     # Requests of other processes.
 
     async def read_requests(self) -> None:
-        """A call of ours that another process wrote to is brought up to date; the journal then tells the engine."""
+        """Read the requests that other processes wrote into our calls; the journal then notifies the engine."""
         self._claimer.nudge()
         if not len(self._live):
             return
@@ -67,7 +67,7 @@ class Chores:
             if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
                 try:
                     await self._decisions.refresh(call)
-                except ClicketError as error:  # the requests into other calls must be read all the same
+                except ClicketError as error:  # the requests into the other calls must still be read
                     logger.info("call %s could not be brought up to date: %s", call.id, error)
 
     def read_requests_soon(self) -> None:
@@ -98,14 +98,14 @@ class Chores:
         strays = frozenset(await self._store.owned()) - known - self._recovery.broken
         lost = strays & self._strays
         if lost:
-            logger.warning("%d calls were ours without our knowing; they are handed back", len(lost))
+            logger.warning("%d calls were ours in the store but not tracked here; they are released", len(lost))
             await self._store.hand_back(sorted(lost))
         self._strays = strays - lost
 
     # Retention.
 
     def keep(self, since: float | None = None) -> Keep:
-        """The runtime's bounds; `since` in place of the age that is set."""
+        """The runtime's bounds; `since` replaces the configured age."""
         limits, now = self._limits, self._clock.now()
         return Keep(
             since=now - limits.retention if since is None else since,
@@ -118,7 +118,7 @@ class Chores:
         )
 
     async def sweep(self, keep: Keep | None = None, progress: Callable[[Sweep], None] | None = None) -> Sweep:
-        """Remove ended calls that break a bound, in small steps that let writers through."""
+        """Remove ended calls that break a bound, in small steps, so that writes are not blocked."""
         keep = self.keep() if keep is None else keep
         total = Sweep()
         while True:
@@ -132,7 +132,7 @@ class Chores:
                 return total
 
     async def sweep_all(self) -> None:
-        """Remove what is old, and close idle sessions of tools."""
+        """Remove old records, and close idle sessions of tools."""
         await self.sweep()
         for tool in self._registry:
             calls = [call for call in self._live if call.tool is tool]

@@ -1,4 +1,4 @@
-"""Claims calls that wait for any process, as many as can start here now: the rest is left to other processes."""
+"""Claims calls that wait for a process, as many as can start here now; the others are left to other processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("clicket.engine")
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here. `resume` goes on with calls that were claimed."""
+    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class WorkClaimer:
         self.closed = False
 
     def nudge(self) -> None:
-        """There may be work: look."""
+        """There may be work: try to claim."""
         if self._running:
             self._again = True
         elif not self.closed:
@@ -86,6 +86,6 @@ class WorkClaimer:
         self._expect_more(more)
 
     def _expect_more(self, more: bool) -> None:
-        """Look again as soon as a slot is free, if there was more to claim than could start."""
+        """A slot is free: claim again, if there was more to claim than could start."""
         self.has_more = more
         self._limiter.on_free = self.nudge if more else None

@@ -1,4 +1,4 @@
-"""Leaving in order: no new calls, running ones finish or are stopped within a bound, waiting ones are handed back."""
+"""Closing a runtime: it takes no new calls; running calls finish or are stopped within a bound; waiting calls are released."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Closed(Protocol):
 
 
 class Closing:
-    """`closing`: parts that begin nothing new from the first step on. `closed`: parts that do nothing more after the last."""
+    """`closing`: parts that start nothing new after the first step. `closed`: parts that do nothing after the last step."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Closing:
             workers.close(patience=patience)
 
     async def _let_waiting_go(self) -> None:
-        """A call that only waits here goes back to the store at once, where it outlives us; else it ends with us."""
+        """Release a waiting call at once, if the store is durable; else end it."""
         waiting = [call for call in self._live if not call.slot]
         for call in waiting:
             if self._shares:

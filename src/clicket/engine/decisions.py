@@ -1,4 +1,4 @@
-"""What people decide about calls, wherever these run: approve, deny, cancel."""
+"""What people decide about calls of any process: approve, deny, cancel."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Decisions:
     async def decide(self, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None) -> bool:
         """Write a person's decision into a call that waits for it. False: it does not wait (any more).
 
-        Also into a call of our own it is written as another process would write it: of two decisions at once, one is first.
+        A decision on a call of this process is written in the same way as one on another's, so that of two decisions at the same
+        time only the first counts.
         """
         first = stored.events[0].data
         thread, caller = first["thread"], first.get("caller", "")
@@ -100,9 +101,9 @@ class Decisions:
     def examined(
         self, record: Record, arguments: Any, *, call: Call | None = None, registry: Registry | None = None
     ) -> dict[str, Any] | None:
-        """Other arguments for a call that waits, unmasked and judged; None: they are the ones that it has.
+        """Other arguments for a call that waits, unmasked and validated; None: they equal the present ones.
 
-        `InvalidInput` or `PermissionDenied` if they do not fit. `registry`: judge by these tools in place of the runtime's own.
+        `InvalidInput` or `PermissionDenied` if they do not fit. `registry`: validate with these tools in place of the runtime's own.
         """
         edited = self._arguments.unmasked(record, call, arguments)
         if edited is None:
@@ -111,7 +112,7 @@ class Decisions:
         return examine(tools, self._policy, record, edited, max_size=self._max_size)
 
     async def cancel(self, id: str, thread: str | None, caller: str | None, reason: str) -> bool:
-        """Stop a call wherever it is. A live one has ended, or was abandoned, when this returns."""
+        """Cancel a call in any process. One of this process has ended, or was abandoned, when this returns."""
         call = await self.find_live(id, thread, caller)
         if call is None:
             stored = await self._stored_calls.find(id, thread, caller)
@@ -124,12 +125,12 @@ class Decisions:
         asked = self._stopping.cancel(call, reason)
         try:
             result = await self._ending.outcome(call)
-        except Fenced:  # another process has the call now, and is asked
+        except Fenced:  # another process has the call now: request it there
             return await self.cancel(id, call.thread, call.caller, reason)
         return asked or result.state.value == "cancelled"
 
     async def find_live(self, id: str, thread: str | None, caller: str | None = None) -> Call | None:
-        """The call if it is live here. A name that the caller chose may be in use in several threads: the store knows."""
+        """The call if it is live here. An id that the caller chose may be in use in several threads, so the store is read."""
         call = self._live.find(id, thread, caller)
         if call is None or not call.entry.durable:
             return None
@@ -138,22 +139,22 @@ class Decisions:
         return call
 
     async def refresh(self, call: Call) -> None:
-        """Bring a live call up to date with what others wrote into it, by writing nothing on top of what we know."""
+        """Read what other processes wrote into a live call, by an empty append."""
         if call.entry.inflight is None:
             await self._journal.flush(call.entry)
 
 
 def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, *, max_size: int) -> dict[str, Any]:
-    """Arguments for a call that waits, as they will be kept; `InvalidInput` or `PermissionDenied` if they do not fit.
+    """Arguments for a call that waits, as they will be recorded; `InvalidInput` or `PermissionDenied` if they do not fit.
 
-    A tool that is not registered here cannot judge them: the process that runs the call does.
+    If the tool is not registered here, only the process that runs the call validates them.
     """
     plain = parse_arguments(arguments, max_size=max_size)
     tool = registry.get(record.tool)
     try:
         _examine(registry, policy, record, tool, plain, max_size)
     except (InvalidInput, PermissionDenied) as error:
-        # The approver saw masks; an error about the arguments may quote what is behind them.
+        # The approver saw masks; an error about the arguments may quote the masked values.
         declared = record.events[0].data.get("sensitive") or () if tool is None else tool.options.sensitive
         raise _masked(error, look(plain, None, frozenset(declared))) from None
     return plain
@@ -176,11 +177,11 @@ def _examine(
 
 
 def _no_check(call: Call, tool: Tool) -> None:
-    """The tool's health has no say over a call that was admitted before."""
+    """Does not check the tool's health: the call was admitted before."""
 
 
 def _masked(error: InvalidInput | PermissionDenied, secrets: Secrets | None) -> ClicketError:
-    """An error for somebody outside, without secrets."""
+    """An error for a caller, without secrets."""
     error.message = hide_text(error.message, secrets)
     error.args, error.details = (error.message,), hide_said(error.details, secrets)
     if isinstance(error, InvalidInput):

@@ -25,9 +25,9 @@ logger = logging.getLogger("clicket.engine")
 
 
 class Ending:
-    """`on_left(call)`: a call with a cache key is over here. `on_ended(call)`: the outcome is durable of a call that failed,
-    or of any while there are `degraded` threads. `give_slot(name)`: a slot that
-    processes share is free. `release(call)`: every slot of the call is free."""
+    """`on_left(call)`: a call with a cache key is over in this process. `on_ended(call)`: the outcome of a call is durable; called
+    for calls that did not complete, and for all calls while there are `degraded` threads. `give_slot(name)` gives back a slot that
+    processes share. `release(call)` releases every slot of the call."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Ending:
     # Waiting for the end.
 
     def waiter(self, call: Call) -> Wait:
-        """A future that gets the result, or the error that nothing more will come of the call here."""
+        """A future that gets the result, or an error if this process will have no result."""
         waiter = Wait(loop=self._loop)
         call.waiters = (*call.waiters, waiter)
         return waiter
@@ -91,7 +91,7 @@ class Ending:
     # What the journal calls.
 
     def on_created(self, call: Call, error: ClicketError | None) -> None:
-        """The first commit of a call is through, or was refused: then the call does not exist."""
+        """The first commit of a call is durable, or was refused: then the call does not exist."""
         if error is not None:
             self.dismiss(call, error)
             self.forget(call)
@@ -103,7 +103,7 @@ class Ending:
             fulfil(call.accepted, None, error)
 
     def on_outcome_durable(self, call: Call, error: ClicketError | None) -> None:
-        """The outcome is durable: answer the waiters, free the slots. Or it never will be."""
+        """The outcome is durable, or never will be: notify the waiters, release the slots."""
         if error is None:
             call.ended = True
             call.result = result_from(call)
@@ -134,10 +134,10 @@ class Ending:
         else:
             self._limiter.release(call)
 
-    # Ending it here.
+    # Removing a call from this process.
 
     def forget(self, call: Call) -> None:
-        """The call is over here: timers, shared slots beside its own, and its place among the live calls."""
+        """Remove a call from this process: its timers, its trial's and its leader's slots, its entry in the live calls."""
         if call.cache_key is not None:
             self._on_left(call)
         if call.trial is not None:
@@ -152,14 +152,14 @@ class Ending:
             self._live.remove(call)
 
     def let_go(self, call: Call, why: ClicketError) -> None:
-        """The call is another process's, or nobody's, from now on."""
+        """The call has another owner, or none, from now on."""
         self.superseded.discard(call)
         self.forget(call)
         self.answer(call, why)
         self.dismiss(call, why)
 
     def dismiss(self, call: Call, error: ClicketError) -> None:
-        """Nothing more will come of the call here: those who follow its events are told why."""
+        """This process gets no more events of the call: its followers get the reason."""
         call.failure = error
         self._journal.wake_watchers(call.entry)
 
@@ -169,7 +169,7 @@ class Ending:
             fulfil(waiter, call.result, error)
 
     async def _report_fenced(self, call: Call, error: Fenced) -> None:
-        """Another owner took the call: our outcome is kept as a late result, and our callers look for the other's."""
+        """Another owner took the call: record our outcome as a late result; our waiters read the outcome from the store."""
         unwritten: list[Event] = error.details.get("events", [])
         outcome = next((event for event in unwritten if event.is_terminal), None)
         try:
@@ -177,13 +177,13 @@ class Ending:
             if outcome is not None and found and found[0].damaged is None:
                 await self._requests.write(found[0], "late_result", dict(outcome.data))
         except StoreUnavailable as unavailable:
-            logger.warning("call %s: its late result could not be kept: %s", call.id, unavailable)
+            logger.warning("call %s: its late result could not be stored: %s", call.id, unavailable)
         finally:
             self.answer(call, error)
 
 
 def result_from(call: Call) -> ToolResult:
-    """The result of a call that ended here, from what the stages left on the call; equal to the one folded from its events."""
+    """The result of a call that ended here, from the fields that the stages set; equal to the one folded from its events."""
     entry, metadata = call.entry, call.metadata
     given = call.request.metadata if call.secrets is None else call.secrets.metadata
     if given:

@@ -1,4 +1,4 @@
-"""The wiring of the core: parts are made here, each from the parts that it needs, and nowhere else.
+"""Wires the core: only this module creates the engine's parts, each from the parts that it needs.
 
 Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
 """
@@ -71,7 +71,7 @@ class Engine:
         shares = store.durability != "none"
         max_size = limits.max_arguments_size
 
-        # Leaves: they know no other part of the engine.
+        # Parts that need no other part of the engine.
         tasks = Tasks()
         spawn = tasks.spawn
         live = LiveCalls()
@@ -132,7 +132,7 @@ class Engine:
             vault=vault,
         )
 
-        # A call's life, from its end to its beginning.
+        # The phases of a call, from its end to its beginning.
         ending = Ending(
             journal, store, live, limiter, timers, requests,
             on_left=caching.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
@@ -189,7 +189,7 @@ class Engine:
     # Opening and closing.
 
     async def start(self) -> None:
-        """Begin the chores; make a process ready for tools that run in one."""
+        """Start the chores, and a worker process if a tool needs one."""
         self.background.start()
         await self.processes.start()
 
@@ -208,7 +208,7 @@ class Engine:
     # What the journal and the store call.
 
     def _on_hint(self, kind: str, key: int) -> None:
-        """A hint from another process. Each part would have looked by itself, only later."""
+        """A hint from another process. Without it each part would read the store later."""
         self.stored_calls.on_news(None if kind == "any" else key)
         if kind in ("health", "any"):
             self.hub.invalidate()
@@ -241,7 +241,7 @@ class Engine:
     def _call_of(self, entry: Entry) -> Call | None:
         return next((call for call in self.live.named(entry.id) if call.entry is entry), None)
 
-    # What it does now.
+    # Activity.
 
     def held_calls(self) -> list[HeldCall]:
         return [

@@ -1,4 +1,4 @@
-"""Slots of calls: those of this runtime, and those of tools whose limit counts in all runtimes over the store."""
+"""Slots of calls: those of this runtime, and those of tools with a limit for all runtimes over the store."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["SharedSlotGate"]
 
 logger = logging.getLogger("clicket.engine")
 _LOOK_EVERY = 0.1
-"""Seconds between two looks whether other processes left room for a limited tool."""
+"""Seconds between two checks whether other processes released slots of a limited tool."""
 
 
 class SharedSlotGate:
-    """`start(call)`: it has every slot that it needs. `wait(call)`: it is in the queue again. `on_stopped(call)`: it was told to
-    stop while the store was asked."""
+    """`start(call)`: it has every slot that it needs. `wait(call)`: it is in the queue again. `on_stopped(call)`: it was
+    stopped while the store was asked for a slot."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SharedSlotGate:
         self.closed = False
 
     def admits(self, call: Call) -> bool:
-        """May the call start, now that it has a slot here? False: the store is asked, and the call starts later."""
+        """May the call start, now that it has a slot of this process? False: it starts once the store has granted the shared slot."""
         limit = call.required_tool().options.max_concurrency
         if limit is None or call.shared_slot or not self._shares:
             return True
@@ -58,14 +58,14 @@ class SharedSlotGate:
         return False
 
     async def _ask(self, call: Call, name: str, limit: int) -> None:
-        """Start when all processes together leave room, else wait in the queue again."""
+        """Start if the store grants the shared slot, else wait in the queue again."""
         try:
             granted = await self._slots.take(name, limit)
         except ClicketError as error:
             logger.warning("%s: its slots cannot be counted with other processes just now: %s", call.entry.tool, error)
             granted = False
         call.shared_slot = granted
-        if call.ending:  # it ended while the store was asked
+        if call.ending:  # it ended while the store was asked for a slot
             self.release(call)
         elif call.stopping is not None:
             self._on_stopped(call)
@@ -79,7 +79,7 @@ class SharedSlotGate:
             self._clock.call_later(_LOOK_EVERY, self.look_again)
 
     def look_again(self) -> None:
-        """Other processes may have left some: calls that wait for a shared slot try again."""
+        """Other processes may have released slots: calls that wait for a shared slot try again."""
         if not self.closed and self._limiter.is_shut:
             self._limiter.reopen()
 

@@ -1,4 +1,4 @@
-"""Handles of calls: follow, wait for, cancel a call, live from memory, or from the store when another process runs it."""
+"""Handles of calls: follow, await or cancel a call; from memory if it is live here, from the store if another process runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CallHandle", "Handles"]
 
 
 class Handles:
-    """Makes handles, and does what they are asked to."""
+    """Creates handles, and implements their methods."""
 
     def __init__(self, journal: Journal, ending: Ending, stored_calls: StoredCalls, decisions: Decisions) -> None:
         self._journal = journal
@@ -48,7 +48,7 @@ class Handles:
                 async for event in self._follow_live(call, after):
                     at = event.seq
                     yield event
-            except Fenced:  # another process has the call now: the store tells how it goes on
+            except Fenced:  # another process has the call now: continue from the store
                 call = await self._stored_calls.find(call.id, call.thread, call.caller)
             else:
                 return
@@ -77,7 +77,7 @@ class Handles:
         if isinstance(handle.call, Call):
             try:
                 return await self._ending.outcome(handle.call)
-            except Fenced:  # another process has the call now: its outcome is the outcome
+            except Fenced:  # another process has the call now: wait for its outcome
                 handle.call = await self._stored_calls.find(handle.id, handle.thread, handle.caller)
         return await self._stored_calls.result(handle.call, handle.id)
 
@@ -110,7 +110,7 @@ class CallHandle:
         return await self._handles.cancel(self, reason)
 
     async def leave(self, reason: str) -> None:
-        """Cancel the call for a caller that is gone, and need not hear how it went."""
+        """Cancel the call of a caller that is gone; errors are not raised."""
         with suppress(ClicketError):
             await self.cancel(reason)
 

@@ -1,4 +1,4 @@
-"""Calls that change hands: given away to be claimed, taken by key, handed back when the runtime closes."""
+"""Calls that change their owner: left to be claimed, claimed by key, released when the runtime closes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOOK_AGAIN = 1.0
 
 
 class HandOver:
-    """`resume(claimed)` goes on with calls that were claimed. `approval_timeout`: seconds that a person has to decide. `shares`: other
+    """`resume(claimed)` continues claimed calls. `approval_timeout`: seconds that a person has to decide. `shares`: other
     processes may use the store."""
 
     def __init__(
@@ -77,12 +77,12 @@ class HandOver:
         if error is not None:
             return
         slot = call.take_trial()
-        if slot is not None:  # in whichever process it runs, it is the one trial until it has ended
+        if slot is not None:  # in whichever process it runs, it remains the one trial until it has ended
             self._spawn(self._hold_until_ended(call, slot))
-        self._ending.let_go(call, Fenced(f"call {call.id} is in the hands of other runtimes now"))
+        self._ending.let_go(call, Fenced(f"call {call.id} is left to other runtimes now"))
         asks = call.approval_timeout if call.entry.waiting_for == "approval" else None
         for limit in (call.request.deadline, asks):
-            if limit is not None:  # a call that no process has claimed by then is ended from here
+            if limit is not None:  # this process ends a call that no process has claimed by then
                 left = limit - (self._clock.monotonic() - call.submitted_at)
                 self._clock.call_later(max(left, 0.0), lambda: self._spawn(self.take(call.entry.key)))
 
@@ -97,12 +97,12 @@ class HandOver:
             self._give_slot(slot)
 
     async def take(self, key: int) -> None:
-        """Claim a call that has no owner, or a dead one, and do with it what its journal asks for."""
+        """Claim a call that has no owner, or a dead one, and continue it as its journal requires."""
         while not self.closing:
             try:
                 stored = await self._store.claim(key)
             except StoreUnavailable as error:
-                logger.warning("a call without an owner could not be looked at, and is again: %s", error)
+                logger.warning("a call without an owner could not be claimed; it is retried: %s", error)
                 await sleep(self._clock, _LOOK_AGAIN)
                 continue
             if stored is not None:
@@ -110,14 +110,14 @@ class HandOver:
             return
 
     def close_stopped(self, call: Call) -> None:
-        """A closing runtime stopped the body: the call is handed back, where that is allowed; else it has ended."""
+        """A closing runtime stopped the body: release the call if it may be repeated, else end it."""
         if self._shares:
             self.close_started(call)
         else:
             self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
 
     def end_stopped(self, call: Call, *, execute: bool = False) -> None:
-        """End a call that was told to stop and that no body will end. `execute`: its body was abandoned."""
+        """End a stopped call that has no body to end it. `execute`: its body was abandoned."""
         assert call.stopping is not None
         if call.stopping == "shutdown" and self._shares:
             self.close_started(call)
@@ -126,9 +126,9 @@ class HandOver:
             self._pipeline.stop(call, call.stopping, on_durable, execute=execute)
 
     def close_started(self, call: Call) -> None:
-        """The runtime closes, and the call did not finish in time: what may be repeated is handed back to be run again."""
+        """The runtime closes, and the call did not finish in time: release it to run again, if it may be repeated."""
         entry = call.entry
-        if entry.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it goes back as it is
+        if entry.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it is released unchanged
             self._hand_back(call)
             return
         options = call.required_tool().options

@@ -1,7 +1,7 @@
-"""The calls that live in this process, by name.
+"""The live calls of this process, by id.
 
-An id that clicket made is unique. One that a caller chose may be in use in any number of threads: agents name their calls alike in
-all of theirs.
+An id that clicket made is unique. One that a caller chose may be in use in any number of threads: agents use the same ids in all
+of theirs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["LiveCalls"]
 class LiveCalls:
     def __init__(self) -> None:
         self.made: dict[str, Call] = {}
-        """By an id that clicket made: unique, so that adding and removing one is all there is to do."""
+        """By an id that clicket made: unique, so adding and removing are one step each."""
         self._chosen: dict[str, dict[Call, None]] = {}
         """By an id that a caller chose, in the order in which they came."""
         self._places: dict[tuple[str, str, str], Call | None] = {}
-        """Of those by id, thread and caller; None: several of that name, as while a second one is about to be refused."""
+        """The latter by id, thread and caller; None: several, as while a second one is about to be refused."""
 
     def add(self, call: Call) -> None:
         entry = call.entry
@@ -55,7 +55,7 @@ class LiveCalls:
                 self._places[place] = left[0] if len(left) == 1 else None
 
     def find(self, id: str, thread: str | None, caller: str | None) -> Call | None:
-        """The live call of that name; None also when several threads have it and none was named."""
+        """The live call of that id; None also when several threads have one and no thread was named."""
         call = self.made.get(id)
         if call is not None and id not in self._chosen:
             entry = call.entry

@@ -1,4 +1,4 @@
-"""The loop is shared: callers whose calls never wait let others run, and appends are grouped while several callers are at work."""
+"""Shares the loop: callers whose calls never wait yield to others, and appends are grouped while several callers are active."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from clicket.execution import Wait
 __all__ = ["LoopShare"]
 
 _SHARE = 0.002
-"""Seconds of one turn of the loop that calls which never wait may have, all together."""
+"""Seconds of one turn of the loop for all calls that never wait together."""
 _CROWD = 64
-"""Callers that go on in one turn of the loop when those are over; the others wait in a queue."""
+"""Callers that continue in each turn of the loop after that time; the others wait in a queue."""
 _LATELY = 0.005
-"""Seconds after which several callers at once are forgotten."""
+"""Seconds for which several callers count as active after they were last seen."""
 
 
 class LoopShare:
@@ -23,15 +23,15 @@ class LoopShare:
         self._loop = asyncio.get_running_loop()
         self._monotonic = monotonic
         self.over_at = 0.0
-        """When calls that never wait have had their time in this turn of the loop."""
+        """When the time for calls that never wait is over in this turn of the loop."""
         self.several_until = float("-inf")
-        """Until when several callers count as being at work, so that their appends are worth grouping."""
+        """Until when several callers count as active, so that their appends are grouped."""
         self._turning = False
         self._resting = 0
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def yield_to_loop(self) -> None:
-        """Wait for another turn of the loop, if calls that never wait had their time in this one."""
+        """Wait for another turn of the loop, if the time for calls that never wait is over in this one."""
         if self._monotonic() >= self.over_at:
             await self.rest()
 
@@ -62,5 +62,5 @@ class LoopShare:
             self._loop.call_soon(self._new_turn)
 
     def note_several(self, now: float) -> None:
-        """Several callers are at work."""
+        """Note that several callers are active."""
         self.several_until = now + _LATELY

@@ -43,14 +43,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plans:
-    """Where calls run and what they need for that, worked out once per tool."""
+    """Where calls run and which slots they need, computed once per tool."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._max_per_thread = limits.max_thread_concurrency
         self._plans: dict[Tool, Plan] = {}
         self.simple: dict[Tool, Plan] = {}
-        """Of tools whose calls all have the same plan, unless a blocking caller waits."""
+        """Plans of tools whose calls all have the same one, unless a blocking caller waits."""
 
     def fit(self, call: Call) -> None:
         """Set how the call runs, and what it needs to start."""
@@ -70,20 +70,20 @@ class Plans:
         call.plan = plan if needs is plan.needs else Plan(plan.lane, needs, plan.max_retries)
 
     def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
-        """How many more calls of each tool could start here. `internal_only`: those of tools are left to other processes."""
+        """How many more calls of each tool could start here. `internal_only`: only internal calls; calls of tools are left to other processes."""
         rooms = dict.fromkeys(registry.inner_names, _INTERNAL_ROOM)
         if not internal_only:
             rooms.update((tool.name, self.room(tool, used)) for tool in registry)
         return rooms
 
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
-        """How many more calls of a tool could start, by what is used of what they need."""
+        """How many more calls of a tool could start, by the free slots of each limit."""
         plan = self._plans.get(tool) or self._plan(tool, lane_of(tool))
         free: int = min((need[-1] - used.get(need, 0) for need in plan.needs), default=self._limits.max_concurrency)
         return free
 
     def _plan(self, tool: Tool, lane: str) -> Plan:
-        # A call that only makes other calls holds no slot of the runtime: they do, and would wait for it for ever.
+        # A call that only makes other calls holds no slot of the runtime: its calls hold slots, and could wait for its slot for ever.
         needs: tuple[tuple[Any, ...], ...] = ()
         if tool.traits.holds_slot:
             needs = ((RUNTIME, self._limits.max_concurrency),)

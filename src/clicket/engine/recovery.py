@@ -1,7 +1,7 @@
-"""After a crash: what dead owners left is taken over and ended honestly.
+"""Recovery after a crash: takes over the calls of dead owners, and runs or ends each of them.
 
-A call that never started runs. One that started and has no outcome runs again only if its tool says that this does no harm;
-else its outcome is unknown, and it says so. Exactly-once effects are never claimed.
+A call that never started runs. One that started and has no outcome runs again only if its tool is declared safe to repeat; else it
+ends with an unknown outcome. clicket does not claim exactly-once effects.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
 class Recovered(msgspec.Struct, kw_only=True):
-    """How many calls were found, and what became of them."""
+    """How many calls were found, and how each was handled."""
 
     queued: int = 0
     rerun: int = 0
@@ -60,7 +60,7 @@ class Recovered(msgspec.Struct, kw_only=True):
         return sum(msgspec.structs.astuple(self))
 
     def count(self, what: str) -> None:
-        """One more call became that."""
+        """Count one more call under a field."""
         setattr(self, what, getattr(self, what) + 1)
 
 
@@ -129,11 +129,11 @@ class Recovery:
         return report
 
     async def resume(self, claimed: Sequence[Stored]) -> None:
-        """Go on with calls that were claimed just now."""
+        """Continue claimed calls."""
         await self._resume_all(claimed, Recovered())
 
     async def _resume_all(self, claimed: Sequence[Stored], report: Recovered) -> None:
-        """Go on with claimed calls, and wait until what was decided about them is durable."""
+        """Continue claimed calls, and wait until the decisions on them are durable."""
         if self.closing:
             await self._store.hand_back([stored.key for stored in claimed if stored.damaged is None])
             return
@@ -148,7 +148,7 @@ class Recovery:
                 what = self._resume(call, record, stored)
                 if not call.entry.is_idle:
                     writing.append(self._journal.flush(call.entry))
-            except Exception:  # the others are ours by now, and must not be left behind for one that breaks
+            except Exception:  # the other claimed calls must be continued, also if one fails
                 logger.exception("call %s cannot be taken over and is left as it is", stored.id)
                 self.broken.add(stored.key)
                 if call is not None:
@@ -159,11 +159,11 @@ class Recovery:
             report.count(what)
         for outcome in await asyncio.gather(*writing, return_exceptions=True):
             if isinstance(outcome, Exception):
-                logger.warning("what became of a call that was taken over is not stored yet: %s", outcome)
+                logger.warning("the decision on a call that was taken over is not stored yet: %s", outcome)
 
     def _supersede(self, stored: Stored) -> Call | None:
-        """This process may still know the call from before it lost it: that one can write no more, and must not stand before the
-        new one. A body that runs is left to its end; what it brings is kept as a late result."""
+        """This process may still hold the call from before it lost it. That old call can write no more, and the new one must replace
+        it. A body that still runs is not stopped; its outcome is recorded as a late result."""
         old: Call | None = None
         for old in [call for call in self._live.named(stored.id) if call.entry.key == stored.key]:
             self._journal.fence_off(old.entry)
@@ -215,11 +215,13 @@ class Recovery:
         return call, record
 
     def _resume(self, call: Call, record: Record, stored: Stored) -> str:
-        """Decide by what the journal says; the answer is the report's field."""
+        """Decide from the journal; returns the report's field."""
         entry = call.entry
         started = entry.state in (State.RUNNING, State.STREAMING)
         deaths = _deaths(entry) if stored.taken_from is not None else 0
-        most = self._max_claims * (2 if entry.internal else 1)  # a turn outlives a call of its own that kills
+        most = self._max_claims * (
+            2 if entry.internal else 1
+        )  # a turn survives a call of its own that kills the process
         if stored.taken_from is not None:
             note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
             self._journal.record(entry, "note", note)
@@ -231,7 +233,7 @@ class Recovery:
         if tool is None:
             return self._without_tool(call, record, stored, started=started)
         options = tool.options
-        # A call that makes calls itself, as a turn does, is resumed all the same: it ends what it had begun, and tells its thread.
+        # A call that makes calls itself, as a turn does, is resumed in any case: it ends its calls, and updates its thread.
         cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)
         if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
             return self._resume_started(call, record)
@@ -244,8 +246,8 @@ class Recovery:
         return self._queue_again(call, record, "queued")
 
     def _without_tool(self, call: Call, record: Record, stored: Stored, *, started: bool) -> str:
-        """Claimed by key, to end it: that needs no tool, unless it has started, when only its tool's author can say more. A turn of
-        an agent is ended by its agent, with all that it had begun."""
+        """For a call that was claimed to end it. That needs no tool, unless the call has started: then the tool's options decide. An
+        agent ends its turn itself, with the calls of the turn."""
         is_turn = any(event.type == "note" and "entry" in event.data for event in call.entry.events)
         if not started and record.cancel_requested and not is_turn:
             return self._cancelled(call)
@@ -260,8 +262,8 @@ class Recovery:
     async def _hand_back(self, stored: Stored) -> None:
         try:
             await self._store.hand_back([stored.key])
-        except StoreUnavailable as error:  # it is seen as a stray later
-            logger.warning("call %s could not be handed back yet: %s", stored.id, error)
+        except StoreUnavailable as error:  # the chore for strays releases it later
+            logger.warning("call %s could not be released yet: %s", stored.id, error)
 
     def _cancelled(self, call: Call) -> str:
         asked = next((e for e in reversed(call.entry.events) if e.type == "cancel_requested"), None)
@@ -277,9 +279,9 @@ class Recovery:
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
             self._journal.advance(entry, State.RETRYING, data)
             return self._queue_again(call, record, "rerun")
-        if options.recovery == "ask" and not record.cancel_requested:  # nobody is asked about a cancelled call
+        if options.recovery == "ask" and not record.cancel_requested:  # a cancelled call needs no decision
             error = _unknown(
-                f"the process that ran attempt {number} died; somebody must decide whether to run it again."
+                f"the process that ran attempt {number} died; a person must decide whether to run it again."
             )
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"}
             self._journal.advance(entry, State.RETRYING, data)
@@ -323,7 +325,7 @@ class Recovery:
         return "asked"
 
     def _admit_again(self, call: Call) -> bool:
-        """The tool of today must still take the arguments of then, and they must be here."""
+        """Check that the tool as it is now accepts the recorded arguments, and that they are readable here."""
         if call.arguments_lost:
             self._end(call, LOST)
             return False
@@ -362,8 +364,8 @@ def _denial(entry: Entry) -> dict[str, Any] | None:
 
 
 def _deaths(entry: Entry) -> int:
-    """How often a worker died over this call. Waiting, and being handed back, is no death. A turn of an agent is a long way: only
-    deaths since its last step count, or since it was seen to wait for a person."""
+    """How often a worker died over this call. Waiting and a release do not count. A turn of an agent takes long, so only deaths
+    since its last step count, or since it waited for a person."""
     before = 0
     for event in entry.events:
         if event.type == "note":
@@ -375,7 +377,7 @@ def _deaths(entry: Entry) -> int:
 
 
 def _retries(call: Call) -> int:
-    """How many retries were spent. Running again after a death is none."""
+    """How many retries were used. A run after a death is not a retry."""
     retrying = (
         e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )

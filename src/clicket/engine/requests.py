@@ -21,7 +21,7 @@ class Requests:
     async def write(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> bool:
         """Write into a call, also while another process owns it. False: it has ended, or does not wait for this any more.
 
-        A late result is kept even after the end.
+        A late result is recorded also after the end.
         """
         data = plain_output(data)[0]
         while True:

@@ -1,6 +1,6 @@
 """Calls take a slot, start, and run: in their caller's own task, or in one of their own.
 
-What follows the start hangs on the commit's callback, so a caller that is cancelled in the middle breaks nothing.
+The commit's callback continues the call after its start, so cancelling the caller in between does no harm.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Running:
     # A slot.
 
     def take_slot(self, call: Call) -> None:
-        """Take a slot now or wait in the queue. `QueueFull` leaves no trace of a new call; one that exists always gets a place."""
+        """Take a slot now or wait in the queue. On `QueueFull` a new call is not recorded; a call that exists always gets a place."""
         taken = self._limiter.take(call, force=call.entry.durable > 0)
         if call.request.id is None:
             self._live.made[call.entry.id] = call
@@ -80,7 +80,7 @@ class Running:
             self.wait_in_queue(call)
 
     def wait_in_queue(self, call: Call) -> None:
-        """The call is durable while it waits, and does not wait for ever."""
+        """Make a waiting call durable, and bound its wait."""
         entry = call.entry
         self.keep(call)
         if self._queue_timeout is not None and call.wait_timer is None:
@@ -95,7 +95,7 @@ class Running:
 
     def start_attempt(self, call: Call) -> None:
         """The slot is taken: record the start; the body runs once that is durable."""
-        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # more is limited than the runtime itself
+        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # there are limits beside the runtime's
             return
         if call.wait_timer is not None:
             self._timers.end_wait(call)
@@ -124,7 +124,7 @@ class Running:
     # The body.
 
     async def run(self, call: Call) -> ToolResult:
-        """For a caller that waits: an async body runs in the caller's own task, other calls are waited for."""
+        """For a caller that waits: run an async body in the caller's task, or wait for the call."""
         if call.failure is not None:
             raise call.failure
         if not call.ready and call.result is None:
@@ -170,11 +170,13 @@ class Running:
                 self._handover.close_stopped(call)
             else:
                 self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
-        elif call.attempt is not None and not call.attempt.detached:  # the call was abandoned, and its body is back
+        elif (
+            call.attempt is not None and not call.attempt.detached
+        ):  # the call was abandoned, and its body has returned
             self.on_returned(call, call.attempt.late)
 
     async def _on_caller_left(self, call: Call) -> None:
-        """The caller was cancelled while its call waited or ran elsewhere: the call ends, and with it the work."""
+        """The caller was cancelled while its call waited or ran in another task: cancel the call."""
         self._stopping.cancel(call, CALLER_LEFT)
         if call.ready and not call.ending:
             self.run_in_own_task(call)
@@ -194,10 +196,10 @@ class Running:
             abandon(call)
             self._handover.end_stopped(call, execute=True)
             if call.attempt is not None and call.attempt.gate is not None:
-                fulfil(call.attempt.gate)  # the caller goes on, and lets the body go
+                fulfil(call.attempt.gate)  # the caller goes on, and the body is detached
 
     def on_returned(self, call: Call, late: Late | None) -> None:
-        """An abandoned body came back: with a value or an error, or (None) because it was cancelled at last."""
+        """An abandoned body returned: a value, an error, or None if it was cancelled in the end."""
         self._ending.lingering.discard(call)
         returned(call)
         self._gate.release(call)

@@ -1,4 +1,4 @@
-"""Slots that all runtimes over one store share, for tools that allow only so many calls at once."""
+"""Slots that all runtimes over one store share, for tools with a limit on concurrent calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SharedSlots"]
 logger = logging.getLogger("clicket.engine")
 
 _PASS_ON = 1.0
-"""Seconds for which a slot may go from call to call in this process before other processes get their chance."""
+"""Seconds for which calls of this process may pass a slot on before it is offered to other processes."""
 
 _RETRY_FIRST = 0.1
 _RETRY_MOST = 1.0
@@ -39,7 +39,7 @@ class SharedSlots:
         self.closed = False
 
     def take_spare(self, name: str) -> bool:
-        """Take what a call of this process gave back just now, unless it is the turn of other processes."""
+        """Take a slot that a call of this process has just given back, unless other processes have their turn."""
         if not self._spare.get(name) or self._clock.monotonic() - self._granted[name] > _PASS_ON:
             return False
         self._spare[name] -= 1
@@ -50,7 +50,7 @@ class SharedSlots:
             wanted = self._held.get(name, 0) + 1
             try:
                 granted = await self._store.hold(name, wanted, capacity)
-            except BaseException:  # also a cancelled caller: the slot may have been granted, and no one here knows
+            except BaseException:  # also if the caller was cancelled: the store may have granted the slot, and this process does not know it
                 self._spawn(self._report(name))
                 raise
             if granted:
@@ -63,7 +63,7 @@ class SharedSlots:
         self._spawn(self._return(name))
 
     async def _return(self, name: str) -> None:
-        """Tell the store about the slots that no call here took up."""
+        """Release the slots in the store that no call of this process took."""
         async with self._alone(name):
             spare = self._spare.pop(name, 0)
             if not spare:
@@ -74,7 +74,7 @@ class SharedSlots:
         await self._report(name)
 
     async def _report(self, name: str) -> None:
-        """Say what is held, until the store has answered: slots that it counts too much are lost to all."""
+        """Send the held count until the store has answered: slots that it counts too many are lost to all processes."""
         delay = _RETRY_FIRST
         while True:
             async with self._alone(name):
@@ -91,7 +91,7 @@ class SharedSlots:
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
-        """One question about a name at a time. Names come and go, and so do their locks."""
+        """One request about a name at a time. The lock of an unused name is removed."""
         lock, users = self._locks.get(name) or (asyncio.Lock(), 0)
         self._locks[name] = (lock, users + 1)
         try:

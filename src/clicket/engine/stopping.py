@@ -1,4 +1,4 @@
-"""Ends a call that waits, or tells the attempt of one that runs to stop."""
+"""Ends a call that waits, or stops the attempt of one that runs."""
 
 from __future__ import annotations
 

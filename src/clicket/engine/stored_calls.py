@@ -1,4 +1,4 @@
-"""Calls as the store has them: found by name, followed while another process runs them, read when they have ended."""
+"""Calls in the store: found by id, followed while another process runs them, read when they have ended."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StoredCalls:
             raise UsageError(f"{len(found)} calls have the id {id!r} ({where}); {how}.")
         if found[0].damaged is not None:
             raise StoreUnavailable(
-                f"call {id!r} cannot be read: {found[0].damaged}. Somebody else wrote into {self._store.url}, or it is damaged: "
+                f"call {id!r} cannot be read: {found[0].damaged}. Another program wrote into {self._store.url}, or it is damaged: "
                 "restore it from a backup."
             )
         return found[0]
@@ -61,7 +61,7 @@ class StoredCalls:
                 follower.set()
 
     async def follow(self, key: int, id: str, after: int) -> AsyncIterator[Event]:
-        """Events after a number, up to the terminal one: looked for when the store hints at news, and now and then in any case."""
+        """Events after a number, up to the terminal one: read when the store hints at new events, and periodically."""
         at, news, delay = after, asyncio.Event(), POLL_FIRST
         store = self._store
         self.followers.setdefault(key, []).append(news)
@@ -81,7 +81,7 @@ class StoredCalls:
                 if not known:
                     raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
                 if known[-1].seq > at:
-                    continue  # it came between the two looks
+                    continue  # it was written between the two reads
                 if known[-1].state.is_terminal:
                     return
                 timer = self._clock.call_later(delay, news.set)
@@ -105,7 +105,7 @@ class StoredCalls:
         return await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:
-        """A result whose output was too big for the journal gets it back from the artifact, if memory can take it."""
+        """Read an output that was too big for the journal from its artifact, if it fits in memory."""
         if record.truncated and type(record.artifact) is str:
             data = await self._store.read_artifact(record.artifact, 0, _MAX_OUTPUT + 1)
             if len(data) <= _MAX_OUTPUT:

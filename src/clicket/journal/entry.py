@@ -1,4 +1,4 @@
-"""One call in the journal. Only the journal writes to it; everybody may read it."""
+"""One call in the journal. Only the journal writes to it; every part may read it."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Entry(msgspec.Struct, eq=False):
     durable: int = 0
     """The number of the last durable event; 0: the call does not exist yet."""
     visible_state: State = State.PENDING
-    """The state that the store has: what others may be told."""
+    """The state in the store: the one to show to callers."""
 
     # What the next commit writes.
     opening: tuple[dict[str, Any], Any, list[tuple[str, str, float]]] | None = None
-    """The data of `created`, the arguments, and the stages that ended: not yet turned into a unit."""
+    """The data of `created`, the arguments, and the stages that ended; not yet a unit."""
     packed: Unit | None = None
     rows: Rows | None = None
     artifacts: tuple[tuple[str, int], ...] = ()
@@ -81,14 +81,14 @@ class Entry(msgspec.Struct, eq=False):
 
     _events: list[Event] = []
     _units: list[Unit] = []
-    """Durable units of which no events were made yet."""
+    """Durable units whose events were not built yet."""
 
     def __repr__(self) -> str:
         return f"<entry {self.id} {self.state}>"
 
     @property
     def events(self) -> list[Event]:
-        """The durable events, in order. They are made from the units when they are first asked for."""
+        """The durable events, in order. They are built from the units at the first access."""
         if self._units:
             units, self._units = self._units, []
             for unit in units:
@@ -97,7 +97,7 @@ class Entry(msgspec.Struct, eq=False):
 
     @property
     def stages(self) -> dict[str, Stage]:
-        """How the stages ended that are on record."""
+        """The recorded outcomes of stages."""
         return {
             event.data["stage"]: Stage(event.data["outcome"], event.data["duration"])
             for event in self.events

@@ -36,7 +36,7 @@ _LAST_STAGES = 3
 
 
 class Fenced(ClicketError):
-    """Another process owns the call now; what this one knows can only be kept as a late result."""
+    """Another process owns the call now; this process can only record its outcome as a late result."""
 
     code = "fenced"
 
@@ -45,7 +45,7 @@ class Journal:
     """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error.
 
     `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
-    when news could not be stored for `patience` seconds.
+    when events could not be stored for `patience` seconds.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Journal:
         self._edges = CALL.edges
         self._listeners = self.observers.listeners
 
-    # Staging: nothing here is visible to anybody yet.
+    # Staging: nothing staged is visible yet.
 
     def open(self, entry: Entry, created: dict[str, Any], arguments: Any, stages: list[StageEnd]) -> None:
         """Stage the beginning of a call: `created`, and the ends of its first stages. `arguments` None: they were refused."""
@@ -90,7 +90,7 @@ class Journal:
         rows.append((seq, at, kind, entry.state, data))
 
     def replace_last(self, entry: Entry, kind: EventType, data: dict[str, Any]) -> bool:
-        """Put an event in the place of the last staged one, if that is of the same kind and not under way."""
+        """Replace the last staged event, if it is of the same kind and not under way."""
         rows = entry.rows
         if not rows or rows[-1][2] != kind:
             return False
@@ -126,7 +126,7 @@ class Journal:
         """Stage the start of the next attempt, with the states on the way to it."""
         opening = entry.opening
         if opening is not None and len(opening[2]) == _FIRST_STAGES:
-            # The way of almost every call: a table that lost one of these edges would fail its own tests.
+            # The path of almost every call, without a look at the table: the table's own tests check these transitions.
             created, arguments, ((_, _, find), (_, _, authorize), (_, _, validate)) = opening
             now = self._now()
             created_at = entry.created_at
@@ -144,7 +144,7 @@ class Journal:
             entry.started_at = entry.last_at
 
     def wait_for(self, entry: Entry, what: str | None) -> None:
-        """Say what the call waits for from its next commit on; None: nothing."""
+        """Set what the call waits for from its next commit on; None: nothing."""
         entry.waiting_for = what
 
     def name_artifact(self, entry: Entry, name: str, size: int) -> None:
@@ -156,7 +156,7 @@ class Journal:
         entry.owned = False
 
     def discard_staged(self, entry: Entry) -> None:
-        """Drop what is staged and not under way, for a call that is handed back as it was."""
+        """Drop what is staged and not under way, for a call that is released unchanged."""
         entry.seq = entry.durable
         entry.rows = entry.packed = entry.opening = None
 
@@ -264,7 +264,7 @@ class Journal:
         await future
 
     async def sent(self, entry: Entry) -> None:
-        """Wait until nothing of a call is held back by its unit under way: what others append from now on comes after it."""
+        """Wait until no staged event of a call waits for its unit under way: later appends of other calls come after it."""
         while entry.inflight is not None and (entry.rows or entry.packed is not None):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             entry.callbacks = (*entry.callbacks, lambda error, future=future: fulfil(future, None, error))  # type: ignore[misc]
@@ -286,7 +286,7 @@ class Journal:
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use,
         )  # fmt: skip
         if entry.artifacts:
-            entry.artifacts = ()  # said once, so that no size counts twice
+            entry.artifacts = ()  # sent once, so that no size is counted twice
         if entry.stats is not None:  # a late result must not count the outcome again
             entry.stats = entry.cache_use = None
         entry.inflight = change
@@ -334,15 +334,15 @@ class Journal:
             callback(error)
 
     async def append(self, change: Append) -> ClicketError | None:
-        """Append past the staging, and wait: for retries, and for requests into calls that other processes own."""
+        """Append without staging, and wait: for retries, and for requests into calls that other processes own."""
         answer: asyncio.Future[ClicketError | None] = asyncio.get_running_loop().create_future()
         self._append(change, lambda _, error: fulfil(answer, error))
         return await answer
 
-    # Publishing: what is durable is shown.
+    # Publishing durable events.
 
     def watch(self, entry: Entry) -> asyncio.Future[None]:
-        """A future that is done when the next events of a call are durable, or nothing more will come of it here."""
+        """A future that is done when the next events of a call are durable, or when this process will publish no more of them."""
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry.watchers = (*entry.watchers, watcher)
         return watcher
@@ -353,7 +353,7 @@ class Journal:
             fulfil(watcher)
 
     def _publish(self, entry: Entry, count: int) -> None:
-        """Show the last `count` durable events to those who watch the call, and to the listeners."""
+        """Publish the last `count` durable events to the call's watchers and to the listeners."""
         events = entry.events[-count:]
         if entry.watchers:
             self.wake_watchers(entry)
@@ -363,7 +363,7 @@ class Journal:
     # A call that this process takes over, or lost.
 
     def adopt(self, stored: Stored, entry: Entry, *, attempts: int, started_at: float | None, state: State) -> None:
-        """Bring an entry to where the store has the call that was just claimed."""
+        """Set an entry to the stored state of a call that was just claimed."""
         last = stored.events[-1]
         entry.key, entry.fence = stored.key, stored.fence
         entry.state = entry.visible_state = state
@@ -373,13 +373,13 @@ class Journal:
         entry._events = list(stored.events)
 
     def fence_off(self, entry: Entry) -> None:
-        """This process owns the call no more, or owns it anew through another entry: nothing is written through this one."""
+        """This process no longer owns the call, or owns it through another entry: this entry writes nothing more."""
         entry.fenced = True
 
-    # What can go wrong after a call exists.
+    # Errors after a call exists.
 
     async def _rebase(self, entry: Entry, change: Append) -> None:
-        """Another process wrote to the call: take its events in, then try again on top of them, or find that we are fenced."""
+        """Another process wrote to the call: apply its events, then append again after them, unless we are fenced."""
         try:
             stored = next((s for s in await self._store.load(entry.id, entry.thread, entry.caller)), None)
         except StoreUnavailable as unavailable:
@@ -412,7 +412,7 @@ class Journal:
             self._on_request(entry, foreign)
 
     def _take_in(self, entry: Entry, foreign: list[Event]) -> None:
-        """Events of another process are durable events of the call."""
+        """Apply the events of another process as durable events of the call."""
         if foreign:
             entry.durable = foreign[-1].seq
             entry.last_at = max(entry.last_at, foreign[-1].at)
@@ -424,12 +424,12 @@ class Journal:
         return [Event(entry.id, *row) for row in rows]
 
     async def _persevere(self, entry: Entry, change: Append, error: ClicketError) -> None:
-        """The store refused news of a call that exists. Keep trying: the outcome must not be lost while this process lives."""
+        """The store refused a unit of a call that exists. Retry: the outcome must not be lost while this process lives."""
         self.unsaved.add(entry)
         delay, since, reported = _RETRY_FIRST, self.clock.monotonic(), False
         while not self.closed:
             if not reported and self.clock.monotonic() - since >= self.patience:
-                logger.error("call %s: its news could not be stored for %.0f s: %s", entry.id, self.patience, error)
+                logger.error("call %s: its events could not be stored for %.0f s: %s", entry.id, self.patience, error)
                 reported = True
                 if self._on_unsaved is not None:
                     self._on_unsaved(entry, error)

@@ -1,4 +1,4 @@
-"""What watches calls from outside: listeners to durable events, contexts around a tool's body, and the trace of a new call.
+"""Observers of calls: listeners to durable events, contexts around a tool's body, and the trace of a new call.
 
 One object for a runtime, made before it opens and kept when it closes, so that a listener is added once.
 """
@@ -26,12 +26,12 @@ class Observers:
         self.listeners: list[Listener] = []
         self.around: list[Around] = []
         self.trace: Callable[[], dict[str, str]] | None = None
-        """What a call's first event says about the trace that it was made in."""
+        """The trace context for a call's first event."""
         self.errors = 0
         """How often a listener raised."""
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; what is returned removes it."""
+        """Add a listener; returns a function that removes it."""
         self.listeners.append(listener)
 
         def remove() -> None:
@@ -41,7 +41,7 @@ class Observers:
         return remove
 
     def publish(self, entry: Any, events: Sequence[Event]) -> None:
-        """Tell every listener. One that raises is counted and logged; the call and the other listeners are not affected."""
+        """Notify every listener. One that raises is counted and logged; the call and the other listeners are not affected."""
         for listener in tuple(self.listeners):
             try:
                 listener(entry, events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from clicket import tool
 from clicket.errors import InvalidInput
+from clicket.model.arguments import parse_arguments
 from clicket.tools.check import compile_schema
 from clicket.tools.schema import Binding, bind_signature
+from clicket.vault import look
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
 # Often what the hints of this file ask for, or nearly.
@@ -168,3 +172,63 @@ def test_pydantic_is_not_asked_for_an_exact_match(monkeypatch: pytest.MonkeyPatc
     assert binding.bind({"value": [1, 2]}) == {"value": [1, 2]}
     with pytest.raises(AssertionError):
         binding.bind({"value": [1, 2.0]})
+
+
+# Arguments that need no judging.
+
+
+_SCALAR_HINTS = (int, float, str, bool, int | None, str | float, None)
+_scalar = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(["sk-" + "A1" * 10, "\x00", "é"]),
+    st.lists(st.integers(), max_size=2), st.just(2**63), st.just(-(2**70)),
+)  # fmt: skip
+
+
+@given(
+    hints=st.lists(st.sampled_from(_SCALAR_HINTS), min_size=1, max_size=4),
+    values=st.lists(_scalar, max_size=5),
+    optional=st.booleans(),
+)
+def test_what_is_bound_without_judging_would_have_passed_every_judge(
+    hints: list[Any], values: list[Any], optional: bool
+) -> None:
+    parameters = {f"p{number}": hint for number, hint in enumerate(hints)}
+    arguments = {f"p{number}": value for number, value in enumerate(values)}
+
+    def function(**given: Any) -> None: ...
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    default = None if optional else inspect.Parameter.empty
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind, annotation=hint, default=default) for name, hint in parameters.items()]
+    )
+    function.__annotations__ = parameters
+    made = tool(name="made")(function)
+    bound = made.bind_plain(arguments)
+    if bound is None:
+        return
+    plain = parse_arguments(arguments, max_size=1_000_000)
+    assert exactly(plain, arguments)
+    assert compile_schema(made.input_schema, "made")(plain) == []
+    assert look(plain, None) is None
+    assert exactly(made.bind(plain), bound)
+    assert bound is not arguments, "the caller's own dict stays the caller's"
+
+
+def exactly(one: Any, other: Any) -> bool:
+    """Equal values of the same types."""
+    return repr(one) == repr(other)
+
+
+def test_declared_secrets_are_always_judged() -> None:
+    @tool(sensitive=["pin"])
+    async def pay(pin: int) -> None: ...
+
+    @tool
+    async def plain(pin: int) -> None: ...
+
+    assert pay.bind_plain({"pin": 1}) is None
+    assert plain.bind_plain({"pin": 1}) == {"pin": 1}
+    assert plain.bind_plain({"pin": True}) is None
+    assert plain.bind_plain({"pin": 1, "more": 2}) is None
+    assert plain.bind_plain({}) is None

@@ -89,9 +89,9 @@ class Chores:
         report = await self._recovery.recover()
         if report.total:
             logger.info("took over %d calls of owners that are gone", report.total)
-        await self._hand_back_strays()
+        await self._release_strays()
 
-    async def _hand_back_strays(self) -> None:
+    async def _release_strays(self) -> None:
         """Release calls that the store says are ours but that no part of this process tracks, on second sight: the answer to a
         claim was lost."""
         known = {call.entry.key for call in self._live if not call.entry.fenced}

@@ -70,7 +70,7 @@ class Plans:
         call.plan = plan if needs is plan.needs else Plan(plan.lane, needs, plan.max_retries)
 
     def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
-        """How many more calls of each tool could start here. `internal_only`: only internal calls; calls of tools are left to other processes."""
+        """How many more calls of each tool could start here. `internal_only`: tools' calls are left to other processes."""
         rooms = dict.fromkeys(registry.inner_names, _INTERNAL_ROOM)
         if not internal_only:
             rooms.update((tool.name, self.room(tool, used)) for tool in registry)

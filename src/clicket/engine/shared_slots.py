@@ -50,7 +50,7 @@ class SharedSlots:
             wanted = self._held.get(name, 0) + 1
             try:
                 granted = await self._store.hold(name, wanted, capacity)
-            except BaseException:  # also if the caller was cancelled: the store may have granted the slot, and this process does not know it
+            except BaseException:  # also if the caller was cancelled: the store may have granted the slot meanwhile
                 self._spawn(self._report(name))
                 raise
             if granted:

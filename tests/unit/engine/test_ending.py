@@ -144,7 +144,7 @@ async def test_a_late_result_that_cannot_be_kept_does_not_keep_the_waiters(caplo
     await low.settle()
     with pytest.raises(Fenced):
         await waiter
-    assert "late result could not be kept" in caplog.text
+    assert "late result could not be stored" in caplog.text
 
 
 async def test_the_call_takes_its_timers_its_trial_and_its_cache_place_with_it() -> None:

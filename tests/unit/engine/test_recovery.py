@@ -434,5 +434,5 @@ async def test_a_call_that_cannot_be_handed_back_is_a_stray_later(caplog: pytest
     world.store.hand_back = hand_back  # type: ignore[method-assign]
     await world.recovery.resume([stored])
     await world.settle()
-    assert "could not be handed back yet" in caplog.text
+    assert "could not be released yet" in caplog.text
     assert list(world.live) == []

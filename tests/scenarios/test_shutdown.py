@@ -351,7 +351,7 @@ async def test_a_call_that_is_about_to_get_its_slot_is_handed_back_not_cancelled
             return bool(await hold(name, count, capacity))
 
         await store.hold("tool:work", 0, 1)
-        rt.engine.limiter.shut(("tool", "work", 1))
+        rt.engine.limiter.block(("tool", "work", 1))
         handle = await rt.submit("work", id="s")  # durable, in line
         store.hold = slow
         rt.engine.gate.look_again()

@@ -162,7 +162,8 @@ class Admission:
             self._running.take_slot(call)
         else:
             self.resume(call)
-        if call.request.deadline is not None and not call.ending:
+        # A store that writes inline may have given the call away, or ended it, by now.
+        if call.request.deadline is not None and not call.ending and call.failure is None:
             self._timers.deadline(call, call.request.deadline)
 
     def resume(self, call: Call) -> None:

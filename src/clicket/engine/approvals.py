@@ -81,11 +81,11 @@ class Approvals:
         elif "arguments" not in decision or self._take_edit(call, decision):
             self._resume(call)
 
-    def judge_edit(self, call: Call) -> None:
+    def check_edit(self, call: Call) -> None:
         """Raise `PermissionDenied` unless this process's policy allows the edited arguments, too: the one that took the decision
         may have another policy."""
         if not self._policy.is_open:
-            self._pipeline.authorize.judge(
+            self._pipeline.authorize.check(
                 call.tool, call.entry.tool, call.given,
                 thread=call.thread, caller=call.caller, scopes=call.origin.scopes,
             )  # fmt: skip
@@ -100,7 +100,7 @@ class Approvals:
             self._pipeline.validate.with_arguments(
                 call, arguments
             )  # first: it finds the secrets that errors must not show
-            self.judge_edit(call)
+            self.check_edit(call)
         except (InvalidInput, PermissionDenied) as error:
             self._fail(call, unfit(error, decision))
             return False

@@ -245,7 +245,11 @@ class Caching:
         """A call is over in this process. Its followers get its result; without a result each of them runs."""
         key = call.cache_key
         flight = self._flights.get(key) if key is not None else None
-        if key is None or flight is None or flight.leader is not call:
+        if key is None or flight is None:
+            return
+        if flight.leader is not call:
+            if call in flight.followers:
+                flight.followers.remove(call)
             return
         del self._flights[key]
         self.slot_freed()  # its `_lead` may be waiting, and sees that it is over

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from clicket.call import Call
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.decisions import Decisions
@@ -13,6 +14,7 @@ from clicket.engine.live_calls import LiveCalls
 from clicket.engine.plans import Limits
 from clicket.engine.recovery import Recovery
 from clicket.errors import ClicketError
+from clicket.journal import Fenced
 from clicket.ports import Clock, Keep, Store, Sweep
 from clicket.tools import Registry, session_key
 
@@ -37,6 +39,7 @@ class Chores:
         caching: Caching,
         limits: Limits,
         *,
+        lose: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
@@ -49,7 +52,9 @@ class Chores:
         self._caching = caching
         self._limits = limits
         self._spawn = spawn
+        self._lose = lose
         self._strays: frozenset[int] = frozenset()
+        self._lost: frozenset[int] = frozenset()
         self._listening = False
         self.closed = False
 
@@ -67,6 +72,9 @@ class Chores:
             if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
                 try:
                     await self._decisions.refresh(call)
+                except Fenced:
+                    if not call.slot and not call.ending:
+                        self._lose(call)
                 except ClicketError as error:  # the requests into the other calls must still be read
                     logger.info("call %s could not be brought up to date: %s", call.id, error)
 
@@ -89,9 +97,25 @@ class Chores:
         report = await self._recovery.recover()
         if report.total:
             logger.info("took over %d calls of owners that are gone", report.total)
-        await self._hand_back_strays()
+        await self._release_strays()
+        await self._lose_waiting()
 
-    async def _hand_back_strays(self) -> None:
+    async def _lose_waiting(self) -> None:
+        """Let go of calls that only wait here and that another process has taken over, on second sight: this process was stopped
+        for longer than its lease. A call that runs finds out at its next append."""
+        waiting = {
+            call.entry.key: call
+            for call in self._live
+            if call.entry.durable and call.entry.is_idle and call.entry.owned and not call.slot and not call.ending
+        }
+        lost = frozenset(waiting) - frozenset(await self._store.owned()) if waiting else frozenset[int]()
+        for key in lost & self._lost:
+            call = waiting[key]
+            if call.entry.is_idle and not call.slot and not call.ending and call.failure is None:
+                self._lose(call)
+        self._lost = lost
+
+    async def _release_strays(self) -> None:
         """Release calls that the store says are ours but that no part of this process tracks, on second sight: the answer to a
         claim was lost."""
         known = {call.entry.key for call in self._live if not call.entry.fenced}

@@ -83,7 +83,7 @@ class Closing:
         for closed in self._closed_first:
             closed.closed = True
         running = [call for call in self._live if call.slot] + list(self._ending.superseded)
-        await self._let_waiting_go()
+        await self._release_waiting()
         await self._until_done(patience)
         for call in running:
             if can_stop(call):
@@ -119,7 +119,7 @@ class Closing:
         for workers, patience in zip(self._workers, (0.2, 1.0), strict=True):
             workers.close(patience=patience)
 
-    async def _let_waiting_go(self) -> None:
+    async def _release_waiting(self) -> None:
         """Release a waiting call at once, if the store is durable; else end it."""
         waiting = [call for call in self._live if not call.slot]
         for call in waiting:

@@ -171,7 +171,7 @@ def _examine(
         Find(registry, _no_check)(trial)
         Validate(max_size=max_size)(trial)
     if not policy.is_open:
-        Authorize(policy, max_size=max_size).judge(
+        Authorize(policy, max_size=max_size).check(
             tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
         )
 

@@ -121,6 +121,8 @@ class Ending:
             self._spawn(self._report_fenced(call, error))
         else:
             self.on_created(call, error)
+            if call.attempt is not None and call.attempt.sink is not None and call.attempt.sink.spool is not None:
+                call.attempt.sink.spool.close()
             return
         attempt = call.attempt
         if attempt is not None:
@@ -151,6 +153,12 @@ class Ending:
         else:
             self._live.remove(call)
 
+    def lose(self, call: Call) -> None:
+        """Another process owns a call that only waits here: its waiters read the outcome from the store."""
+        self._journal.fence_off(call.entry)
+        self._limiter.leave(call)
+        self.let_go(call, Fenced(f"call {call.id} was taken over by another owner"))
+
     def let_go(self, call: Call, why: ClicketError) -> None:
         """The call has another owner, or none, from now on."""
         self.superseded.discard(call)
@@ -174,7 +182,9 @@ class Ending:
         outcome = next((event for event in unwritten if event.is_terminal), None)
         try:
             found = await self._store.load(call.id, call.thread, call.caller)
-            if outcome is not None and found and found[0].damaged is None:
+            # A start that was refused is no outcome: the body did not run here.
+            ran = outcome is not None and (outcome.data.get("error") or {}).get("code") != Fenced.code
+            if outcome is not None and ran and found and found[0].damaged is None:
                 await self._requests.write(found[0], "late_result", dict(outcome.data))
         except StoreUnavailable as unavailable:
             logger.warning("call %s: its late result could not be stored: %s", call.id, unavailable)

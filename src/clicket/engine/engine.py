@@ -161,7 +161,9 @@ class Engine:
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
             admission, claimer, limits, gives_away=gives_away, spawn=spawn,
         )  # fmt: skip
-        chores = Chores(store, clock, registry, live, claimer, decisions, recovery, caching, limits, spawn=spawn)
+        chores = Chores(
+            store, clock, registry, live, claimer, decisions, recovery, caching, limits, lose=ending.lose, spawn=spawn
+        )
         background = Background(clock, spawn)
         background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
         background.every(limits.lease / 3, "renew", store.renew, while_closing=True)

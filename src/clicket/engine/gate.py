@@ -72,7 +72,7 @@ class SharedSlotGate:
         elif granted:
             self._start(call)
         else:
-            self._limiter.shut(("tool", call.entry.tool, limit))
+            self._limiter.block(("tool", call.entry.tool, limit))
             self._limiter.release(call)
             self._limiter.take(call, force=True)
             self._wait(call)
@@ -80,8 +80,8 @@ class SharedSlotGate:
 
     def look_again(self) -> None:
         """Other processes may have released slots: calls that wait for a shared slot try again."""
-        if not self.closed and self._limiter.is_shut:
-            self._limiter.reopen()
+        if not self.closed and self._limiter.is_blocked:
+            self._limiter.unblock()
 
     def release(self, call: Call) -> None:
         """Give back every slot that the call holds."""

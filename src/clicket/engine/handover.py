@@ -84,7 +84,10 @@ class HandOver:
         for limit in (call.request.deadline, asks):
             if limit is not None:  # this process ends a call that no process has claimed by then
                 left = limit - (self._clock.monotonic() - call.submitted_at)
-                self._clock.call_later(max(left, 0.0), lambda: self._spawn(self.take(call.entry.key)))
+                self._clock.call_later(max(left, 0.0), self._take_later, call.entry.key)
+
+    def _take_later(self, key: int) -> None:
+        self._spawn(self.take(key))
 
     async def _hold_until_ended(self, call: Call, slot: str) -> None:
         try:
@@ -129,7 +132,7 @@ class HandOver:
         """The runtime closes, and the call did not finish in time: release it to run again, if it may be repeated."""
         entry = call.entry
         if entry.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it is released unchanged
-            self._hand_back(call)
+            self._give_up_ownership(call)
             return
         options = call.required_tool().options
         text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"
@@ -144,13 +147,13 @@ class HandOver:
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:
             ask_for_approval(self._journal, call, purpose="recovery", reason=text, timeout=self._approval_timeout)
-        self._hand_back(call)
+        self._give_up_ownership(call)
 
-    def _hand_back(self, call: Call) -> None:
+    def _give_up_ownership(self, call: Call) -> None:
         call.seal()
         self._journal.give_up_ownership(call.entry)
-        self._journal.commit(call.entry, partial(self._on_handed_back, call))
+        self._journal.commit(call.entry, partial(self._on_released, call))
 
-    def _on_handed_back(self, call: Call, error: ClicketError | None) -> None:
+    def _on_released(self, call: Call, error: ClicketError | None) -> None:
         self._ending.let_go(call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
         self._release(call)

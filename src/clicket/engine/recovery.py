@@ -256,10 +256,10 @@ class Recovery:
             self._stop(call, "deadline")
             return "cancelled"
         self._journal.discard_staged(call.entry)
-        self._spawn(self._hand_back(stored))
+        self._spawn(self._release_stored(stored))
         return "queued"
 
-    async def _hand_back(self, stored: Stored) -> None:
+    async def _release_stored(self, stored: Stored) -> None:
         try:
             await self._store.hand_back([stored.key])
         except StoreUnavailable as error:  # the chore for strays releases it later
@@ -333,7 +333,7 @@ class Recovery:
         try:
             self._pipeline.readmit(call)
             if edit is not None:
-                self._approvals.judge_edit(call)
+                self._approvals.check_edit(call)
         except Exception as error:
             if edit is not None and isinstance(error, InvalidInput | PermissionDenied):
                 self._end(call, unfit(error, edit))

@@ -50,7 +50,7 @@ class SharedSlots:
             wanted = self._held.get(name, 0) + 1
             try:
                 granted = await self._store.hold(name, wanted, capacity)
-            except BaseException:  # the store may have granted the slot without our knowing
+            except BaseException:  # the store may have granted the slot, also to a caller that is cancelled now
                 self._spawn(self._report(name))
                 raise
             if granted:

@@ -59,29 +59,34 @@ class Checkpoints:
         self.count += 1
         self.total += len(data)
         call = self._call
-        said = {"text": f"Checkpoint {key}: {len(data):,} bytes.", "reason": _REASON, "key": key, "size": len(data)}
-        held = await self._said(said, key, data)
+        event_data = {
+            "text": f"Checkpoint {key}: {len(data):,} bytes.",
+            "reason": _REASON,
+            "key": key,
+            "size": len(data),
+        }
+        held = await self._place(event_data, key, data)
         if call.ending:
             raise UsageError(f"checkpoint {key!r}: the call has ended, so nothing more of it is kept.")
         self._held.pop(key, None)
         if held:
             self._held[key] = data
-        self._journal.record(call.entry, "note", said)
+        self._journal.record(call.entry, "note", event_data)
         await self._journal.flush(call.entry)
 
-    async def _said(self, said: dict[str, Any], key: str, data: bytes) -> bool:
+    async def _place(self, event_data: dict[str, Any], key: str, data: bytes) -> bool:
         """Store the bytes, and add their place to the event. True: hold them in memory."""
         if await _secret(data, self._call.secrets):
             if not self._vault.seals:
-                said["held"] = True
+                event_data["held"] = True
                 return True
-            said["sealed"] = True
+            event_data["sealed"] = True
             data = self._vault.seal(_identity(self._call), _kind(key), data).encode()
         if len(data) <= INLINE and self.inline + len(data) <= INLINE_TOTAL:
             self.inline += len(data)
-            said.update(_written(data))
+            event_data.update(_written(data))
             return False
-        said["artifact"] = name = await self._put(data)
+        event_data["artifact"] = name = await self._put(data)
         if not self._call.ending and name not in self._named and name not in self._call.tool_artifacts:
             self._named.add(name)
             self._journal.name_artifact(self._call.entry, name, len(data))

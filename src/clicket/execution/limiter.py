@@ -105,11 +105,11 @@ class Limiter:
             else:
                 del self._groups[call.plan.needs]
 
-    def shut(self, key: Key) -> None:
+    def block(self, key: Key) -> None:
         """Start no call that needs this key, although this process has room: other processes hold all its slots."""
         self._blocked.add(key)
 
-    def reopen(self) -> None:
+    def unblock(self) -> None:
         """Calls that wait for a blocked key may try again."""
         keys, self._blocked = self._blocked, set()
         for key in keys:
@@ -119,7 +119,7 @@ class Limiter:
             self._advance()
 
     @property
-    def is_shut(self) -> bool:
+    def is_blocked(self) -> bool:
         return bool(self._blocked)
 
     def waiting_tools(self) -> set[str]:

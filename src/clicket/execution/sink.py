@@ -229,7 +229,7 @@ class ThreadSink:
     def time_left(self) -> float | None:
         return self._sink.time_left
 
-    def _hand_over(self, method: Any, *args: Any) -> None:
+    def _call_on_loop(self, method: Any, *args: Any) -> None:
         if on_loop_thread(self._loop):
             method(*args)
             return
@@ -246,16 +246,16 @@ class ThreadSink:
             self._room.release()
 
     def emit(self, chunk: Any) -> None:
-        self._hand_over(self._sink.emit, decode(encode_output(chunk)))
+        self._call_on_loop(self._sink.emit, decode(encode_output(chunk)))
 
     def progress(self, step: float, total: float | None, text: str) -> None:
-        self._hand_over(self._sink.progress, step, total, text)
+        self._call_on_loop(self._sink.progress, step, total, text)
 
     def heartbeat(self) -> None:
-        self._hand_over(self._sink.heartbeat)
+        self._call_on_loop(self._sink.heartbeat)
 
     def note(self, text: str, data: Mapping[str, Any]) -> None:
-        self._hand_over(self._sink.note, text, decode(encode_output(dict(data))))
+        self._call_on_loop(self._sink.note, text, decode(encode_output(dict(data))))
 
     async def drain(self) -> None:
         """For async bodies that run in a thread, on a loop of their own."""

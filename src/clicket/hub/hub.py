@@ -98,9 +98,10 @@ class Hub:
         """Threads in which a tool is, or was, unhealthy."""
 
     def of(self, registry: Registry) -> Hub:
-        """The same hub with another registry, for reading and setting statuses. It shares listeners and degraded threads with this one."""
+        """The same hub with another registry, for reading and setting statuses. It shares
+        listeners and what is known of threads with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
-        other.listeners, other.degraded = self.listeners, self.degraded
+        other.listeners, other.degraded, other._known = self.listeners, self.degraded, self._known
         return other
 
     # Before a call is accepted.

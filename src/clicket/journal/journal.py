@@ -385,6 +385,9 @@ class Journal:
         except StoreUnavailable as unavailable:
             await self._persevere(entry, change, unavailable)
             return
+        if stored is not None and stored.damaged is not None:
+            self._give_up(entry, Unstorable(f"call {entry.id} cannot be written to: {stored.damaged}"))
+            return
         if stored is None or stored.fence != entry.fence:
             entry.fenced = True
             unwritten = [*change.events, *self._staged_events(entry)]

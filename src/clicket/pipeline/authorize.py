@@ -32,7 +32,7 @@ class Authorize:
             return
         given = call.given
         try:
-            decision = self.judge(
+            decision = self.check(
                 tool, entry.tool, given, thread=entry.thread, caller=entry.caller, scopes=call.origin.scopes
             )
         except PermissionDenied as denied:
@@ -45,7 +45,7 @@ class Authorize:
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout
 
-    def judge(
+    def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]
     ) -> Decision:
         """Allow or ask, else raise `PermissionDenied`. For a tool that is not registered here, the policy sees only its name."""

@@ -53,7 +53,7 @@ class Pipeline:
         self.authorize = authorize
         self.validate = validate
         self._execute = execute.start
-        self._is_judged = not authorize.policy.is_open
+        self._has_policy = not authorize.policy.is_open
         self._process = process
         self._persist = persist
         self._journal = journal
@@ -73,7 +73,7 @@ class Pipeline:
             now = clock()
             ended.append((name, "ok", now - mark))
             name, mark = "authorize", now
-            if call.entry.caller or self._is_judged or call.denied:  # else there is nothing to check
+            if call.entry.caller or self._has_policy or call.denied:  # else there is nothing to check
                 self.authorize(call)
             now = clock()
             ended.append((name, "ok", now - mark))

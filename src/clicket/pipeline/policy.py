@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
-from clicket.pipeline.rules import Condition, Judge, Sight, Verdict
+from clicket.pipeline.rules import ArgumentValues, CompiledCondition, Condition, Verdict
 
 __all__ = ["Decision", "Policy", "Request", "Rule", "Verdict"]
 
@@ -87,7 +87,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RuleFunction = Callable[[Request], Verdict | None]
-_Plan = tuple[tuple[tuple[int, Rule, tuple[Judge, ...]], ...], Decision]
+_Plan = tuple[tuple[tuple[int, Rule, tuple[CompiledCondition, ...]], ...], Decision]
 
 
 class Policy:
@@ -119,7 +119,7 @@ class Policy:
         for each in self.rules:
             if not isinstance(each, Rule):
                 raise UsageError(f"rules must be a list of Rule(verdict=…, …), not of {each!r}. A function is `rule=`.")
-        self._judges = [tuple(Judge(condition) for condition in each.when) for each in self.rules]
+        self._conditions = [tuple(CompiledCondition(condition) for condition in each.when) for each in self.rules]
         lists: tuple[tuple[Verdict, Iterable[str]], ...] = (("deny", deny), ("ask", ask), ("allow", allow))
         self._patterns = {verdict: _names(verdict, given) for verdict, given in lists}
         self._plans: dict[tuple[str, frozenset[str]], _Plan] = {}
@@ -147,14 +147,14 @@ class Policy:
         rules, listed = self._plan(request.tool, request.tags)
         if not rules:
             return listed
-        sight = Sight(request.arguments, request.schema, request.max_size)
-        for number, each, judges in rules:
+        values = ArgumentValues(request.arguments, request.schema, request.max_size)
+        for number, each, conditions in rules:
             if _selects(each, request):
                 closed = each.verdict != "allow"
-                if all(judge.is_met(sight, closed=closed) for judge in judges):
+                if all(condition.is_met(values, closed=closed) for condition in conditions):
                     timeout = self.approval_timeout if each.timeout is None else each.timeout
-                    return Decision(each.verdict, each.reason or f"rule {number} says so", timeout, sight.plain)
-        return listed._replace(plain=sight.plain)
+                    return Decision(each.verdict, each.reason or f"rule {number} says so", timeout, values.plain)
+        return listed._replace(plain=values.plain)
 
     def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
         """The permissions that are not granted, as text; empty: all are. If no policy is configured, a named caller has its
@@ -171,8 +171,8 @@ class Policy:
         if missing or self._rule is not None:  # a function's answer is not known before a call
             return missing or None
         rules, listed = self._plan(request.tool, request.tags)
-        for number, each, judges in rules:
-            if _selects(each, request) and (each.verdict != "deny" or not judges):
+        for number, each, conditions in rules:
+            if _selects(each, request) and (each.verdict != "deny" or not conditions):
                 return (each.reason or f"rule {number} says so") if each.verdict == "deny" else None
         return listed.reason if listed.verdict == "deny" else None
 
@@ -181,8 +181,8 @@ class Policy:
         plan = self._plans.get((tool, tags))
         if plan is None:
             rules = tuple(
-                (number, each, judges)
-                for number, (each, judges) in enumerate(zip(self.rules, self._judges, strict=True), start=1)
+                (number, each, conditions)
+                for number, (each, conditions) in enumerate(zip(self.rules, self._conditions, strict=True), start=1)
                 if (not each.tools or _fits(each.tools, (tool,))) and (not each.tags or _fits(each.tags, tags))
             )
             plan = rules, Decision(*self._by_lists(tool, tags), self.approval_timeout)

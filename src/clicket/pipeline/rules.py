@@ -19,7 +19,7 @@ from clicket.errors import ClicketError, InvalidInput, UsageError, did_you_mean
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import canonical
 
-__all__ = ["OPS", "Condition", "Judge", "Sight", "Verdict"]
+__all__ = ["OPS", "ArgumentValues", "CompiledCondition", "Condition", "Verdict"]
 
 Verdict = Literal["allow", "deny", "ask"]
 
@@ -36,7 +36,7 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 _NEGATIVE = frozenset({"!=", "not_in"})
 
 
-class _Unjudged(Exception):
+class _NotEvaluable(Exception):
     """The operator does not apply to a value of this type."""
 
 
@@ -96,32 +96,32 @@ def _kind(value: Any) -> str:
 def _ordered(value: Any, wanted: Any) -> int:
     kind = _kind(value)
     if kind != _kind(wanted) or kind not in ("number", "text"):
-        raise _Unjudged
+        raise _NotEvaluable
     return -1 if value < wanted else 1 if value > wanted else 0
 
 
 def _short(value: Any) -> str:
     if type(value) is not str or len(value) > MAX_TEXT:
-        raise _Unjudged
+        raise _NotEvaluable
     return value
 
 
 def _contains(value: Any, wanted: Any) -> bool:
     if type(value) is str:
         if type(wanted) is not str:
-            raise _Unjudged
+            raise _NotEvaluable
         return wanted in value
     if type(value) is dict:
         return type(wanted) is str and wanted in value
     if type(value) is list and len(value) <= MAX_MEMBERS:
         sought = canonical(wanted)
         return any(canonical(member) == sought for member in value)
-    raise _Unjudged
+    raise _NotEvaluable
 
 
 def _longer(value: Any, wanted: int) -> bool:
     if type(value) not in (str, list, dict):
-        raise _Unjudged
+        raise _NotEvaluable
     return len(value) > wanted
 
 
@@ -143,7 +143,7 @@ class _Op(msgspec.Struct, frozen=True):
     """An operator: the check of its value, its test, and what is computed once from its value."""
 
     complaint: Callable[[Any], str]
-    judge: Callable[[Any, Any], bool]
+    test: Callable[[Any, Any], bool]
     prepare: Callable[[Any], Any] = lambda value: value
 
 
@@ -195,7 +195,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"op {self.op!r}: value must be {complaint}, not {self.value!r}.")
 
 
-class Sight:
+class ArgumentValues:
     """The arguments of one call as plain JSON, read once, when the first condition is evaluated."""
 
     def __init__(self, given: Any, schema: Mapping[str, Any], max_size: int) -> None:
@@ -208,13 +208,13 @@ class Sight:
 
     def read(self) -> dict[str, Any]:
         if self._refused:
-            raise _Unjudged
+            raise _NotEvaluable
         if self.plain is None:
             try:
                 self.plain = parse_arguments(self._given, max_size=self._max_size)
             except ClicketError:
                 self._refused = True
-                raise _Unjudged from None
+                raise _NotEvaluable from None
         return self.plain
 
     def find(self, parts: tuple[str, ...], *, defaults: bool) -> list[Any]:
@@ -223,37 +223,37 @@ class Sight:
         for value in _walk(self.read(), parts, (self._schema,) if defaults else (), self._schema):
             found.append(value)
             if len(found) > MAX_MEMBERS:
-                raise _Unjudged
+                raise _NotEvaluable
         return found
 
 
-class Judge:
+class CompiledCondition:
     """A compiled condition."""
 
     def __init__(self, condition: Condition) -> None:
         op = OPS[condition.op]
         self._name = condition.op
-        self._judge = op.judge
+        self._test = op.test
         self._wanted = op.prepare(condition.value)
         pieces = condition.path.split("/")[1:]
         self._parts = tuple(piece.replace("~1", "/").replace("~0", "~") for piece in pieces)
 
-    def is_met(self, sight: Sight, *, closed: bool) -> bool:
+    def is_met(self, arguments: ArgumentValues, *, closed: bool) -> bool:
         """`closed`: a condition that cannot be evaluated is met (for deny and ask); else it is not (for allow)."""
         try:
-            values = sight.find(self._parts, defaults=self._name != "exists")
+            values = arguments.find(self._parts, defaults=self._name != "exists")
         except Exception:
             return closed
         if not values:
             return self._name == "exists" and self._wanted is False
-        judged = (self._one(value, closed) for value in values)
-        return any(judged) if closed else all(judged)
+        results = (self._one(value, closed) for value in values)
+        return any(results) if closed else all(results)
 
     def _one(self, value: Any, closed: bool) -> bool:
         if value is _ABSENT and self._name != "exists":
             return closed and self._name in _NEGATIVE
         try:
-            return self._judge(value, self._wanted)
+            return self._test(value, self._wanted)
         except Exception:
             return closed
 
@@ -278,13 +278,13 @@ def _walk(value: Any, parts: tuple[str, ...], schemas: Sequence[Any], root: Mapp
             for place, member in enumerate(value):
                 yield from _walk(member, rest, _items(known, place), root)
         elif not _INDEX.fullmatch(name):
-            raise _Unjudged
+            raise _NotEvaluable
         elif int(name) < len(value):
             yield from _walk(value[int(name)], rest, _items(known, int(name)), root)
         elif "*" not in rest:
             yield _ABSENT
     else:
-        raise _Unjudged
+        raise _NotEvaluable
 
 
 def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, Any]) -> Iterator[Any]:

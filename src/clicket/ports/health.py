@@ -50,7 +50,7 @@ HEALTH_LAW: Final[Mapping[HealthEffect, Mapping[str, HealthRule]]] = {
 
 def assignments(effect: HealthEffect, expressions: Mapping[HealthRule, str]) -> list[tuple[str, str]]:
     """The columns that an effect changes and the expression for each. `expressions` has one template for each rule; `{column}`
-    in it stands for the column."""
+    in it is replaced by the column."""
     return [(column, expressions[rule].format(column=column)) for column, rule in HEALTH_LAW[effect].items()]
 
 

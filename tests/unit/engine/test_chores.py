@@ -53,7 +53,7 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     store: Any = Store()
     unused: Any = None
     told: list[int] = []
-    chores = Chores(store, *[unused] * 8, spawn=unused)
+    chores = Chores(store, *[unused] * 8, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
@@ -67,9 +67,9 @@ async def test_a_call_whose_claim_was_answered_to_nobody_is_handed_back(tmp_path
         async with make([], url) as rt:
             chores, store = rt.engine.chores, rt.store
             assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the answer is lost
-            await chores._hand_back_strays()
+            await chores._release_strays()
             assert await store.owned()  # it may only be on its way
-            await chores._hand_back_strays()
+            await chores._release_strays()
             assert not await store.owned()
             async with make([echo], url):
                 result = await asyncio.wait_for((await front.handle("lost")).result(), 20)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clicket import Condition
 from clicket.errors import UsageError
-from clicket.pipeline.rules import MAX_MEMBERS, MAX_PATTERN, MAX_TEXT, OPS, Judge, Sight
+from clicket.pipeline.rules import MAX_MEMBERS, MAX_PATTERN, MAX_TEXT, OPS, ArgumentValues, CompiledCondition
 
 HUGE = 10 * 1024 * 1024
 
@@ -22,7 +22,9 @@ def met(
     op: str, value: Any, arguments: Any, *, closed: bool, path: str = "/x", schema: Mapping[str, Any] | None = None
 ) -> bool:
     given = {} if value is ... else {"value": value}
-    return Judge(Condition(path=path, op=op, **given)).is_met(Sight(arguments, schema or {}, HUGE), closed=closed)
+    return CompiledCondition(Condition(path=path, op=op, **given)).is_met(
+        ArgumentValues(arguments, schema or {}, HUGE), closed=closed
+    )
 
 
 def both(op: str, value: Any, arguments: Any, path: str = "/x") -> tuple[bool, bool]:
@@ -96,9 +98,9 @@ def test_what_cannot_be_judged_fails_closed(op: str, value: Any, arguments: Any)
 
 
 def test_arguments_over_the_size_are_not_read() -> None:
-    judge = Judge(Condition(path="/x", op="==", value="a"))
-    assert judge.is_met(Sight({"x": "b" * 100}, {}, 50), closed=True)
-    assert not judge.is_met(Sight({"x": "b" * 100}, {}, 50), closed=False)
+    compiled = CompiledCondition(Condition(path="/x", op="==", value="a"))
+    assert compiled.is_met(ArgumentValues({"x": "b" * 100}, {}, 50), closed=True)
+    assert not compiled.is_met(ArgumentValues({"x": "b" * 100}, {}, 50), closed=False)
 
 
 def test_a_path_through_something_that_has_no_members_cannot_be_judged() -> None:
@@ -226,15 +228,15 @@ class Liar(int):
 def test_conditions_never_see_objects_of_classes() -> None:
     """The canary: each kind of value that the judges are handed is plain JSON, whatever was sent."""
     seen: set[type] = set()
-    judge = Judge(Condition(path="/x", op="==", value=1))
-    real = judge._judge
-    judge._judge = lambda value, wanted: (seen.add(type(value)), real(value, wanted))[1]
+    compiled = CompiledCondition(Condition(path="/x", op="==", value=1))
+    real = compiled._test
+    compiled._test = lambda value, wanted: (seen.add(type(value)), real(value, wanted))[1]
 
     class Name(str):
         __slots__ = ()
 
     for hostile in (Liar(5), Name("a"), (1, 2), [Liar(1)], {"a": Liar(1)}, Shifty(), 1.5, None, True):
-        judge.is_met(Sight({"x": hostile}, {}, HUGE), closed=True)
+        compiled.is_met(ArgumentValues({"x": hostile}, {}, HUGE), closed=True)
     assert seen <= {int, float, str, bool, type(None), list, dict}
     assert int in seen
     assert both(">", 100, {"x": Liar(1_000)}) == (True, True)
@@ -244,13 +246,13 @@ def test_conditions_never_see_objects_of_classes() -> None:
 
 
 def test_no_text_stalls_a_pattern() -> None:
-    judge = Judge(Condition(path="/x/*", op="matches", value="(a+)+b|(a|aa)*c|(.*,){20}P"))
+    compiled = CompiledCondition(Condition(path="/x/*", op="matches", value="(a+)+b|(a|aa)*c|(.*,){20}P"))
     started = time.perf_counter()
-    judge.is_met(Sight({"x": ["a" * MAX_TEXT, "1," * (MAX_TEXT // 2)] * 10}, {}, HUGE), closed=True)
+    compiled.is_met(ArgumentValues({"x": ["a" * MAX_TEXT, "1," * (MAX_TEXT // 2)] * 10}, {}, HUGE), closed=True)
     assert time.perf_counter() - started < 1.0
-    glob = Judge(Condition(path="/x", op="glob", value="*a" * 200 + "b"))
+    glob = CompiledCondition(Condition(path="/x", op="glob", value="*a" * 200 + "b"))
     started = time.perf_counter()
-    glob.is_met(Sight({"x": "a" * MAX_TEXT}, {}, HUGE), closed=True)
+    glob.is_met(ArgumentValues({"x": "a" * MAX_TEXT}, {}, HUGE), closed=True)
     assert time.perf_counter() - started < 1.0
 
 
@@ -328,9 +330,9 @@ ARGUMENTS = (
 def test_whatever_is_sent_nothing_breaks_and_doubt_is_closed(condition: Condition | None, arguments: Any) -> None:
     if condition is None:
         return
-    judge = Judge(condition)
-    denies = judge.is_met(Sight(arguments, {}, HUGE), closed=True)
-    allows = judge.is_met(Sight(arguments, {}, HUGE), closed=False)
+    compiled = CompiledCondition(condition)
+    denies = compiled.is_met(ArgumentValues(arguments, {}, HUGE), closed=True)
+    allows = compiled.is_met(ArgumentValues(arguments, {}, HUGE), closed=False)
     assert type(denies) is bool
     # What lets a call through to allow must be seen by a deny of the same condition, too.
     assert denies or not allows
@@ -344,6 +346,6 @@ def test_text_that_is_no_object_is_denied_and_not_allowed(condition: Condition |
         readable = False
     if condition is None or readable:
         return
-    judge = Judge(condition)
-    assert judge.is_met(Sight(text, {}, HUGE), closed=True)
-    assert not judge.is_met(Sight(text, {}, HUGE), closed=False)
+    compiled = CompiledCondition(condition)
+    assert compiled.is_met(ArgumentValues(text, {}, HUGE), closed=True)
+    assert not compiled.is_met(ArgumentValues(text, {}, HUGE), closed=False)

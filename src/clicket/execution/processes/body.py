@@ -52,7 +52,7 @@ def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
         return _failed(_describe(error, "result_unserializable"))
     except BaseException as error:
         check_process(error)
-        return _failed(_judge(error, tool))
+        return _failed(_failure_of(error, tool))
 
 
 def _run(tool: Any, bound: Any, ctx: ToolContext) -> Any:
@@ -79,7 +79,7 @@ def _failed(failure: Failure) -> tuple[Kind, bytes]:
     return Kind.FAILED, encode(failure)
 
 
-def _judge(error: BaseException, tool: Any) -> Failure:
+def _failure_of(error: BaseException, tool: Any) -> Failure:
     # Decided in the child, which has the exception: its class and attributes are not sent.
     retryable = transient(error, tool.options if tool is not None else Options())
     asked = getattr(error, "retry_after", None)

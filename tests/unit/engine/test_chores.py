@@ -125,6 +125,7 @@ class World(Lower):
             self.recovery,
             unused,
             self.limits,
+            lose=lambda call: self.log.append(("lost", call)),
             spawn=self.spawn,
         )
 
@@ -205,3 +206,15 @@ async def test_idle_sessions_are_closed_and_those_of_live_calls_are_kept() -> No
     registered.sweep = sweep  # type: ignore[method-assign]
     await world.chores.sweep_all()
     assert len(swept[0]) == 1
+
+
+async def test_a_call_that_waits_here_and_belongs_to_another_process_is_let_go_on_second_sight() -> None:
+    world = World()
+    lost, ours = world.pending("echo", id="lost"), world.pending("echo", id="ours")
+    world.live.add(lost)
+    world.live.add(ours)
+    world.store._calls[lost.entry.key].owned = False  # another process claimed it while this one slept
+    await world.chores._lose_waiting()
+    assert world.logged("lost") == [], "it may only be on its way"
+    await world.chores._lose_waiting()
+    assert world.logged("lost") == [lost]

@@ -92,7 +92,7 @@ class Attempt(msgspec.Struct, eq=False):
 class Call(msgspec.Struct, eq=False):
     """A plain call never changes most fields: a struct sets their defaults in C, which costs almost nothing."""
 
-    # Fixed when it is made.
+    # Set when it is made; WRITERS lists those that may change.
     entry: Entry
     request: ToolCall
     origin: Origin

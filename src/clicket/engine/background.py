@@ -1,4 +1,4 @@
-"""Chores: periodic background work of the engine, each on its own timer, never twice at once."""
+"""The timers of chores: each runs on its own, never twice at once. `chores.py` has the engine's own."""
 
 from __future__ import annotations
 

@@ -139,7 +139,8 @@ class Decisions:
         return call
 
     async def refresh(self, call: Call) -> None:
-        """Read what other processes wrote into a live call, by an empty append."""
+        """Read what other processes wrote into a live call: an append without events is stale if they wrote, and the journal then
+        takes their events in."""
         if call.entry.inflight is None:
             await self._journal.flush(call.entry)
 

@@ -91,7 +91,8 @@ class Ending:
     # What the journal calls.
 
     def on_created(self, call: Call, error: ClicketError | None) -> None:
-        """The first commit of a call is durable, or was refused: then the call does not exist."""
+        """A commit before the outcome is durable, or was refused for good: then nothing more comes of the call here, and a call
+        whose first commit it was does not exist."""
         if error is not None:
             self.dismiss(call, error)
             self.forget(call)

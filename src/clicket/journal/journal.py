@@ -373,7 +373,7 @@ class Journal:
         entry._events = list(stored.events)
 
     def fence_off(self, entry: Entry) -> None:
-        """This process no longer owns the call, or owns it through another entry: this entry writes nothing more."""
+        """Mark the entry of a call that this process lost: the store refuses what is appended through it."""
         entry.fenced = True
 
     # Errors after a call exists.

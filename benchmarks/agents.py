@@ -23,7 +23,7 @@ def _required(text: str, theirs: str, ours: str, limit: float, figure: str = "st
 
 def _pairs(what: str, figure: str, *, beyond: bool) -> tuple[Required, ...]:
     return (
-        _required(f"{what}, memory, against create_agent", "langchain", "memory", 10, figure, beyond=beyond),
+        _required(f"{what}, memory, against create_agent", "langchain", "memory", 12, figure, beyond=beyond),
         _required(f"{what}, memory, against pydantic-ai's Agent", "pydantic-ai", "memory", 2, figure, beyond=beyond),
         _required(
             f"{what}, SQLite, against create_agent with AsyncSqliteSaver",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, Unpack
 
 from clicket.agents.sweeping import ThreadSweep
@@ -18,12 +19,12 @@ from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolR
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import decode, encode
 from clicket.model.request import checked
-from clicket.ports import Clock, Duplicate, Query, Records
+from clicket.ports import Clock, Duplicate, Query, Records, Store
 from clicket.ports.host import Taken, Watch
 from clicket.tools import Registry, Tool
 from clicket.vault import has_marker, hide, holds_secret
 
-__all__ = ["Host"]
+__all__ = ["Host", "has_turn", "sweep_idle_threads"]
 
 _DOCUMENT = "paper"
 _SEALED = b'{"sealed":"'
@@ -248,12 +249,14 @@ def sweep_idle_threads(engine: Engine) -> None:
     """
     sweep, store, limits = ThreadSweep(), engine.store, engine.limits
 
-    async def has_turn(caller: str, agent: str, thread: str) -> bool:
-        query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
-        return bool(await store.history(query))
-
     async def forget() -> None:
         before = engine.clock.now() - max(limits.memory_retention, limits.retention)
-        await sweep.step(store, before, has_turn)
+        await sweep.step(store, before, partial(has_turn, store))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)
+
+
+async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:
+    """Has a conversation a turn under way, in any process?"""
+    query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
+    return bool(await store.history(query))

@@ -100,7 +100,7 @@ async def test_a_stop_before_the_first_step_says_so(store: str) -> None:
 
 
 async def test_a_turn_whose_beginning_is_on_its_way_to_the_store_can_be_stopped(sqlite: str) -> None:
-    async with make([echo], sqlite) as rt:
+    async with make([echo], sqlite, durability="power") as rt:  # written in a thread, so that there is a way
         gate = Gate()
 
         async def answer(_: ChatRequest) -> str:

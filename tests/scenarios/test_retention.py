@@ -12,7 +12,7 @@ from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, make
 
 from clicket import Policy, Runtime, State, tool
-from clicket.engine import housekeeping
+from clicket.engine import chores
 from clicket.errors import NotFound
 from clicket.testing import StepClock
 
@@ -146,7 +146,7 @@ async def test_the_runtime_sweeps_by_itself(store: str) -> None:
     clock = StepClock()
     async with stepped([echo_value], store, clock, retention_calls=2) as rt:
         await run(rt, "abcd", clock)
-        clock.advance(housekeeping.SWEEP_EVERY + 1)
+        clock.advance(chores.SWEEP_EVERY + 1)
 
         async def done() -> bool:
             return await kept(rt) == "cd"
@@ -260,7 +260,7 @@ async def test_who_has_the_result_keeps_it(store: str) -> None:
 
 
 async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "_SWEEP_STEP", 30)
+    monkeypatch.setattr(chores, "_SWEEP_STEP", 30)
     async with make([echo_value], store, retention_calls=5) as rt:
         await rt.call_many([("echo", None)] * 100)
         told: list[int] = []
@@ -271,7 +271,7 @@ async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, mon
 
 async def test_writers_go_on_between_the_steps(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is made while thousands are swept ends before the sweep does."""
-    monkeypatch.setattr(housekeeping, "_SWEEP_STEP", 10)
+    monkeypatch.setattr(chores, "_SWEEP_STEP", 10)
     async with make([echo_value], sqlite) as rt:
         await rt.call_many([("echo", None)] * 800, max_concurrency=50)
         begun = asyncio.Event()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.scenarios.kit import eventually
+from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
 from clicket import ToolContext, tool

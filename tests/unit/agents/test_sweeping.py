@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.kit.tools import forever
 
 from clicket.agents import ReActAgent
 from clicket.agents.memory import HEAD, TURN
 from clicket.agents.sweeping import ThreadSweep
-from clicket.engine import Housekeeping
+from clicket.hosting import has_turn
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse
 from clicket.testing import memory_runtime
 
@@ -25,14 +27,14 @@ class Model:
 
 async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> None:
     async with memory_runtime([forever], memory_retention=1.0, retention=1.0) as rt:
-        agent, chores = ReActAgent(rt, Model()), Housekeeping(rt.engine)
+        agent = ReActAgent(rt, Model())
         await agent.run("hello", thread="old")
         await agent.run("hello", thread="busy")
         await agent.begin("wait", thread="busy")
-        await chores._forget_threads()
+        await rt.engine.background._chores["threads"][1]()
         assert (await agent.look("old")).turns == 1
         later = rt.clock.now() + DAY
-        assert await ThreadSweep().step(rt.store, later, chores._has_turn) == 1
+        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store)) == 1
         assert [document.key for document in await rt.store.documents(HEAD)] == ["/react/busy"]
         assert [document.key for document in await rt.store.documents(TURN)] == ["/react/busy/0000000001"]
         assert (await agent.look("busy")).state == "running"

@@ -44,12 +44,12 @@ def entry() -> Entry:
         id="c",
         thread="t",
         caller="",
-        tool_name="add",
-        inner=False,
+        tool="add",
+        internal=False,
         owned=True,
-        attempt=1,
+        attempts=1,
         events=[],
-        stages=(),
+        stages={},
         created_at=1.0,
     )
 

@@ -18,7 +18,7 @@ __all__ = ["Checkpointer"]
 
 logger = logging.getLogger("clicket.stores.sqlite")
 
-_LONG_LOG = 16_000
+_LONG_LOG = 2_500
 _SHORT_REST = 200
 _MAX_PASSES = 5
 

@@ -42,7 +42,7 @@ _SLOW_FIRST, _SLOW_MOST = 0.25, 5.0
 """Seconds for which a slow disk moves writes to the thread; twice as many when the loop finds it slow again right after."""
 _CHECK_FILES_EVERY = 0.25
 """Seconds for which the files may have been replaced before that is noticed. After an idle time it is noticed at once."""
-_CHECKPOINT_PAGES = 4_000
+_CHECKPOINT_PAGES = 2_500
 _COMMIT_PAGES = 20
 """Pages that a commit writes at most, as a rule: how often to look how many were written."""
 _HUGE_LOG = 64_000

@@ -32,7 +32,7 @@ async def test_an_answer_and_its_tool_call_are_one_commit(sqlite: str, monkeypat
             elif not sql.lstrip().startswith(("PRAGMA", "SELECT")):
                 if not inside:
                     commits.append([])
-                commits[-1].append(sql.split("(")[0].strip())
+                commits[-1].append(sql.split("(", maxsplit=1)[0].strip())
             return True
 
         connection.exec_trace = trace

@@ -31,8 +31,7 @@ StageEnd = tuple[str, str, float]
 
 _RETRY_FIRST = 0.05
 _RETRY_MOST = 1.0
-_FIRST_STAGES = 3
-_LAST_STAGES = 3
+_STAGES = 3
 
 
 class Fenced(ClicketError):
@@ -125,7 +124,7 @@ class Journal:
     def start(self, entry: Entry) -> None:
         """Stage the start of the next attempt, with the states on the way to it."""
         opening = entry.opening
-        if opening is not None and len(opening[2]) == _FIRST_STAGES:
+        if opening is not None and len(opening[2]) == _STAGES:
             # The path of almost every call, without a look at the table: the table's own tests check these transitions.
             created, arguments, ((_, _, find), (_, _, authorize), (_, _, validate)) = opening
             now = self._now()
@@ -160,6 +159,33 @@ class Journal:
         entry.seq = entry.durable
         entry.rows = entry.packed = entry.opening = None
 
+    def complete(
+        self,
+        entry: Entry,
+        at: float,
+        stages: Sequence[StageEnd],
+        duration: float,
+        output: Any,
+        metadata: dict[str, Any] | None,
+        stats: OutcomeStats,
+        cache_use: CacheUse | None,
+    ) -> bool:
+        """Stage the plain end of a call as one packed unit. False: something else is staged, or a stage is missing; use `end`."""
+        if (
+            State.COMPLETED not in self._edges[entry.state]
+            or entry.packed is not None
+            or entry.rows
+            or entry.opening is not None
+            or len(stages) != _STAGES
+        ):
+            return False
+        (_, _, execute), (_, _, process), (_, _, persist) = stages
+        seq, before = entry.seq, entry.state
+        entry.packed = End(seq + 1, at, before, execute, process, persist, duration, output, metadata)
+        entry.seq, entry.state, entry.ended_at, entry.last_at = seq + 4, State.COMPLETED, at, at
+        entry.stats, entry.cache_use = stats, cache_use
+        return True
+
     def end(
         self,
         entry: Entry,
@@ -171,28 +197,7 @@ class Journal:
         cache_use: CacheUse | None,
     ) -> None:
         """Stage the outcome, with the ends of the stages that led to it."""
-        edges = self._edges[entry.state]
-        if (
-            outcome is State.COMPLETED
-            and State.COMPLETED in edges
-            and entry.opening is None
-            and entry.packed is None
-            and not entry.rows
-            and len(stages) == _LAST_STAGES
-            and "output" in data
-            and "cached" not in data
-        ):
-            (_, first, execute), (_, second, process), (_, _, persist) = stages
-            if first == second == "ok":
-                entry.packed = End(
-                    entry.seq + 1, at, entry.state, execute, process, persist, data["duration"], data["output"],
-                    data.get("metadata"),
-                )  # fmt: skip
-                entry.seq += 4
-                entry.state, entry.ended_at, entry.last_at = State.COMPLETED, at, at
-                entry.stats, entry.cache_use = stats, cache_use
-                return
-        if outcome not in edges:
+        if outcome not in self._edges[entry.state]:
             raise CALL.refusal(entry.state, outcome)
         self.record_stages(entry, at, stages)
         self.advance(entry, outcome, data, at)

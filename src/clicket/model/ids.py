@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
+from time import time_ns
 
 __all__ = ["new_id"]
 
@@ -14,20 +14,19 @@ _BATCH = 200
 
 def _generator() -> Callable[[], str]:
     """Randomness is fetched in batches: a system call per id would cost more than the rest of the id."""
-    pool = b""
+    pool = ""
     at = 0
 
     def forget() -> None:
         nonlocal pool, at
-        pool, at = b"", 0
+        pool, at = "", 0
 
     def generate() -> str:
         nonlocal pool, at
         if at >= len(pool):
-            pool, at = os.urandom(_BYTES * _BATCH), 0
-        piece = pool[at : at + _BYTES]
-        at += _BYTES
-        return f"{time.time_ns() // 1_000_000:012x}{piece.hex()}"
+            pool, at = os.urandom(_BYTES * _BATCH).hex(), 0
+        at += 2 * _BYTES
+        return f"{time_ns() // 1_000_000:012x}{pool[at - 2 * _BYTES : at]}"
 
     os.register_at_fork(after_in_child=forget)  # or parent and child would make the same ids
     return generate

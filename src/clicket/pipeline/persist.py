@@ -33,6 +33,7 @@ class Persist:
         self._journal = journal
         self._cache_use = cache_use
         self._clock = journal.clock.monotonic
+        self._now = journal.clock.now
 
     def __call__(self, call: Call) -> tuple[StageEnd, ...]:
         """The stages that ended since the call was admitted, with this one."""
@@ -42,11 +43,15 @@ class Persist:
         if call.attempt is not None and call.attempt.progress is not None:
             self._last_progress(call, call.attempt.progress)
         cache_use = None if call.cache_key is None else self._cache_use(call)
-        data = _outcome(call, duration)
-        at = journal.stamp(entry)
+        now = self._now()
+        at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
         call.stats = stats = stats_of(call, at)
         stages = (*call.stages, ("persist", "ok", self._clock() - started))
-        journal.end(entry, call.outcome, data, at, stages, stats, cache_use)
+        is_plain = call.outcome is State.COMPLETED and not call.truncated and not call.cached
+        if not is_plain or not journal.complete(
+            entry, at, stages, duration, call.output, call.metadata and dict(call.metadata), stats, cache_use
+        ):
+            journal.end(entry, call.outcome, _outcome(call, duration), at, stages, stats, cache_use)
         return stages
 
     def _last_progress(self, call: Call, last: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -54,7 +54,9 @@ class MemoryStore:
         self._calls: dict[int, _Call] = {}
         self._by_id: dict[str, dict[tuple[str, str], _Call]] = {}
         """Of one id by thread and caller: one, or as many as there are threads whose calls are named alike."""
-        self._ended: dict[int, None] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._active: dict[int, _Call] = {}
+        """Calls that have not ended."""
         self._artifacts: dict[str, bytes] = {}
         self._uses: dict[str, int] = {}
         self._pins: dict[str, float] = {}
@@ -93,7 +95,7 @@ class MemoryStore:
         elif place in found:
             return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
         change.key = key = next(self._keys)
-        made = self._calls[key] = _Call(
+        made = self._calls[key] = self._active[key] = _Call(
             id,
             *place,
             call.tool,
@@ -154,6 +156,7 @@ class MemoryStore:
             if len(self._ended_stats) >= _MANY:
                 self._add_up()
         call.ended_at = change.ended_at
+        self._active.pop(call.key, None)
         self._ended[call.key] = None
         if len(self._ended) > self.max_ended:
             self._remove(next(iter(self._ended)))
@@ -171,6 +174,7 @@ class MemoryStore:
 
     def _remove(self, key: int) -> int:
         call = self._calls.pop(key)
+        self._active.pop(key, None)
         self._ended.pop(key, None)
         calls = self._by_id[call.id]
         del calls[call.thread, call.caller]
@@ -269,7 +273,7 @@ class MemoryStore:
         return count <= capacity
 
     def _live(self) -> Iterator[_Call]:
-        return (call for call in self._calls.values() if call.ended_at is None)
+        return iter(list(self._active.values()))
 
     # Artifacts.
 

@@ -18,19 +18,17 @@ from clicket.journal.observers import Observers
 from clicket.journal.rebase import news_since
 from clicket.kernel import CALL, State
 from clicket.model import Event, EventType, rows_of
-from clicket.model.unit import End, Row, Rows, Start, Unit
+from clicket.model.unit import End, Rows, Start, Unit
 from clicket.ports import Append, CacheUse, Clock, Duplicate, OutcomeStats, Stale, Store, Stored, Unstorable, sleep
 
 __all__ = ["Fenced", "Journal", "StageEnd"]
 
 logger = logging.getLogger("clicket.journal")
 
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 StageEnd = tuple[str, str, float]
 """A stage's name, its outcome, and the seconds it took."""
 
-_RETRY_FIRST = 0.05
-_RETRY_MOST = 1.0
+_RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
 _STAGES = 3
 
 
@@ -51,7 +49,7 @@ class Journal:
         self,
         store: Store,
         clock: Clock,
-        spawn: Spawn,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         *,
         observers: Observers | None = None,
         on_request: Callable[[Entry, list[Event]], None] | None = None,
@@ -428,8 +426,8 @@ class Journal:
             self._publish(entry, len(foreign))
 
     def _staged_events(self, entry: Entry) -> list[Event]:
-        rows: list[Row] = [*(entry.packed.rows() if entry.packed is not None else ()), *(entry.rows or ())]
-        return [Event(entry.id, *row) for row in rows]
+        packed = () if entry.packed is None else entry.packed.rows()
+        return [Event(entry.id, *row) for row in (*packed, *(entry.rows or ()))]
 
     async def _persevere(self, entry: Entry, change: Append, error: ClicketError) -> None:
         """The store refused a unit of a call that exists. Retry: the outcome must not be lost while this process lives."""

@@ -146,15 +146,19 @@ class TurnLifecycle:
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
 
     async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
-        """Tell of the change, then put the turn into the thread's memory: from then on the next one may begin."""
+        """Report the change of state, then put the turn into the thread's memory: from then on the next one may begin."""
+        is_reported = False
         try:
             with suppress(ClicketError):
                 await turn.flush()
-            turn.leave_if_lost()  # the memory is written by who has the turn
+            turn.leave_if_lost()  # only the process that has the turn writes the memory
+            is_reported = True
             await self._changed(AgentState.RUNNING, state)
             return await self._memory.save(turn.host, turn.thread, document)
         except asyncio.CancelledError:  # stopped while it ended: it has ended as it had, and is remembered so
             if turn.stopping != "shutdown":
+                if not is_reported:
+                    await self._changed(AgentState.RUNNING, state)
                 await self._memory.save(turn.host, turn.thread, document)
             raise
 

@@ -49,7 +49,6 @@ def outcome(user: str, tier: str) -> dict[str, Any]:
 
 
 # One test for all programs of a tier: they share a child, and run side by side in it.
-@pytest.mark.first
 @pytest.mark.parametrize("user", ["root", "user"])
 @pytest.mark.parametrize("tier", ["full", "partial", "process"])
 def test_hostile_programs_are_held(user: str, tier: str) -> None:

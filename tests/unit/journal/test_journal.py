@@ -12,7 +12,7 @@ from clicket.errors import ClicketError, InvalidTransition, StoreUnavailable
 from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import CALL, State
 from clicket.model import Event, fold, rows_of
-from clicket.ports import Append, Done, Duplicate, Owner
+from clicket.ports import Append, Done, Duplicate, Owner, Stored, Unstorable
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 
@@ -580,3 +580,20 @@ async def test_what_may_wait_goes_after_the_unit_under_way(desk: Desk) -> None:
     desk.store.let_one_through()
     assert desk.store.let_one_through().events[0].data == {"text": "later"}
     assert desk.answers == [None]
+
+
+async def test_a_call_that_another_program_damaged_is_given_up_and_its_waiters_are_answered(desk: Desk) -> None:
+    call = desk.exist()
+
+    async def damaged(*given: Any) -> Any:
+        return [Stored(key=call.key, fence=1, claims=1, owner=1, events=[], id=call.id, damaged="no events")]
+
+    desk.store.load = damaged  # type: ignore[method-assign]
+    desk.store.write_as_outsider(call, "cancel_requested")
+    desk.store.holding = False
+    desk.note("ours")
+    desk.journal.commit(call, desk.then)
+    await desk.clock.settle()
+    (error,) = desk.answers
+    assert isinstance(error, Unstorable)
+    assert call.inflight is None

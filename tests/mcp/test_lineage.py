@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kit.children import PYTHONPATH, is_running
@@ -103,6 +104,24 @@ async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str
     for pid in pids(tmp_path):
         await eventually(lambda pid=pid: not is_running(pid), timeout=PATIENCE)
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
+
+
+async def test_a_server_that_is_given_up_while_its_process_starts_is_ended(tmp_path: Path, place: Place) -> None:
+    server = McpServer("mute", command="sh", args=["-c", MUTE], cwd=str(tmp_path), connect_timeout=60.0)
+    spawning = asyncio.Event()
+    spawn = asyncio.get_running_loop().subprocess_exec
+
+    async def observed(*args: Any, **options: Any) -> Any:
+        spawning.set()
+        return await spawn(*args, **options)
+
+    asyncio.get_running_loop().subprocess_exec = observed  # type: ignore[method-assign]
+    asking = asyncio.create_task(server.tools())
+    await spawning.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await eventually(lambda: not any(map(is_running, pids(tmp_path))), timeout=PATIENCE)
 
 
 class Started:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -44,6 +44,7 @@ class Link:
         self._owner: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._leave = asyncio.Event()
+        self._transport_open = asyncio.Event()
         self._failures = 0
         self._not_before = 0.0
         self.sent: set[str] = set()
@@ -65,6 +66,7 @@ class Link:
             raise Unreachable(f"MCP server {self.name!r} could not be reached just now.", retry_after=wait)
         await self._stop()
         self._leave = asyncio.Event()
+        self._transport_open = asyncio.Event()
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(ready), name=f"mcp {self.name}")
         try:
@@ -103,6 +105,10 @@ class Link:
             if self._owner is asyncio.current_task():
                 self._client = None
 
+    def transport_opened(self) -> None:
+        """The opener says that its process runs, or its socket is there: from now on the task may be cancelled."""
+        self._transport_open.set()
+
     async def heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
@@ -139,10 +145,19 @@ class Link:
             await asyncio.wait([owner])
 
     async def _give_up(self) -> None:
-        """Nobody waits for the connection any more: a process that was started for it is ended now, whoever is impatient."""
+        """End the connection that no caller waits for any more, and the process that was started for it.
+
+        The task is cancelled only after its process has started: asyncio waits for ever for a process whose start was cancelled
+        before its pipes were connected.
+        """
         owner, self._owner = self._owner, None
-        if owner is not None:
-            await end_tasks(owner)
+        if owner is None:
+            return
+        opened = asyncio.create_task(self._transport_open.wait())
+        try:
+            await _outlast_cancels([owner, opened], asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks(owner, opened)
 
     async def close(self) -> None:
         """End the connection. Whoever still has a use for it, another runtime perhaps, opens it anew."""
@@ -152,12 +167,18 @@ class Link:
 
 async def end_tasks(*tasks: asyncio.Future[Any]) -> None:
     """Cancel, and wait until they have cleaned up, which is bounded. Who is cancelled meanwhile leaves after that, not before."""
-    cancelled = False
     for task in tasks:
         task.cancel()
-    while not all(task.done() for task in tasks):
+    await _outlast_cancels(tasks, asyncio.ALL_COMPLETED)
+
+
+async def _outlast_cancels(tasks: Collection[asyncio.Future[Any]], until: str) -> None:
+    """Wait for tasks. A cancellation of the caller is raised after that, not before."""
+    cancelled = False
+    while True:
         try:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, return_when=until)
+            break
         except asyncio.CancelledError:
             cancelled = True
     if cancelled:

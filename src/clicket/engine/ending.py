@@ -16,12 +16,13 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.execution import Limiter, Wait
 from clicket.journal import Fenced, Journal
 from clicket.kernel import State
-from clicket.model import Event, Stage, ToolResult
+from clicket.model import Event, ToolResult
 from clicket.ports import Store
 
 __all__ = ["Ending"]
 
 logger = logging.getLogger("clicket.engine")
+_COMPLETED = State.COMPLETED
 
 
 class Ending:
@@ -110,7 +111,7 @@ class Ending:
             call.result = result_from(call)
             if call.accepted is not None:
                 fulfil(call.accepted)
-            if self._degraded or call.outcome is not State.COMPLETED:
+            if self._degraded or call.outcome is not _COMPLETED:
                 self._on_ended(call)
             self.forget(call)
             if call.waiters:
@@ -199,18 +200,13 @@ def result_from(call: Call) -> ToolResult:
     given = call.request.metadata if call.secrets is None else call.secrets.metadata
     if given:
         metadata = {**given, **(metadata or {})}
-    stages: dict[str, Stage] = {}
-    for name, outcome, seconds in call.admitted:
-        stages[name] = Stage(outcome, seconds)
-    for name, outcome, seconds in call.stages:
-        stages[name] = Stage(outcome, seconds)
-    if call.outcome is State.COMPLETED:
+    if call.outcome is _COMPLETED:
         return ToolResult(
-            call_id=entry.id, tool=entry.tool, state=State.COMPLETED, output=call.output, content=call.content,
+            call_id=entry.id, tool=entry.tool, state=_COMPLETED, output=call.output, content=call.content,
             truncated=call.truncated, artifact=call.artifact, attempts=entry.attempts, cached=call.cached,
-            duration=call.duration, stages=stages, metadata={} if metadata is None else metadata,
+            duration=call.duration, stages=call.stages, metadata={} if metadata is None else metadata,
         )  # fmt: skip
     return ToolResult(
         call_id=entry.id, tool=entry.tool, state=call.outcome, error=call.error, attempts=entry.attempts,
-        cached=call.cached, duration=call.duration, stages=stages, metadata={} if metadata is None else metadata,
+        cached=call.cached, duration=call.duration, stages=call.stages, metadata={} if metadata is None else metadata,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from collections.abc import Awaitable
 
 from clicket.bridge import fulfil
 from clicket.call import Call, Late
@@ -69,9 +69,10 @@ class Running:
 
     def take_slot(self, call: Call) -> None:
         """Take a slot now or wait in the queue. On `QueueFull` a new call is not recorded; a call that exists always gets a place."""
-        taken = self._limiter.take(call, force=call.entry.durable > 0)
+        entry = call.entry
+        taken = self._limiter.take(call, entry.durable > 0)
         if call.request.id is None:
-            self._live.made[call.entry.id] = call
+            self._live.made[entry.id] = call
         else:
             self._live.add(call)
         if taken:
@@ -91,7 +92,7 @@ class Running:
         """Make a call durable that does not start yet."""
         entry = call.entry
         if entry.has_staged or not entry.durable:
-            self._journal.commit(entry, partial(self._ending.on_created, call))
+            self._journal.commit(entry, lambda error: self._ending.on_created(call, error))
 
     def start_attempt(self, call: Call) -> None:
         """The slot is taken: record the start; the body runs once that is durable."""
@@ -101,10 +102,11 @@ class Running:
             self._timers.end_wait(call)
         entry = call.entry
         if call.plan.lane != "process":
-            self._journal.start(entry)
-        elif entry.state is State.PENDING:
+            self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
+            return
+        if entry.state is State.PENDING:
             self._journal.advance(entry, State.INITIALIZING)
-        self._journal.commit(entry, partial(self.on_start_durable, call))
+        self._journal.commit(entry, lambda error: self.on_start_durable(call, error))
 
     def on_start_durable(self, call: Call, error: ClicketError | None) -> None:
         """The start is on record, or the store refused it."""
@@ -125,6 +127,22 @@ class Running:
 
     async def run(self, call: Call) -> ToolResult:
         """For a caller that waits: run an async body in the caller's task, or wait for the call."""
+        rest = self.run_first_step(call)
+        return await rest if rest is not None else await self._ending.outcome(call)
+
+    def run_first_step(self, call: Call) -> Awaitable[ToolResult] | None:
+        """As `run`, without a coroutine for a body that ends in its first step: None, and `call.result` is set."""
+        if not call.ready or call.result is not None or call.failure is not None:
+            return self._wait_and_run(call)
+        rest = self._pipeline.perform(call)
+        if rest is not None:
+            return self._end(call, rest)
+        self._on_body_done(call)
+        if call.result is None or call.attempt is not None or self._monotonic() >= self._share.over_at:
+            return self._after_body(call)
+        return None
+
+    async def _wait_and_run(self, call: Call) -> ToolResult:
         if call.failure is not None:
             raise call.failure
         if not call.ready and call.result is None:
@@ -134,17 +152,23 @@ class Running:
             except asyncio.CancelledError:
                 await self._on_caller_left(call)
                 raise
+        return call.result or await self._end(call, self._pipeline.perform(call))
+
+    async def _end(self, call: Call, rest: Awaitable[None] | None) -> ToolResult:
+        """Await the rest of the body, and end its call."""
+        if rest is not None:
+            await rest
+        self._on_body_done(call)
+        return await self._after_body(call)
+
+    async def _after_body(self, call: Call) -> ToolResult:
+        """Wait for the outcome, and let other tasks run if this turn of the loop is long."""
+        if call.attempt is not None and call.attempt.caller_left:
+            raise asyncio.CancelledError
         if call.result is None:
-            rest = self._pipeline.perform(call)
-            if rest is not None:
-                await rest
-            self._on_body_done(call)
-            if call.attempt is not None and call.attempt.caller_left:
-                raise asyncio.CancelledError
-            if call.result is None:
-                return await self._ending.outcome(call)
-            if self._monotonic() >= self._share.over_at:
-                await self._share.rest()
+            return await self._ending.outcome(call)
+        if self._monotonic() >= self._share.over_at:
+            await self._share.rest()
         return call.result
 
     def run_in_own_task(self, call: Call) -> None:
@@ -169,7 +193,7 @@ class Running:
             if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
                 self._handover.close_stopped(call)
             else:
-                self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
+                self._pipeline.finish(call, lambda error: self._ending.on_outcome_durable(call, error))
         elif (
             call.attempt is not None and not call.attempt.detached
         ):  # the call was abandoned, and its body has returned

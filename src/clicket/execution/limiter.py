@@ -39,14 +39,14 @@ class Limiter:
         self.on_free: Callable[[], None] | None = None
         """Called when a slot is free, while calls of other processes wait for one."""
 
-    def take(self, call: Call, *, force: bool = False) -> bool:
+    def take(self, call: Call, force: bool = False) -> bool:
         """Take a slot now, or wait in the queue (False), or raise `QueueFull`. Calls of equal priority and needs start in order."""
         needs = call.plan.needs
         if len(needs) == 1 and not self._groups:  # no call waits, and only the runtime's limit applies
-            key = needs[0]
-            taken = self.used.get(key, 0)
+            (key,), used = needs, self.used
+            taken = used.get(key, 0)
             if taken < key[-1]:
-                self.used[key] = taken + 1
+                used[key] = taken + 1
                 call.slot = True
                 return True
         if (not self._groups or needs not in self._groups) and self._exhausted(needs) is None:
@@ -74,10 +74,11 @@ class Limiter:
         call.slot = False
         used = self.used
         for key in call.plan.needs:
-            if used[key] == 1:
+            taken = used[key]
+            if taken == 1:
                 del used[key]
             else:
-                used[key] -= 1
+                used[key] = taken - 1
             if self._parked:
                 for group in self._parked.pop(key, ()):
                     self._offer(group)

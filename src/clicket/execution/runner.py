@@ -32,6 +32,9 @@ from clicket.vault import Vault, hide_error
 __all__ = ["Runner", "lane_of"]
 
 
+_RUNNING = State.RUNNING
+
+
 def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
     """Where a tool's body runs. Nothing sync runs on the loop unless its author wrote isolation="inline"."""
     isolation = tool.options.isolation
@@ -89,7 +92,7 @@ class Runner:
 
     def start(self, call: Call) -> Awaitable[None] | None:
         """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""
-        if not call.in_callers_task or call.entry.state is not State.RUNNING or call.stopping is not None:
+        if not call.in_callers_task or call.entry.state is not _RUNNING or call.stopping is not None:
             return self.run(call)
         begun = self._loop.begin(call, call.tool)  # type: ignore[arg-type]  # the find stage has run
         return None if begun is None else self.run(call, begun)

@@ -8,34 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping
+from itertools import islice
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal.entry import Entry, OnDurable
 from clicket.journal.observers import Observers
-from clicket.journal.rebase import news_since
+from clicket.journal.rebase import Fenced, news_since
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, rows_of
-from clicket.model.unit import End, Rows, Start, Unit
+from clicket.model import Event, EventType, Stage, rows_of
+from clicket.model.unit import End, Rows, Start
 from clicket.ports import Append, CacheUse, Clock, Duplicate, OutcomeStats, Stale, Store, Stored, Unstorable, sleep
 
-__all__ = ["Fenced", "Journal", "StageEnd"]
+__all__ = ["Journal"]
 
 logger = logging.getLogger("clicket.journal")
 
-StageEnd = tuple[str, str, float]
-"""A stage's name, its outcome, and the seconds it took."""
-
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
-_STAGES = 3
-
-
-class Fenced(ClicketError):
-    """Another process owns the call now; this process can only record its outcome as a late result."""
-
-    code = "fenced"
+_ADMISSION, _STAGES = 3, 6
+"""How many stages a call passes before it starts, and in all."""
+_RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED  # reading a member from its enum costs ten times as much
 
 
 class Journal:
@@ -67,14 +61,17 @@ class Journal:
         self._on_unsaved = on_unsaved
         self._now = clock.now
         self._append = store.append
+        self._done = self._on_appended
         self._edges = CALL.edges
         self._listeners = self.observers.listeners
 
     # Staging: nothing staged is visible yet.
 
-    def open(self, entry: Entry, created: dict[str, Any], arguments: Any, stages: list[StageEnd]) -> None:
-        """Stage the beginning of a call: `created`, and the ends of its first stages. `arguments` None: they were refused."""
-        entry.opening = (created, arguments, stages)
+    def open(self, entry: Entry, created: dict[str, Any], arguments: Any, stages: Mapping[str, Stage]) -> None:
+        """Stage the beginning of a call: `created`, and the ends of its first stages. `arguments` None: they were refused.
+
+        `stages` may get more items later, which are not of the beginning."""
+        entry.opening = (created, arguments, stages, len(stages))
         entry.last_at = entry.created_at
 
     def record(self, entry: Entry, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
@@ -96,10 +93,11 @@ class Journal:
         rows[-1] = (seq, at, kind, state, data)
         return True
 
-    def record_stages(self, entry: Entry, at: float, ended: Sequence[StageEnd]) -> None:
-        """Stage the ends of stages."""
-        for name, outcome, duration in ended:
-            self.record(entry, "stage_ended", {"stage": name, "outcome": outcome, "duration": duration}, at)
+    def record_stages(self, entry: Entry, at: float, stages: Mapping[str, Stage], recorded: int) -> None:
+        """Stage the ends of stages; those of the first `recorded` are on record."""
+        for name, stage in islice(stages.items(), recorded, None):
+            data = {"stage": name, "outcome": stage.outcome, "duration": stage.duration}
+            self.record(entry, "stage_ended", data, at)
 
     def advance(self, entry: Entry, to: State, data: dict[str, Any] | None = None, at: float | None = None) -> None:
         """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
@@ -121,17 +119,6 @@ class Journal:
 
     def start(self, entry: Entry) -> None:
         """Stage the start of the next attempt, with the states on the way to it."""
-        opening = entry.opening
-        if opening is not None and len(opening[2]) == _STAGES:
-            # The path of almost every call, without a look at the table: the table's own tests check these transitions.
-            created, arguments, ((_, _, find), (_, _, authorize), (_, _, validate)) = opening
-            now = self._now()
-            created_at = entry.created_at
-            at = max(created_at, now)
-            entry.packed = Start(created, arguments, created_at, find, authorize, validate, at, 1)
-            entry.opening = None
-            entry.seq, entry.state, entry.attempts, entry.started_at, entry.last_at = 7, State.RUNNING, 1, at, at
-            return
         if entry.state is State.PENDING:
             self.advance(entry, State.INITIALIZING)
         self.advance(entry, State.RUNNING)
@@ -155,34 +142,7 @@ class Journal:
     def discard_staged(self, entry: Entry) -> None:
         """Drop what is staged and not under way, for a call that is released unchanged."""
         entry.seq = entry.durable
-        entry.rows = entry.packed = entry.opening = None
-
-    def complete(
-        self,
-        entry: Entry,
-        at: float,
-        stages: Sequence[StageEnd],
-        duration: float,
-        output: Any,
-        metadata: dict[str, Any] | None,
-        stats: OutcomeStats,
-        cache_use: CacheUse | None,
-    ) -> bool:
-        """Stage the plain end of a call as one packed unit. False: something else is staged, or a stage is missing; use `end`."""
-        if (
-            State.COMPLETED not in self._edges[entry.state]
-            or entry.packed is not None
-            or entry.rows
-            or entry.opening is not None
-            or len(stages) != _STAGES
-        ):
-            return False
-        (_, _, execute), (_, _, process), (_, _, persist) = stages
-        seq, before = entry.seq, entry.state
-        entry.packed = End(seq + 1, at, before, execute, process, persist, duration, output, metadata)
-        entry.seq, entry.state, entry.ended_at, entry.last_at = seq + 4, State.COMPLETED, at, at
-        entry.stats, entry.cache_use = stats, cache_use
-        return True
+        entry.rows = entry.opening = None
 
     def end(
         self,
@@ -190,14 +150,15 @@ class Journal:
         outcome: State,
         data: dict[str, Any],
         at: float,
-        stages: Sequence[StageEnd],
+        stages: Mapping[str, Stage],
+        recorded: int,
         stats: OutcomeStats,
         cache_use: CacheUse | None,
     ) -> None:
-        """Stage the outcome, with the ends of the stages that led to it."""
+        """Stage the outcome, with the ends of the stages that led to it; the first `recorded` are on record."""
         if outcome not in self._edges[entry.state]:
             raise CALL.refusal(entry.state, outcome)
-        self.record_stages(entry, at, stages)
+        self.record_stages(entry, at, stages, recorded)
         self.advance(entry, outcome, data, at)
         entry.stats, entry.cache_use = stats, cache_use
 
@@ -207,39 +168,88 @@ class Journal:
         return max(entry.last_at, now)
 
     def _rows(self, entry: Entry) -> Rows:
-        """The staged events one by one: what was packed is unpacked, because more comes in the same unit."""
+        """The staged events, the beginning of a new call among them."""
         rows = entry.rows
         if rows is None:
             rows = entry.rows = Rows()
         if entry.opening is not None:
-            created, arguments, stages = entry.opening
+            created, arguments, stages, count = entry.opening
             entry.opening = None
             at = entry.created_at
             data = created if arguments is None else {**created, "arguments": arguments}
             rows.append((1, at, "created", State.PENDING, data))
-            for name, outcome, duration in stages:
-                ended = {"stage": name, "outcome": outcome, "duration": duration}
+            for name, stage in islice(stages.items(), count):
+                ended = {"stage": name, "outcome": stage.outcome, "duration": stage.duration}
                 rows.append((len(rows) + 1, at, "stage_ended", State.PENDING, ended))
             entry.seq = len(rows)
-        if entry.packed is not None:
-            rows[:0] = entry.packed.rows()
-            entry.packed = None
         return rows
 
     # Appending: one unit of a call at a time.
+
+    def start_and_commit(self, entry: Entry, on_durable: OnDurable) -> None:
+        """`start`, then `commit`. A new call that starts at once is written as one packed unit."""
+        opening = entry.opening
+        if opening is None or opening[3] != _ADMISSION or entry.later:
+            self.start(entry)
+            self.commit(entry, on_durable)
+            return
+        # The path of almost every call, without a look at the table: the table's own tests check these transitions.
+        created, arguments, stages, _ = opening
+        created_at, now = entry.created_at, self._now()
+        at = now if now > created_at else created_at  # noqa: FURB136  # every call runs this
+        find, authorize, validate = stages.values()
+        unit = Start(created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1)
+        entry.opening = None
+        entry.seq, entry.state, entry.attempts = 7, _RUNNING, 1
+        entry.started_at = entry.last_at = at
+        entry.callbacks = (on_durable,)
+        entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
+        self._append(change, self._done)
+
+    def complete(
+        self,
+        entry: Entry,
+        at: float,
+        stages: Mapping[str, Stage],
+        recorded: int,
+        duration: float,
+        output: Any,
+        metadata: dict[str, Any] | None,
+        stats: OutcomeStats,
+        cache_use: CacheUse | None,
+        on_durable: OnDurable,
+    ) -> bool:
+        """Commit the plain end of a call as one packed unit. False: more must be written with it, or a stage is missing; use `end`."""
+        before, seq = entry.state, entry.seq
+        if (
+            _COMPLETED not in self._edges[before]
+            or entry.rows
+            or entry.inflight is not None
+            or entry.opening is not None
+            or entry.later
+            or entry.artifacts
+            or recorded != _ADMISSION
+            or len(stages) != _STAGES
+        ):
+            return False
+        _, _, _, execute, process, persist = stages.values()
+        ran, processed, persisted = execute.duration, process.duration, persist.duration
+        unit = End(seq + 1, at, before, ran, processed, persisted, duration, output, metadata)
+        entry.seq, entry.state = seq + 4, _COMPLETED
+        entry.ended_at = entry.last_at = at
+        entry.callbacks = (on_durable,)
+        entry.inflight = change = Append(
+            entry, seq, entry.fence, unit, _COMPLETED, at, stats, entry.key, entry.waiting_for, entry.owned, False, (), cache_use
+        )  # fmt: skip
+        self._append(change, self._done)
+        return True
 
     def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
         """Append what is staged; `on_durable` is called once it is durable, or cannot be made so."""
         if entry.inflight is not None:
             if on_durable is not None:
                 entry.later = (*entry.later, on_durable)
-        elif (
-            entry.packed is not None
-            or on_durable is not None
-            or entry.rows
-            or entry.opening is not None
-            or entry.artifacts
-        ):
+        elif on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
             self._send(entry, () if on_durable is None else (on_durable,))
 
     def commit_soon(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
@@ -268,7 +278,7 @@ class Journal:
 
     async def sent(self, entry: Entry) -> None:
         """Wait until no staged event of a call waits for its unit under way: later appends of other calls come after it."""
-        while entry.inflight is not None and (entry.rows or entry.packed is not None):
+        while entry.inflight is not None and entry.rows:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             entry.callbacks = (*entry.callbacks, lambda error, future=future: fulfil(future, None, error))  # type: ignore[misc]
             await future
@@ -276,11 +286,7 @@ class Journal:
     def _send(self, entry: Entry, callbacks: tuple[OnDurable, ...]) -> None:
         if entry.opening is not None:
             self._rows(entry)
-        unit: Unit | None = entry.packed
-        if unit is not None:
-            entry.packed = None
-        elif entry.rows:
-            unit, entry.rows = entry.rows, None
+        unit, entry.rows = entry.rows or None, None
         if entry.later:
             callbacks, entry.later = (*entry.later, *callbacks), ()
         length = 0 if unit is None else unit.length
@@ -294,7 +300,7 @@ class Journal:
             entry.stats = entry.cache_use = None
         entry.inflight = change
         entry.callbacks = callbacks
-        self._append(change, self._on_appended)
+        self._append(change, self._done)
 
     def _on_appended(self, change: Append, error: ClicketError | None) -> None:
         """The store has written a unit, or has refused it."""
@@ -311,12 +317,12 @@ class Journal:
         entry.visible_state = change.state
         if unit is not None:
             entry.durable = change.expect + unit.length
-            entry._units.append(unit)
+            entry._units = (*entry._units, unit)
             if self._listeners or entry.watchers:
                 self._publish(entry, unit.length)
         for callback in callbacks:
             callback(None)
-        if entry.inflight is None and (entry.later or entry.packed is not None or entry.rows):
+        if (entry.later or entry.rows) and entry.inflight is None:
             self._send(entry, ())
 
     def _on_refused(self, entry: Entry, change: Append, error: ClicketError) -> None:
@@ -331,7 +337,7 @@ class Journal:
         """Nothing of the unit under way, nor of what was staged behind it, will ever be written."""
         self.unsaved.discard(entry)
         callbacks = (*entry.callbacks, *entry.later)
-        entry.inflight = entry.rows = entry.packed = entry.opening = None
+        entry.inflight = entry.rows = entry.opening = None
         entry.callbacks = entry.later = ()
         for callback in callbacks:
             callback(error)
@@ -393,15 +399,13 @@ class Journal:
             return
         if stored is None or stored.fence != entry.fence:
             entry.fenced = True
-            unwritten = [*change.events, *self._staged_events(entry)]
+            unwritten = [*change.events, *(Event(entry.id, *row) for row in entry.rows or ())]
             self._give_up(entry, Fenced(f"call {entry.id} was taken over by another owner", events=unwritten))
             return
         foreign, by, is_written = news_since(stored.events, change.expect, change.events)
         if by == 0 and not is_written:
             self._give_up(entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer"))
             return
-        if entry.packed is not None:
-            entry.packed = entry.packed.renumbered(by)
         if entry.rows:
             entry.rows = entry.rows.renumbered(by)
         entry.seq += by
@@ -410,7 +414,7 @@ class Journal:
                 change.unit = change.unit.renumbered(by)
             change.expect += by
             self._take_in(entry, foreign)
-            self._append(change, self._on_appended)
+            self._append(change, self._done)
         else:
             change.unit = rows_of([event for event in stored.events if event.seq > change.expect])
             self._on_appended(change, None)
@@ -422,12 +426,8 @@ class Journal:
         if foreign:
             entry.durable = foreign[-1].seq
             entry.last_at = max(entry.last_at, foreign[-1].at)
-            entry._units.append(rows_of(foreign))
+            entry._units = (*entry._units, rows_of(foreign))
             self._publish(entry, len(foreign))
-
-    def _staged_events(self, entry: Entry) -> list[Event]:
-        packed = () if entry.packed is None else entry.packed.rows()
-        return [Event(entry.id, *row) for row in (*packed, *(entry.rows or ()))]
 
     async def _persevere(self, entry: Entry, change: Append, error: ClicketError) -> None:
         """The store refused a unit of a call that exists. Retry: the outcome must not be lost while this process lives."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clicket.errors import ClicketError
 from clicket.model import Event
 
-__all__ = ["news_since"]
+__all__ = ["Fenced", "news_since"]
+
+
+class Fenced(ClicketError):
+    """Another process owns the call now; this process can only record its outcome as a late result."""
+
+    code = "fenced"
 
 
 def news_since(stored: Sequence[Event], expect: int, ours: Sequence[Event]) -> tuple[list[Event], int, bool]:

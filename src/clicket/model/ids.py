@@ -14,21 +14,25 @@ _BATCH = 200
 
 def _generator() -> Callable[[], str]:
     """Randomness is fetched in batches: a system call per id would cost more than the rest of the id."""
-    pool = ""
-    at = 0
+    pool: list[str] = []
+    millisecond, prefix = 0, ""
 
-    def forget() -> None:
-        nonlocal pool, at
-        pool, at = "", 0
+    def fill() -> str:
+        first, *rest = os.urandom(_BYTES * _BATCH).hex(" ", _BYTES).split()
+        pool.extend(rest)
+        return first
 
     def generate() -> str:
-        nonlocal pool, at
-        if at >= len(pool):
-            pool, at = os.urandom(_BYTES * _BATCH).hex(), 0
-        at += 2 * _BYTES
-        return f"{time_ns() // 1_000_000:012x}{pool[at - 2 * _BYTES : at]}"
+        nonlocal millisecond, prefix
+        now = time_ns() // 1_000_000
+        if now != millisecond:
+            prefix, millisecond = f"{now:012x}", now
+        try:
+            return prefix + pool.pop()
+        except IndexError:
+            return prefix + fill()
 
-    os.register_at_fork(after_in_child=forget)  # or parent and child would make the same ids
+    os.register_at_fork(after_in_child=pool.clear)  # or parent and child would make the same ids
     return generate
 
 

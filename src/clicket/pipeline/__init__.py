@@ -11,7 +11,6 @@ from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
 from clicket.pipeline.policy_config import declared_policy
 from clicket.pipeline.process import Process
 from clicket.pipeline.rules import Condition
-from clicket.pipeline.stage import Stage
 from clicket.pipeline.validate import Validate
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "Process",
     "Request",
     "Rule",
-    "Stage",
     "Validate",
     "Verdict",
     "declared_policy",

@@ -12,14 +12,16 @@ from typing import Any
 from msgspec import to_builtins
 
 from clicket.call import Call
-from clicket.journal import Journal, StageEnd
+from clicket.journal import Journal, OnDurable
 from clicket.kernel import State
+from clicket.model import Stage
 from clicket.model.figures import bucket_of
 from clicket.ports import CacheUse, HealthEffect, OutcomeStats
 
 __all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
+_COMPLETED = State.COMPLETED
 _TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
 _RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
@@ -35,24 +37,34 @@ class Persist:
         self._clock = journal.clock.monotonic
         self._now = journal.clock.now
 
-    def __call__(self, call: Call) -> tuple[StageEnd, ...]:
-        """The stages that ended since the call was admitted, with this one."""
-        entry, journal = call.entry, self._journal
+    def __call__(self, call: Call, on_durable: OnDurable) -> bool:
+        """True: the outcome is committed. False: it is staged, and the caller may stage more before it commits."""
+        entry, stages, attempt = call.entry, call.stages, call.attempt
         started = self._clock()
         call.duration = duration = started - call.submitted_at
-        if call.attempt is not None and call.attempt.progress is not None:
-            self._last_progress(call, call.attempt.progress)
+        if attempt is not None and attempt.progress is not None:
+            self._last_progress(call, attempt.progress)
         cache_use = None if call.cache_key is None else self._cache_use(call)
         now = self._now()
         at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
         call.stats = stats = stats_of(call, at)
-        stages = (*call.stages, ("persist", "ok", self._clock() - started))
-        is_plain = call.outcome is State.COMPLETED and not call.truncated and not call.cached
-        if not is_plain or not journal.complete(
-            entry, at, stages, duration, call.output, call.metadata and dict(call.metadata), stats, cache_use
+        stages["persist"] = Stage("ok", self._clock() - started)
+        if (
+            call.outcome is _COMPLETED
+            and not call.truncated
+            and not call.cached
+            and (attempt is None or attempt.late is None)
         ):
-            journal.end(entry, call.outcome, _outcome(call, duration), at, stages, stats, cache_use)
-        return stages
+            metadata = call.metadata and dict(call.metadata)
+            output, recorded = call.output, call.recorded_stages
+            if self._journal.complete(
+                entry, at, stages, recorded, duration, output, metadata, stats, cache_use, on_durable
+            ):
+                return True
+        self._journal.end(
+            entry, call.outcome, _outcome(call, duration), at, stages, call.recorded_stages, stats, cache_use
+        )
+        return False
 
     def _last_progress(self, call: Call, last: dict[str, Any]) -> None:
         """A completed call that reported progress gets 100. Other calls keep the last report, also one that was merged before it was
@@ -68,13 +80,12 @@ class Persist:
 
 def stats_of(call: Call, at: float) -> OutcomeStats:
     """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal."""
-    stages = call.stages
-    entry = call.entry
-    if call.outcome is State.COMPLETED and call.tool is not None and not call.cached and not entry.internal:
-        took = stages[0][2]  # execute: the case of almost every call
+    entry, ran = call.entry, call.stages.get("execute")
+    if ran is not None and call.outcome is _COMPLETED and call.tool is not None and not (call.cached or entry.internal):
+        took = ran.duration  # the case of almost every call
         return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
-    seconds = None if call.cached else _execute_time(stages)
+    seconds = None if call.cached or ran is None else ran.duration
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
     cause = error.message[:_CAUSE] if error is not None and code else ""
     bucket = None if seconds is None else bucket_of(seconds)
@@ -82,10 +93,6 @@ def stats_of(call: Call, at: float) -> OutcomeStats:
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
     return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
-
-
-def _execute_time(stages: tuple[StageEnd, ...]) -> float | None:
-    return next((seconds for name, _, seconds in stages if name == "execute"), None)
 
 
 def _effect(call: Call, code: str) -> HealthEffect:

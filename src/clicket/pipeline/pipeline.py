@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from clicket.call import Call, Late
 from clicket.errors import ClicketError
 from clicket.execution import Stopped, caller_left, describe, is_abandoned, state_of, stop_error, transient
-from clicket.journal import Journal, OnDurable, StageEnd
+from clicket.journal import Journal, OnDurable
 from clicket.kernel import State
 from clicket.model import Stage, ToolError
 from clicket.model.output import plain_output
@@ -30,6 +30,7 @@ from clicket.vault import Vault, hide, hide_error, hide_said
 
 __all__ = ["Pipeline", "refusal"]
 
+_COMPLETED = State.COMPLETED
 _DETAILS = ("problems", "status", "reason", "missing", "suggested")
 """The details of a refusal."""
 
@@ -52,10 +53,11 @@ class Pipeline:
         self.find = find
         self.authorize = authorize
         self.validate = validate
-        self._execute = execute.start
+        # Bound methods: calling an object costs twice as much.
+        self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
+        self._process, self._persist = process.__call__, persist.__call__
+        self._take_cached = process.take_cached
         self._has_policy = not authorize.policy.is_open
-        self._process = process
-        self._persist = persist
         self._journal = journal
         self._vault = vault
         self._clock = journal.clock.monotonic
@@ -66,26 +68,26 @@ class Pipeline:
     def admit(self, call: Call) -> bool:
         """Run the first three stages, which do not wait, and stage the call's first event. False: the call was refused."""
         clock = self._clock
-        ended: list[StageEnd] = []
-        name, mark = "find", clock()
+        ended = call.stages
+        name, mark = "find", call.submitted_at
         try:
-            self.find(call)
+            self._find(call)
             now = clock()
-            ended.append((name, "ok", now - mark))
+            ended["find"] = Stage("ok", now - mark)
             name, mark = "authorize", now
             if call.entry.caller or self._has_policy or call.denied:  # else there is nothing to check
                 self.authorize(call)
-            now = clock()
-            ended.append((name, "ok", now - mark))
+                now = clock()
+            ended["authorize"] = Stage("ok", now - mark)
             name, mark = "validate", now
-            self.validate(call)
-            ended.append((name, "ok", clock() - mark))
+            self._validate(call)
+            ended["validate"] = Stage("ok", clock() - mark)
         except Exception as error:
             self.validate.look_for_secrets(call)
             call.error = refused = refusal(error)
             call.outcome = State.FAILED
-            ended.append((name, refused.code, clock() - mark))
-        call.admitted = ended
+            ended[name] = Stage(refused.code, clock() - mark)
+        call.recorded_stages = len(ended)
         created, arguments = self._created(call)
         if self._observers.trace is not None:
             created.update(self._observers.trace())
@@ -99,28 +101,16 @@ class Pipeline:
 
     def restore(self, call: Call, stages: Mapping[str, Stage]) -> None:
         """Restore the recorded stage outcomes of a call that this process took over."""
-        call.admitted = [(name, stage.outcome, stage.duration) for name, stage in stages.items()]
+        call.stages, call.recorded_stages = dict(stages), len(stages)
 
     def _created(self, call: Call) -> tuple[dict[str, Any], Any]:
         """The first event's data: all that another process needs to run the call. Refused arguments are not stored."""
-        entry, request, secrets, tool = call.entry, call.request, call.secrets, call.tool
-        arguments: Any = None
+        entry, request, tool = call.entry, call.request, call.tool
         data: dict[str, Any] = {
             "tool": entry.tool,
             "thread": entry.thread,
             "idempotency_key": call.idempotency_key,
         }
-        if call.error is not None:
-            sensitive = tool.options.sensitive if tool is not None else frozenset[str]()
-            data["refused"] = {**self._vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
-        elif secrets is None:
-            arguments = call.arguments
-        else:
-            arguments = secrets.arguments
-            if secrets.masked:
-                identity = (entry.caller, entry.thread, entry.id)
-                sealed = self._vault.keep(identity, "created", call.arguments, request.metadata)
-                data.update(sealed)
         if tool is not None:
             data["tool_version"] = tool.options.version
             if tool.options.sensitive:  # so that processes without the tool hide the same values
@@ -130,14 +120,29 @@ class Pipeline:
         if call.origin.scopes:
             data["scopes"] = sorted(call.origin.scopes)
         if (
-            request.timeout is not None
+            request.metadata is not None
+            or request.timeout is not None
             or request.deadline is not None
             or request.priority
             or request.request_id is not None
-            or request.metadata is not None
         ):
             data.update(_more(call, self._journal.clock))
-        return data, arguments
+        if call.error is not None or call.secrets is not None:
+            return data, self._shown_arguments(call, data)
+        return data, call.arguments
+
+    def _shown_arguments(self, call: Call, data: dict[str, Any]) -> Any:
+        """The arguments without their secrets, which are sealed; None for refused ones, of which only a fingerprint is kept."""
+        entry, request, secrets, tool = call.entry, call.request, call.secrets, call.tool
+        if call.error is not None:
+            sensitive = tool.options.sensitive if tool is not None else frozenset[str]()
+            data["refused"] = {**self._vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
+            return None
+        assert secrets is not None
+        if secrets.masked:
+            identity = (entry.caller, entry.thread, entry.id)
+            data.update(self._vault.keep(identity, "created", call.arguments, request.metadata))
+        return secrets.arguments
 
     # Running.
 
@@ -146,22 +151,24 @@ class Pipeline:
         if self._observers.around:
             return self._surrounded(call)
         clock = self._clock
-        call.stage_at = mark = clock()
+        now = mark = clock()
         try:
             waiting = self._execute(call)
             if waiting is not None:
+                call.stage_at = mark
                 return self._perform(call, waiting, "execute")
             now = clock()
-            call.stages = (("execute", "ok", now - mark),)
+            call.stages["execute"] = Stage("ok", now - mark)
             waiting = self._process(call)
             if waiting is not None:
                 call.stage_at = now
                 return self._perform(call, waiting, "process")
-            call.stages = (*call.stages, ("process", "ok", clock() - now))
+            call.stages["process"] = Stage("ok", clock() - now)
         except BaseException as error:
-            self._stage_failed(call, "process" if call.stages else "execute", error)
+            call.stage_at = now
+            self._stage_failed(call, "process" if "execute" in call.stages else "execute", error)
         else:
-            call.outcome = State.COMPLETED
+            call.outcome = _COMPLETED
         return None
 
     async def _surrounded(self, call: Call) -> None:
@@ -196,7 +203,7 @@ class Pipeline:
 
     def _stage_ended(self, call: Call, name: str) -> None:
         now = self._clock()
-        call.stages = (*call.stages, (name, "ok", now - call.stage_at))
+        call.stages[name] = Stage("ok", now - call.stage_at)
         call.stage_at = now
 
     def _stage_failed(self, call: Call, name: str, error: BaseException) -> None:
@@ -214,7 +221,7 @@ class Pipeline:
             call.outcome = State.FAILED
             call.is_blameless = isinstance(error, ClicketError) and not error.blames_tool
             outcome = call.error.code
-        call.stages = (*call.stages, (name, outcome, self._clock() - call.stage_at))
+        call.stages[name] = Stage(outcome, self._clock() - call.stage_at)
 
     def _stopped(self, call: Call, reason: str) -> None:
         call.outcome = state_of(reason)
@@ -230,15 +237,15 @@ class Pipeline:
         """End a call that `perform` does not run (any more): queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
-            call.stages = (*call.stages, ("execute", str(call.outcome), self._clock() - call.stage_at))
+            call.stages["execute"] = Stage(str(call.outcome), self._clock() - call.stage_at)
         self.finish(call, on_durable)
 
     def serve(self, call: Call, output: Any, text: str, on_durable: OnDurable) -> None:
         """End a call with an output from the cache."""
         waited = 0.0 if call.entry.durable else self._clock() - call.submitted_at
-        self._process.take_cached(call, output, text)
+        self._take_cached(call, output, text)
         call.cached = True
-        call.stages = (*call.stages, ("execute", "cached", waited))
+        call.stages["execute"] = Stage("cached", waited)
         call.outcome = State.COMPLETED
         self.finish(call, on_durable)
 
@@ -258,10 +265,10 @@ class Pipeline:
         if call.metadata:
             call.replace_metadata(hide_said(call.metadata, call.secrets))
         call.ending = True
-        call.stages = self._persist(call)
-        if attempt is not None and attempt.late is not None and not attempt.abandoned:
-            self.keep_late(call, attempt.late)
-        self._journal.commit(call.entry, on_durable)
+        if not self._persist(call, on_durable):
+            if attempt is not None and attempt.late is not None and not attempt.abandoned:
+                self.keep_late(call, attempt.late)
+            self._journal.commit(call.entry, on_durable)
 
     def keep_late(self, call: Call, late: Late) -> None:
         """Record what a body returned or raised after it was stopped. It never becomes the outcome."""

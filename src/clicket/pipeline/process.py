@@ -49,8 +49,13 @@ class Process:
                 if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
                     return self._keep_spool(call, spool)
                 output = spool.value()
-        flat = type(output) is dict and len(output) <= _FEW and _FLAT.issuperset(map(type, output.values()))
-        if (sink is not None and sink.announced) or not (flat or is_small(output)):
+        if type(output) is dict and len(output) <= _FEW and (sink is None or not sink.announced):
+            for value in output.values():
+                if type(value) not in _FLAT:
+                    if not is_small(output):
+                        return self._in_thread(call, output, sink)
+                    break
+        elif (sink is not None and sink.announced) or not is_small(output):
             return self._in_thread(call, output, sink)
         plain, encoded = plain_output(output)
         text = plain if type(plain) is str else encoded.decode()

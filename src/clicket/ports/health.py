@@ -7,6 +7,8 @@ keeps its value. `assignments` renders the rules of one effect in another langua
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, Literal
 
 import msgspec
@@ -85,7 +87,7 @@ def health_after_run(health: ToolHealth | None, tool: str, run: HealthRun) -> To
     return _AFTER[run.effect](ToolHealth(tool=tool) if health is None else health, run)
 
 
-class HealthRun(msgspec.Struct, gc=False):
+class HealthRun(msgspec.Struct, frozen=True, gc=False):
     """Outcomes of one tool with the same effect, one directly after the other: `add` adds `count`, `at` is `last_at`, and
     `at_if_unset` is `first_at`."""
 
@@ -98,12 +100,5 @@ class HealthRun(msgspec.Struct, gc=False):
 
 def runs_of_outcomes(outcomes: Iterable[OutcomeStats]) -> list[HealthRun]:
     """Outcomes of one tool, in their order, as few runs: a store that writes a batch touches its row once for each run."""
-    runs: list[HealthRun] = []
-    for stats in outcomes:
-        last = runs[-1] if runs else None
-        if last is not None and last.effect == stats.effect:
-            last.count += 1
-            last.last_at, last.cause = stats.at, stats.cause
-        else:
-            runs.append(HealthRun(stats.effect, 1, stats.at, stats.at, stats.cause))
-    return runs
+    runs = [list(run) for _, run in groupby(outcomes, attrgetter("effect"))]
+    return [HealthRun(run[0].effect, len(run), run[0].at, run[-1].at, run[-1].cause) for run in runs]

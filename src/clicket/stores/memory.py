@@ -52,8 +52,10 @@ class MemoryStore:
         self.max_ended = max_ended
         self._keys = itertools.count(1)
         self._calls: dict[int, _Call] = {}
-        self._by_id: dict[str, dict[tuple[str, str], _Call]] = {}
-        """Of one id by thread and caller: one, or as many as there are threads whose calls are named alike."""
+        self._by_id: dict[str, _Call] = {}
+        """The first call of each id."""
+        self._same_id: dict[str, dict[tuple[str, str], _Call]] = {}
+        """Calls by thread and caller, of each id that several threads or callers use."""
         self._ended: OrderedDict[int, None] = OrderedDict()
         self._active: dict[int, _Call] = {}
         """Calls that have not ended."""
@@ -87,47 +89,42 @@ class MemoryStore:
             done(change, self._update(change))
 
     def _create(self, change: Append) -> ClicketError | None:
-        call = change.call
-        id, place = call.id, (call.thread, call.caller)
-        found = self._by_id.get(id)
-        if found is None:
-            found = self._by_id[id] = {}
-        elif place in found:
-            return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
-        change.key = key = next(self._keys)
-        made = self._calls[key] = self._active[key] = _Call(
-            id,
-            *place,
-            call.tool,
-            key,
-            change.fence,
-            change.state,
-            call.created_at,
-            0 if change.unit is None else change.unit.length,
-            change.unit,
-        )
-        made.waiting_for = change.waiting_for
+        call, unit, key = change.call, change.unit, next(self._keys)
+        made = _Call(
+            call.id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
+            0 if unit is None else unit.length, unit,
+        )  # fmt: skip
+        first = self._by_id.setdefault(call.id, made)
+        if first is not made and not self._add_same_id(first, made):
+            return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+        change.key = key
+        self._calls[key] = self._active[key] = made
+        if change.waiting_for is not None:
+            made.waiting_for = change.waiting_for
         if not change.owned:
             made.owned, made.priority = False, call.priority
-        found[place] = made
         if change.artifacts:
             self._name(made, change)
         if change.ended_at is not None:
             self._close_off(made, change)
         return None
 
+    def _add_same_id(self, first: _Call, made: _Call) -> bool:
+        """Keep another call of an id. False: its thread and caller have one."""
+        calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
+        return calls.setdefault((made.thread, made.caller), made) is made
+
     def _update(self, change: Append) -> ClicketError | None:
-        call = self._calls.get(change.key)
-        if call is None or call.last != change.expect or change.fence not in (call.fence, -1):
+        call, fence, unit = self._calls.get(change.key), change.fence, change.unit
+        if call is None or call.last != change.expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
             return Stale(f"call {change.id} was changed by another writer")
-        unit = change.unit
         if unit is not None:
             call.last += unit.length
             if call.second_unit is None and call.first_unit is not None:
                 call.second_unit = unit
             else:
                 call.add(unit)
-        if change.fence == -1:
+        if fence == -1:
             call.asked = call.asked or change.request
         else:
             call.state = change.state
@@ -149,17 +146,20 @@ class MemoryStore:
                 self._unnamed.discard(name)
 
     def _close_off(self, call: _Call, change: Append) -> None:
-        if change.cache is not None and call.ended_at is None:
-            self._cache.use(change.cache, change.ended_at or 0.0)
-        if call.ended_at is None and change.stats is not None:
-            self._ended_stats.append((call.caller, call.thread, change.stats))
-            if len(self._ended_stats) >= _MANY:
-                self._add_up()
+        key, ended = call.key, self._ended
+        if call.ended_at is None:
+            if change.cache is not None:
+                self._cache.use(change.cache, change.ended_at or 0.0)
+            if change.stats is not None:
+                waiting = self._ended_stats
+                waiting.append((call.caller, call.thread, change.stats))
+                if len(waiting) >= _MANY:
+                    self._add_up()
         call.ended_at = change.ended_at
-        self._active.pop(call.key, None)
-        self._ended[call.key] = None
-        if len(self._ended) > self.max_ended:
-            self._remove(next(iter(self._ended)))
+        self._active.pop(key, None)
+        ended[key] = None
+        if len(ended) > self.max_ended:
+            self._remove(next(iter(ended)))
 
     def _add_up(self) -> None:
         outcomes, self._ended_stats = self._ended_stats, []
@@ -176,10 +176,14 @@ class MemoryStore:
         call = self._calls.pop(key)
         self._active.pop(key, None)
         self._ended.pop(key, None)
-        calls = self._by_id[call.id]
-        del calls[call.thread, call.caller]
-        if not calls:
+        same = self._same_id.get(call.id)
+        if same is None:
             del self._by_id[call.id]
+        else:
+            del same[call.thread, call.caller]
+            self._by_id[call.id] = next(iter(same.values()))
+            if len(same) == 1:
+                del self._same_id[call.id]
         removed = 0
         for name, _ in call.artifacts:
             self._uses[name] -= 1
@@ -198,14 +202,14 @@ class MemoryStore:
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         self._check_open()
-        calls = self._by_id.get(id, {})
-        if thread is not None and caller is not None:
-            call = calls.get((thread, caller))
-            return [] if call is None else [_stored(call)]
+        first = self._by_id.get(id)
+        same = self._same_id.get(id)
+        if same is not None and thread is not None and caller is not None:
+            first, same = same.get((thread, caller)), None
         return [
             _stored(c)
-            for c in reversed(calls.values())
-            if (thread is None or c.thread == thread) and (caller is None or c.caller == caller)
+            for c in ((first,) if same is None else reversed(same.values()))
+            if c is not None and (thread is None or c.thread == thread) and (caller is None or c.caller == caller)
         ]
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:

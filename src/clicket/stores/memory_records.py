@@ -19,19 +19,34 @@ class MemoryRecords:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._health: dict[tuple[str, str], dict[str, ToolHealth]] = {}
-        self._sums: dict[tuple[str, str, str, str, int | None], tuple[int, float, float, float]] = {}
+        self._sums: dict[tuple[str, str, str, str, int | None], list[float]] = {}
+        """Of each kind of outcome: how many, their seconds together, the least and the most."""
         self._documents: dict[tuple[str, str], StoredDocument] = {}
         self._audited: list[Audited] = []
 
     def count(self, outcomes: Sequence[tuple[str, str, OutcomeStats]]) -> None:
         """Add up what ended calls say: the caller, the thread and the stats of each, in their order."""
         places: dict[tuple[str, str, str], list[OutcomeStats]] = {}
+        last: tuple[str, str, str] | None = None
+        several: list[OutcomeStats] = []
         for caller, thread, stats in outcomes:
-            kind, seconds = (caller, stats.tool, stats.outcome, stats.error, stats.bucket), stats.seconds
-            count, total, least, most = self._sums.get(kind, (0, 0.0, seconds, seconds))
-            self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
+            seconds = stats.seconds
+            kind = (caller, stats.tool, stats.outcome, stats.error, stats.bucket)
+            sums = self._sums.get(kind)
+            if sums is None:
+                self._sums[kind] = [1, seconds, seconds, seconds]
+            else:
+                sums[0] += 1
+                sums[1] += seconds
+                if seconds < sums[2]:
+                    sums[2] = seconds
+                elif seconds > sums[3]:
+                    sums[3] = seconds
             if stats.effect != "none" and stats.tool:
-                places.setdefault((caller, thread, stats.tool), []).append(stats)
+                place = (caller, thread, stats.tool)
+                if place != last:
+                    several, last = places.setdefault(place, []), place
+                several.append(stats)
         for (caller, thread, tool), several in places.items():
             tools = self._health.setdefault((caller, thread), {})
             for run in runs_of_outcomes(several):
@@ -63,7 +78,7 @@ class MemoryRecords:
                 outcome=kind[2],
                 error=kind[3],
                 bucket=kind[4],
-                count=sums[0],
+                count=int(sums[0]),
                 seconds=sums[1],
                 least=sums[2],
                 most=sums[3],

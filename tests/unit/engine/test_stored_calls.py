@@ -152,6 +152,6 @@ async def test_an_output_that_was_cut_is_read_back_from_its_artifact() -> None:
             "metadata": {"artifact_type": kind},
         }
         stats = OutcomeStats("echo", "completed", "", 0, 1.0, "completed", low.clock.now())
-        low.journal.end(call.entry, State.COMPLETED, outcome, low.clock.now(), (), stats, None)
+        low.journal.end(call.entry, State.COMPLETED, outcome, low.clock.now(), {}, 0, stats, None)
         low.journal.commit(call.entry)
         assert (await stored.result(low.store.of(call), id)).output == output

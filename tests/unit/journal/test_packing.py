@@ -10,14 +10,14 @@ from tests.unit.engine.fakes import SharedStore
 
 from clicket.journal import Entry, Journal
 from clicket.kernel import State
-from clicket.model import Event, fold, rows_of
-from clicket.model.unit import End, Start
+from clicket.model import Event, Stage, fold, rows_of
+from clicket.model.unit import End, Rows, Start
 from clicket.ports import Append, OutcomeStats
 from clicket.testing import StepClock
 
 CREATED = {"tool": "tool", "thread": "t", "idempotency_key": "k"}
-FIRST = [("find", "ok", 0.1), ("authorize", "ok", 0.2), ("validate", "ok", 0.3)]
-LAST = (("execute", "ok", 0.4), ("process", "ok", 0.5), ("persist", "ok", 0.6))
+FIRST = {"find": Stage("ok", 0.1), "authorize": Stage("ok", 0.2), "validate": Stage("ok", 0.3)}
+LAST = {"execute": Stage("ok", 0.4), "process": Stage("ok", 0.5), "persist": Stage("ok", 0.6)}
 STATS = OutcomeStats("tool", "completed", "", 0, 0.4, "completed", 0.0)
 
 
@@ -28,6 +28,8 @@ class Desk:
         self.journal = Journal(self.store, self.clock, lambda work: self.tasks.append(asyncio.ensure_future(work)))
         self.entry = Entry("a", "t", "", "tool", 99.0)
         self.units: list[Any] = []
+        self.stages = dict(FIRST)
+        self.durable: list[Any] = []
         append = self.store.append
 
         def spied(change: Append, done: Any) -> None:
@@ -37,14 +39,19 @@ class Desk:
         self.journal._append = spied
 
     def open(self) -> None:
-        self.journal.open(self.entry, dict(CREATED), {"n": 1}, list(FIRST))
+        self.journal.open(self.entry, dict(CREATED), {"n": 1}, self.stages)
+
+    def start(self) -> None:
+        self.journal.start_and_commit(self.entry, self.durable.append)
 
     def end(self, **data: Any) -> None:
         """As the persist stage does it: packed if that is possible, else event by event."""
         outcome, at = {"duration": 2.0, "output": "out", **data}, self.journal.stamp(self.entry)
-        if not data and self.journal.complete(self.entry, at, LAST, 2.0, "out", None, STATS, None):
+        self.stages.update(LAST)
+        entry, stages, done = self.entry, self.stages, self.durable.append
+        if not data and self.journal.complete(entry, at, stages, 3, 2.0, "out", None, STATS, None, done):
             return
-        self.journal.end(self.entry, State.COMPLETED, outcome, at, LAST, STATS, None)
+        self.journal.end(entry, State.COMPLETED, outcome, at, stages, 3, STATS, None)
 
     def commit(self) -> None:
         self.journal.commit(self.entry)
@@ -58,12 +65,12 @@ def by_hand(desk: Desk) -> None:
     """The long way: one event after the other."""
     journal, entry = desk.journal, desk.entry
     journal.record(entry, "created", {**CREATED, "arguments": {"n": 1}}, entry.created_at)
-    journal.record_stages(entry, entry.created_at, FIRST)
+    journal.record_stages(entry, entry.created_at, FIRST, 0)
     journal.advance(entry, State.INITIALIZING)
     journal.advance(entry, State.RUNNING)
     journal.record(entry, "attempt_started", {"attempt": 1})
     desk.commit()
-    journal.record_stages(entry, 100.0, LAST)
+    journal.record_stages(entry, 100.0, LAST, 0)
     journal.advance(entry, State.COMPLETED, {"duration": 2.0, "output": "out"}, 100.0)
     desk.commit()
 
@@ -71,10 +78,9 @@ def by_hand(desk: Desk) -> None:
 async def test_a_plain_call_is_two_packed_units_and_the_same_events_as_the_long_way() -> None:
     packed, long = Desk(), Desk()
     packed.open()
-    packed.journal.start(packed.entry)
-    packed.commit()
+    packed.start()
     packed.end()
-    packed.commit()
+    assert packed.durable == [None, None]
     by_hand(long)
     assert [type(unit) for unit in packed.units] == [Start, End]
     assert packed.stored == long.stored == packed.entry.events
@@ -89,10 +95,8 @@ async def test_a_call_that_waits_before_it_starts_has_the_same_events() -> None:
     waiting.open()
     waiting.commit()  # it is durable in the queue
     assert [event.type for event in waiting.stored] == ["created", "stage_ended", "stage_ended", "stage_ended"]
-    waiting.journal.start(waiting.entry)
-    waiting.commit()
+    waiting.start()
     waiting.end()
-    waiting.commit()
     by_hand(long)
     assert waiting.stored == long.stored
     assert type(waiting.units[-1]) is End
@@ -134,21 +138,18 @@ async def test_a_note_before_the_end_goes_in_one_unit_with_it() -> None:
     assert desk.stored[-1].is_terminal
 
 
-@pytest.mark.parametrize(
-    "refused", [[("find", "ok", 0.1), ("authorize", "permission_denied", 0.2)], [("find", "tool_not_found", 0.1)]]
-)
-async def test_a_refused_call_is_never_packed(refused: Any) -> None:
+@pytest.mark.parametrize("refused", [{"find": "ok", "authorize": "permission_denied"}, {"find": "tool_not_found"}])
+async def test_a_refused_call_is_never_packed(refused: dict[str, str]) -> None:
     desk = Desk()
-    desk.journal.open(desk.entry, dict(CREATED), None, refused)
-    desk.journal.end(
-        desk.entry, State.FAILED, {"duration": 0.0, "error": None}, 100.0, (("persist", "ok", 0.1),), STATS, None
-    )
+    stages = {name: Stage(outcome, 0.1) for name, outcome in refused.items()}
+    desk.journal.open(desk.entry, dict(CREATED), None, stages)
+    stages["persist"] = Stage("ok", 0.1)
+    error = {"duration": 0.0, "error": None}
+    desk.journal.end(desk.entry, State.FAILED, error, 100.0, stages, len(refused), STATS, None)
     desk.commit()
     assert "arguments" not in desk.stored[0].data
-    assert [event.data["outcome"] for event in desk.stored if event.type == "stage_ended"] == [
-        *(outcome for _, outcome, _ in refused),
-        "ok",
-    ]
+    ended = [event.data for event in desk.stored if event.type == "stage_ended"]
+    assert [(data["stage"], data["outcome"]) for data in ended] == [*refused.items(), ("persist", "ok")]
     assert desk.stored[-1].state is State.FAILED
 
 
@@ -179,8 +180,7 @@ async def test_a_second_attempt_is_never_packed_as_a_beginning() -> None:
 async def test_a_rebase_renumbers_a_packed_end(under_way: bool) -> None:
     desk = Desk()
     desk.open()
-    desk.journal.start(desk.entry)
-    desk.commit()
+    desk.start()
     if not under_way:
         desk.store.holding = True
         desk.journal.record(desk.entry, "note", {"text": "under way"})
@@ -194,7 +194,7 @@ async def test_a_rebase_renumbers_a_packed_end(under_way: bool) -> None:
     desk.commit()
     desk.store.let_through()
     await desk.clock.settle()
-    assert type(desk.units[-1]) is End
+    assert type(desk.units[-1]) is (End if under_way else Rows)
     assert [event.seq for event in desk.stored] == list(range(1, len(desk.stored) + 1))
     assert desk.stored == desk.entry.events
     assert fold(desk.stored).state is State.COMPLETED
@@ -205,10 +205,9 @@ async def test_a_rebase_renumbers_a_packed_end(under_way: bool) -> None:
 async def test_what_was_discarded_is_as_if_it_had_not_been_staged() -> None:
     desk = Desk()
     desk.open()
-    desk.journal.start(desk.entry)
-    desk.commit()
+    desk.start()
     before = list(desk.stored)
-    desk.end()
+    desk.end(cached=True)
     desk.journal.discard_staged(desk.entry)
     desk.commit()
     assert (desk.stored, desk.entry.seq) == (before, 7)
@@ -218,6 +217,5 @@ async def test_the_date_may_be_set_back_before_the_call_starts() -> None:
     desk = Desk()
     desk.clock._start = 50.0
     desk.open()
-    desk.journal.start(desk.entry)
-    desk.commit()
+    desk.start()
     assert {event.at for event in desk.stored} == {99.0}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clicket.journal import Entry, Journal
 from clicket.kernel import State
-from clicket.model import Event
+from clicket.model import Event, Stage
 from clicket.model.unit import End, Rows, Start, Unit, dump_unit, events_in, load_call, load_events, rows_of
 from clicket.testing import StepClock
 
@@ -51,7 +51,7 @@ def test_a_packed_beginning_is_the_same_as_the_long_way(
     journal, entry = journal_at(started), Entry("a", "t", "", "tool", at)
     journal.record(entry, "created", {**created, "arguments": arguments}, at)
     names = ("find", "authorize", "validate")
-    journal.record_stages(entry, at, [(name, "ok", seconds) for name, seconds in zip(names, took, strict=True)])
+    journal.record_stages(entry, at, {name: Stage("ok", each) for name, each in zip(names, took, strict=True)}, 0)
     journal.advance(entry, State.INITIALIZING, at=started)
     journal.advance(entry, State.RUNNING, at=started)
     journal.record(entry, "attempt_started", {"attempt": 1}, started)
@@ -75,7 +75,7 @@ def test_a_packed_end_is_the_same_as_the_long_way(
     journal, entry = journal_at(at), Entry("a", "t", "", "tool", at)
     entry.seq, entry.state = seq - 1, before
     names = ("execute", "process", "persist")
-    journal.record_stages(entry, at, [(name, "ok", seconds) for name, seconds in zip(names, stages, strict=True)])
+    journal.record_stages(entry, at, {name: Stage("ok", each) for name, each in zip(names, stages, strict=True)}, 0)
     data = {"duration": duration, "output": output}
     journal.advance(entry, State.COMPLETED, {**data, "metadata": metadata} if metadata else data, at)
     assert load_events("a", dump_unit(unit)) == staged(entry) == events_in(unit, "a")

@@ -172,6 +172,8 @@ class Ending:
         """This process gets no more events of the call: its followers get the reason."""
         call.failure = error
         self._journal.wake_watchers(call.entry)
+        for left in self._journal.observers.left:
+            left(call.entry)
 
     def answer(self, call: Call, error: ClicketError | None) -> None:
         waiters, call.waiters = call.waiters, ()

@@ -25,6 +25,8 @@ class Observers:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
         self.around: list[Around] = []
+        self.left: list[Callable[[Any], None]] = []
+        """`left(entry)`: called when another process has the call, or none: no more of its events come here."""
         self.trace: Callable[[], dict[str, str]] | None = None
         """The trace context for a call's first event."""
         self.errors = 0

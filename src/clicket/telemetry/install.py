@@ -143,4 +143,6 @@ def _replace_tracing(observers: Observers, tracing: Tracing) -> None:
     ]
     observers.add(tracing)
     observers.around.append(tracing.enter)
+    observers.left[:] = [each for each in observers.left if not isinstance(getattr(each, "__self__", None), Tracing)]
+    observers.left.append(tracing.leave)
     observers.trace = tracing.capture

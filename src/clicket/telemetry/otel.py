@@ -105,6 +105,13 @@ class Tracing:
             span.set_attributes({"clicket.state": events[-1].state.value, "clicket.handed_over": True})
             span.end(_ns(events[-1].at))
 
+    def leave(self, entry: Entry) -> None:
+        """Another process has the call: its span here ends as it stands."""
+        span = self._spans.pop(entry, None)
+        if span is not None:
+            span.set_attributes({"clicket.state": entry.visible_state.value, "clicket.handed_over": True})
+            span.end()
+
     def _begin(self, entry: Entry, events: Sequence[Event]) -> Span:
         first = entry.events[0]
         name = entry.tool

@@ -11,7 +11,7 @@ from tests.unit.engine.fakes import Lower
 from clicket import tool
 from clicket.errors import StoreUnavailable
 from clicket.execution.stopping import abandon, attempt_of
-from clicket.journal import Fenced
+from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import result_of
 from clicket.ports import Duplicate
@@ -166,11 +166,14 @@ async def test_a_call_that_goes_to_another_process_answers_its_waiters_and_its_w
     call = low.running("echo")
     waiter, watcher = asyncio.ensure_future(low.ending.outcome(call)), low.journal.watch(call.entry)
     await low.settle()
+    left: list[Entry] = []
+    low.journal.observers.left.append(left.append)
     low.ending.let_go(call, Fenced("in other hands"))
     with pytest.raises(Fenced):
         await waiter
     assert watcher.done()
     assert list(low.live) == []
+    assert left == [call.entry]
 
 
 async def test_the_spool_of_a_streamed_output_is_closed_with_the_call() -> None:

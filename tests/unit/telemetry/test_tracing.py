@@ -50,6 +50,7 @@ def entry() -> Entry:
         attempts=1,
         events=[],
         stages={},
+        visible_state=State.RUNNING,
         created_at=1.0,
     )
 
@@ -76,6 +77,15 @@ def test_a_span_is_dropped_when_the_call_is_handed_over() -> None:
     traced.publish(call, CREATED, RUNNING)
     call.owned = False
     traced.publish(call, ("state_changed", State.RETRYING))
+    assert traced.tracing._spans == {}
+    assert [span["clicket.handed_over"] for span in traced.spans()] == [True]
+
+
+def test_a_span_is_ended_when_another_process_has_the_call() -> None:
+    traced, call = Traced(), entry()
+    traced.publish(call, CREATED, RUNNING)
+    traced.tracing.leave(call)  # type: ignore[arg-type]
+    traced.tracing.leave(call)  # type: ignore[arg-type]
     assert traced.tracing._spans == {}
     assert [span["clicket.handed_over"] for span in traced.spans()] == [True]
 

@@ -99,7 +99,10 @@ class Ending:
             self.forget(call)
             call.seal()
             self._limiter.leave(call)
-            self._release(call)
+            if call.attempt is not None and call.attempt.abandoned:
+                self.lingering.add(call)  # its body still runs, and keeps its slots
+            else:
+                self._release(call)
             self.answer(call, error)
         if call.accepted is not None:
             fulfil(call.accepted, None, error)

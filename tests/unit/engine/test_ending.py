@@ -14,7 +14,7 @@ from clicket.execution.stopping import abandon, attempt_of
 from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import result_of
-from clicket.ports import Duplicate
+from clicket.ports import Duplicate, Unstorable
 
 
 @tool
@@ -112,6 +112,14 @@ async def test_an_abandoned_body_keeps_its_slot_until_it_is_back() -> None:
     low.pipeline.stop(call, "attempt", lambda error: low.ending.on_outcome_durable(call, error), execute=True)
     assert call.result is not None, "the call has ended"
     assert call.result.state is State.TIMEOUT
+    assert (call.slot, low.ending.lingering, low.logged("release")) == (True, {call}, [])
+
+
+async def test_an_abandoned_body_keeps_its_slot_also_when_the_outcome_cannot_be_stored() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    abandon(call)
+    low.ending.on_outcome_durable(call, Unstorable("the row is damaged"))
     assert (call.slot, low.ending.lingering, low.logged("release")) == (True, {call}, [])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -168,8 +167,6 @@ for _name, (_about, _commands) in GROUPS.items():
 
 def run(arguments: Sequence[str]) -> int:
     """One command line, from its words to its exit code."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # tools are most often beside where one stands
     try:
         app(args=list(arguments), prog_name="clicket")
     except SystemExit as end:

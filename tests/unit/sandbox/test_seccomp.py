@@ -122,6 +122,14 @@ def test_arguments_at_their_borders(name: str) -> None:
         assert outcome("fcntl", 0, command) == outcome("fcntl", 0, command, signals=False) == errno.EPERM
     for command in (0, 1, 2, 3, 4, 6, 7, 8, 15, 1030, 1031):
         assert outcome("fcntl", 0, command) == "allow"
+    for request in (0x5401, 0x541B, 0x5421, 0x5451):
+        assert outcome("ioctl", 0, request, same_user=True) == "allow"
+    for request in (0x40086602, 0x401C5820, 0x40806685, 0x5000940E, 0x40085401, 0xC0189436):  # flags, verity, snapshots
+        assert outcome("ioctl", 0, request, same_user=True) == errno.ENOTTY
+        assert outcome("ioctl", 0, request) == "allow"
+    assert outcome("ioctl", 0, 0x5412, same_user=True) == errno.EPERM
+    for command in (1036, 1038):
+        assert outcome("fcntl", 0, command, same_user=True) == errno.EPERM
     assert outcome("fcntl", 0, 8, signals=False) == outcome("fcntl", 0, 15, signals=False) == errno.EPERM
     for option in (4, 35, 62, 0x59616D61, 4 | high):
         assert outcome("prctl", option) == errno.EPERM
@@ -234,16 +242,22 @@ def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_pat
             tried(os.sched_setaffinity, 0, os.sched_getaffinity(0)), tried(os.setpriority, os.PRIO_PROCESS, 0, 0)]
         os.chmod("file", 0o777); os.utime("file", (1, 1))
         shutil.copy2("file", "copy")
-        with open("copy") as file: os.fchmod(file.fileno(), 0o611)
-        answer([refused, kept])
+        with open("file") as file:
+            fd = file.fileno()
+            refused += [tried(os.fchmod, fd, 0o4777), tried(os.fchown, fd, 0, 0), tried(os.setxattr, fd, "user.x", b""),
+                tried(os.removexattr, fd, "user.x")]
+            other = [tried(fcntl.ioctl, fd, 0x40086602, b"\\0" * 8), tried(fcntl.ioctl, fd, 0x401C5820, b"\\0" * 28)]
+        pair = socket.socketpair()
+        kept += [tried(os.set_blocking, pair[0].fileno(), False), tried(os.set_inheritable, pair[0].fileno(), True)]
+        answer([refused, kept, other])
     """
-    refused, kept = run(library, code)
+    refused, kept, other = run(library, code)
+    assert other == [-errno.ENOTTY] * len(other), "flags of files are set by descriptor, too"
     assert refused == [-errno.EPERM] * len(refused)
     assert kept == [None] * len(kept)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640, "the call did nothing, and said so to nobody"
     assert (tmp_path / "file").stat().st_mtime > 1
     assert (tmp_path / "copy").read_text() == "text"
-    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o611
 
 
 _ORDINARY = """

@@ -122,14 +122,6 @@ def test_arguments_at_their_borders(name: str) -> None:
         assert outcome("fcntl", 0, command) == outcome("fcntl", 0, command, signals=False) == errno.EPERM
     for command in (0, 1, 2, 3, 4, 6, 7, 8, 15, 1030, 1031):
         assert outcome("fcntl", 0, command) == "allow"
-    for request in (0x5401, 0x541B, 0x5421, 0x5451):
-        assert outcome("ioctl", 0, request, same_user=True) == "allow"
-    for request in (0x40086602, 0x401C5820, 0x40806685, 0x5000940E, 0x40085401, 0xC0189436):  # flags, verity, snapshots
-        assert outcome("ioctl", 0, request, same_user=True) == errno.ENOTTY
-        assert outcome("ioctl", 0, request) == "allow"
-    assert outcome("ioctl", 0, 0x5412, same_user=True) == errno.EPERM
-    for command in (1036, 1038):
-        assert outcome("fcntl", 0, command, same_user=True) == errno.EPERM
     assert outcome("fcntl", 0, 8, signals=False) == outcome("fcntl", 0, 15, signals=False) == errno.EPERM
     for option in (4, 35, 62, 0x59616D61, 4 | high):
         assert outcome("prctl", option) == errno.EPERM
@@ -137,6 +129,21 @@ def test_arguments_at_their_borders(name: str) -> None:
         assert outcome("prctl", option) == "allow"
     assert outcome("prlimit64", 0) == "allow"
     assert outcome("prlimit64", 1) == errno.EPERM
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_descriptors_for_reading_could_change_of_the_same_users_files(name: str) -> None:
+    def outcome(call: str, request: int, **options: Any) -> int | str:
+        return judge(made(name, **options), NUMBERS[name][call], 0, request, arch=AUDIT[name])
+
+    for request in (0x5401, 0x541B, 0x5421, 0x5451):
+        assert outcome("ioctl", request, same_user=True) == "allow"
+    for request in (0x40086602, 0x401C5820, 0x40806685, 0x5000940E, 0x40085401, 0xC0189436):  # flags, verity, snapshots
+        assert outcome("ioctl", request, same_user=True) == errno.ENOTTY
+        assert outcome("ioctl", request) == "allow"
+    assert outcome("ioctl", 0x5412, same_user=True) == errno.EPERM
+    for command in (1036, 1038):
+        assert outcome("fcntl", command, same_user=True) == errno.EPERM
 
 
 def test_one_process_for_itself_where_signals_could_leave() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from clicket.engine import Engine
-from clicket.errors import UsageError, did_you_mean
+from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.hub import Webhook
 from clicket.journal import Observers
 from clicket.pipeline import Policy
@@ -23,8 +26,12 @@ from clicket.telemetry import tracing_for
 from clicket.tools import Registry
 from clicket.vault import Vault, guard_logs, hide_always
 
-__all__ = ["compose", "open_store"]
+__all__ = ["compose", "open_store", "wait_for_store"]
 
+T = TypeVar("T")
+logger = logging.getLogger("clicket.stores")
+_WAIT_FIRST = 0.05
+_WAIT_MOST = 1.0
 _SCHEMES = ("memory", "sqlite", "redis", "rediss", "postgresql")
 
 
@@ -74,6 +81,27 @@ def _extra(name: str) -> Iterator[None]:
         ) from None
 
 
+async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
+    """Ask again while the store cannot be reached, as while its server is restarted; after `timeout` seconds its error is
+    raised. What is waited for is logged once. Other errors are raised at once."""
+    give_up, delay = monotonic() + timeout, _WAIT_FIRST
+    waiting = False
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable as error:
+            if not error.transient or timeout == 0:
+                raise
+            if monotonic() + delay >= give_up:
+                text = f"{error.message} clicket waited {timeout:g} s for it (setting open_timeout)."
+                raise StoreUnavailable(text, transient=True, **error.details) from error
+            if not waiting:
+                logger.warning("waiting for the store, at most %g s (setting open_timeout): %s", timeout, error.message)
+            waiting = True
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, _WAIT_MOST)
+
+
 async def compose(
     tools: Iterable[Any],
     settings: Settings,
@@ -94,7 +122,8 @@ async def compose(
     observers = Observers() if observers is None else observers
     if tracing is not None:
         tracing.install(observers, registry)
-    await store.open(this_process(settings.lease))
+    opened = store
+    await wait_for_store(lambda: opened.open(this_process(settings.lease)), settings.open_timeout)
     engine = Engine(
         registry,
         store,

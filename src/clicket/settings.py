@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_max_bytes: int = 64 * 1024 * 1024
     cache_ttl: dict[str, float] = {}
     store_timeout: float = 5.0
+    open_timeout: float = 10.0
+    """Seconds that opening a runtime waits for a store that cannot be reached; 0: not at all."""
     policy: dict[str, Any] = {}
     """As `[policy]` and `[[policy.rules]]` of `clicket.toml`, or JSON in `CLICKET_POLICY`."""
     mcp: dict[str, Any] = {}
@@ -127,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                zero_is_fine = name == "close_timeout" and value == 0
+                zero_is_fine = name in ("close_timeout", "open_timeout") and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         for name, kind in _CHOICES:

@@ -173,7 +173,8 @@ def test_wrong_use(place: Place) -> None:
     assert "cannot be bound" in done.stderr
     done = place.inside("serve", "--port", "0", CLICKET_API_KEYS="short")
     assert done.returncode == 2
-    done = place.inside("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none", CLICKET_STORE_TIMEOUT="0.3")
+    soon = {"CLICKET_STORE_TIMEOUT": "0.3", "CLICKET_OPEN_TIMEOUT": "0.1"}
+    done = place.inside("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none", **soon)
     assert done.returncode == 3
 
 

@@ -498,6 +498,7 @@ def cli() -> str:
         print(f"scripts/docs.py: docs/reference/cli.md is left as it is: {error}", file=sys.stderr)
         return ""
     group: Any = typer.main.get_command(app)
+    group.load_all()
     shared = [p for p in group.params if getattr(p, "rich_help_panel", None) == "Everywhere"]
     names = {p.name for p in shared}
     parts = ["Options that every command takes, before or after its name:", _parameters(shared)]

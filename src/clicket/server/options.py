@@ -31,6 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_upload_size: int = 256 * 1024 * 1024
     max_header_size: int = 32 * 1024
     max_connections: int = 4_096
+    """Fewer where the process may not have so many files open. At the most, a new one replaces one without a request."""
     header_timeout: float = 10.0
     """For the head of a request, from the connection or the first byte."""
     body_timeout: float = 30.0

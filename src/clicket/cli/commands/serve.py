@@ -51,6 +51,7 @@ async def serve(
         access_lines=AccessLog(sys.stderr, json=log_format == "json"),
     )
     session.terminal.lines = True
+    server.allow_connections(options.max_connections)
     runtime = session.runtime()
     _log(log_format, runtime)
     with Leaving() as leaving:

@@ -122,6 +122,7 @@ SETTINGS = {
     "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
+    "open_timeout": "Seconds that opening a runtime waits for a store that cannot be reached, as while its server is restarted; may be 0.",
     "health_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
     "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
     "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",
@@ -497,6 +498,7 @@ def cli() -> str:
         print(f"scripts/docs.py: docs/reference/cli.md is left as it is: {error}", file=sys.stderr)
         return ""
     group: Any = typer.main.get_command(app)
+    group.load_all()
     shared = [p for p in group.params if getattr(p, "rich_help_panel", None) == "Everywhere"]
     names = {p.name for p in shared}
     parts = ["Options that every command takes, before or after its name:", _parameters(shared)]

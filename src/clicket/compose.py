@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from clicket.engine import Engine
-from clicket.errors import UsageError, did_you_mean
-from clicket.hub import Webhook
-from clicket.journal import Observers
-from clicket.pipeline import Policy
-from clicket.ports import Clock, Store, SystemClock
+from clicket.errors import StoreUnavailable, UsageError, did_you_mean
+from clicket.ports import Clock, Owner, Store, SystemClock
 from clicket.settings import Settings
 from clicket.stores.liveness import this_process
-from clicket.stores.memory import MemoryStore
-from clicket.stores.sqlite import SqliteStore
-from clicket.telemetry import tracing_for
-from clicket.tools import Registry
-from clicket.vault import Vault, guard_logs, hide_always
 
-__all__ = ["compose", "open_store"]
+# The engine's parts are imported by `compose`: a command that only reads a store needs none of them.
+if TYPE_CHECKING:
+    from clicket.engine import Engine
+    from clicket.journal import Observers
+    from clicket.pipeline import Policy
 
+__all__ = ["compose", "open_store", "owner_of", "wait_for_store"]
+
+T = TypeVar("T")
+logger = logging.getLogger("clicket.stores")
+_WAIT_FIRST = 0.05
+_WAIT_MOST = 1.0
 _SCHEMES = ("memory", "sqlite", "redis", "rediss", "postgresql")
 
 
@@ -34,12 +38,16 @@ def open_store(settings: Settings) -> Store:
     url, durability = settings.store, settings.durability
     parts = urlsplit(url)
     if parts.scheme == "memory":
+        from clicket.stores.memory import MemoryStore
+
         return MemoryStore()
     if parts.scheme == "sqlite":
         if parts.netloc or len(parts.path) < 2:
             raise UsageError(
                 f"{_shown(url)!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
             )
+        from clicket.stores.sqlite import SqliteStore
+
         return SqliteStore(unquote(parts.path[1:]), durability=durability)
     if parts.scheme in ("redis", "rediss"):
         with _extra("redis"):
@@ -53,6 +61,11 @@ def open_store(settings: Settings) -> Store:
     raise UsageError(
         f"{_shown(url)!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}."
     )
+
+
+def owner_of(settings: Settings) -> Owner:
+    """This process, as a store knows it."""
+    return this_process(settings.lease)
 
 
 def _shown(url: str) -> str:
@@ -74,6 +87,27 @@ def _extra(name: str) -> Iterator[None]:
         ) from None
 
 
+async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
+    """Ask again while the store cannot be reached, as while its server is restarted; after `timeout` seconds its error is
+    raised. What is waited for is logged once. Other errors are raised at once."""
+    give_up, delay = monotonic() + timeout, _WAIT_FIRST
+    waiting = False
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable as error:
+            if not error.transient or timeout == 0:
+                raise
+            if monotonic() + delay >= give_up:
+                text = f"{error.message} clicket waited {timeout:g} s for it (setting open_timeout)."
+                raise StoreUnavailable(text, transient=True, **error.details) from error
+            if not waiting:
+                logger.warning("waiting for the store, at most %g s (setting open_timeout): %s", timeout, error.message)
+            waiting = True
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, _WAIT_MOST)
+
+
 async def compose(
     tools: Iterable[Any],
     settings: Settings,
@@ -85,6 +119,13 @@ async def compose(
     observers: Observers | None = None,
 ) -> Engine:
     """An engine over an open store, on the running loop."""
+    from clicket.engine import Engine
+    from clicket.hub import Webhook
+    from clicket.journal import Observers
+    from clicket.telemetry import tracing_for
+    from clicket.tools import Registry
+    from clicket.vault import Vault, guard_logs, hide_always
+
     registry = tools if isinstance(tools, Registry) else Registry(tools)
     vault = Vault.of(settings.secret_key)
     guard_logs()
@@ -94,7 +135,8 @@ async def compose(
     observers = Observers() if observers is None else observers
     if tracing is not None:
         tracing.install(observers, registry)
-    await store.open(this_process(settings.lease))
+    opened = store
+    await wait_for_store(lambda: opened.open(owner_of(settings)), settings.open_timeout)
     engine = Engine(
         registry,
         store,

@@ -87,9 +87,16 @@ class QueueFull(ClicketError):
 
 
 class StoreUnavailable(ClicketError):
-    """The store did not take the write or answer the read; nothing half-written is left behind."""
+    """The store did not take the write or answer the read; nothing half-written is left behind.
+
+    `transient`: the same may succeed soon, as when the server is being restarted. Opening a runtime waits for that.
+    """
 
     code = "store_unavailable"
+
+    def __init__(self, message: str, *, transient: bool = False, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.transient = transient
 
 
 class ToolNotFound(ClicketError):

@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.call import Call, Origin
-from clicket.compose import compose
+from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import grant, name_of
@@ -77,7 +77,7 @@ class Runtime:
     # Opening and closing.
 
     async def open(self) -> Self:
-        """Open the store and recover what dead owners left. `async with` does it."""
+        """Open the store, and wait up to `open_timeout` for its server; recover what dead owners left. `async with` does it."""
         if self._engine is not None:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
@@ -86,7 +86,7 @@ class Runtime:
         )  # fmt: skip
         sweep_idle_threads(self._engine)
         try:
-            await self._engine.recovery.recover()
+            await wait_for_store(self._engine.recovery.recover, self.settings.open_timeout)
         except BaseException:
             await self.close(patience=0)
             raise

@@ -10,16 +10,17 @@ import tomllib
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 import msgspec
 
-from clicket.engine import CacheOptions, Limits
 from clicket.errors import InvalidInput, UsageError, did_you_mean
-from clicket.model.arguments import parse_arguments
-from clicket.pipeline import Policy, declared_policy
-from clicket.vault import hide, hide_text
+
+# The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
+if TYPE_CHECKING:
+    from clicket.engine import CacheOptions, Limits
+    from clicket.pipeline import Policy
 
 __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "Settings"]
 
@@ -73,6 +74,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_max_bytes: int = 64 * 1024 * 1024
     cache_ttl: dict[str, float] = {}
     store_timeout: float = 5.0
+    open_timeout: float = 10.0
+    """Seconds that opening a runtime waits for a store that cannot be reached; 0: not at all."""
     policy: dict[str, Any] = {}
     """As `[policy]` and `[[policy.rules]]` of `clicket.toml`, or JSON in `CLICKET_POLICY`."""
     mcp: dict[str, Any] = {}
@@ -112,6 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without secrets: a traceback or a debugger may print this."""
+        from clicket.vault import hide, hide_text
+
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"] = hide_text(self.store)
@@ -127,7 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                zero_is_fine = name == "close_timeout" and value == 0
+                zero_is_fine = name in ("close_timeout", "open_timeout") and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         for name, kind in _CHOICES:
@@ -137,6 +142,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.hub_webhook is not None:
             _address("hub_webhook", self.hub_webhook)
         if self.policy:
+            from clicket.pipeline import declared_policy
+
             declared_policy(self.policy, self.origins.get("policy", "Settings"))
         for tool, seconds in self.cache_ttl.items():
             if not isfinite(seconds) or seconds <= 0:
@@ -177,16 +184,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
 
     def caching(self) -> CacheOptions:
+        from clicket.engine import CacheOptions
+
         return CacheOptions(
             enabled=self.cache, scope=self.cache_scope, max_bytes=self.cache_max_bytes, ttl=self.cache_ttl
         )
 
     def declared_policy(self) -> Policy:
         """The policy of the file or the environment; without one, all calls are allowed."""
+        from clicket.pipeline import declared_policy
+
         return declared_policy(self.policy, self.origins.get("policy", "Settings"))
 
     def limits(self) -> Limits:
         """The bounds that the engine needs."""
+        from clicket.engine import Limits
+
         memory = self.worker_memory or _half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
@@ -256,6 +269,8 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
 
 def _policy(value: Any, origin: str) -> dict[str, Any]:
     """Check a policy when it is read, so that an error names its place."""
+    from clicket.pipeline import declared_policy
+
     if isinstance(value, str):
         if not value.strip():  # an empty variable must not allow what the file denies
             raise UsageError(
@@ -267,6 +282,8 @@ def _policy(value: Any, origin: str) -> dict[str, Any]:
 
 
 def _json(text: str, name: str, origin: str) -> dict[str, Any]:
+    from clicket.model.arguments import parse_arguments
+
     try:
         return parse_arguments(text, max_size=1024 * 1024)
     except InvalidInput as error:

@@ -5,13 +5,15 @@ A file is ours if its header has our application id. Its `user_version` is the n
 
 from __future__ import annotations
 
-import os
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import apsw
+
+from clicket.private_files import create as create_private
 
 __all__ = ["MEMORY", "Migrations", "Unusable", "connect", "prepare"]
 
@@ -31,7 +33,11 @@ class Unusable(Exception):
 
 
 def connect(path: str, *, busy: float, settings: str, create: bool = True) -> apsw.Connection:
-    """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements."""
+    """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements. A file that is made here, and the
+    logs that SQLite makes beside it, are their owner's alone from the first moment."""
+    if create and path != MEMORY:
+        with contextlib.suppress(OSError):  # SQLite says what is wrong
+            create_private(Path(path))
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(path, flags=flags)
     try:
@@ -95,9 +101,3 @@ def _migrate(path: str, connection: apsw.Connection, application_id: int, migrat
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-    if path == MEMORY or version != 0:
-        return
-    for suffix in ("", "-wal", "-shm"):
-        file = Path(f"{path}{suffix}")
-        if file.exists():
-            os.chmod(file, 0o600)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, ToolResult, read
 from clicket.ports import CacheStats, Query, Store, Stored
-from clicket.tools import Tool
+
+if TYPE_CHECKING:  # a command that only reads a store needs neither
+    from clicket.engine.audit import AuditEntry, AuditLog
+    from clicket.tools import Tool
 
 __all__ = [
     "Audit",
@@ -55,6 +57,8 @@ class Audit:
         """The newest first; `before` takes the number of an entry. One caller of a runtime (`acting_for`) may not read it."""
         if self._caller is not None:
             raise PermissionDenied("the audit log is for the operator of this runtime, not for one of its callers.")
+        from clicket.engine.audit import entries
+
         return await entries(self._store, limit=limit, before=before)
 
     async def __call__(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:

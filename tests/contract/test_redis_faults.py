@@ -20,6 +20,8 @@ from tests.redis_server import RedisServer, redis_server
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Append, Query, Stale, Store
+from clicket.runtime import Runtime
+from clicket.settings import Settings
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, append, created, creation, ended, news, opened, seqs
 
@@ -408,3 +410,12 @@ async def test_the_server_is_never_searched(server: RedisServer, prefix: str) ->
     with redis.Redis(port=server.port) as client:
         used = client.info("commandstats")
     assert not {name for name in used if name.startswith(("cmdstat_keys", "cmdstat_scan", "cmdstat_hscan"))}
+
+
+async def test_a_runtime_that_opens_while_the_server_restarts(server: RedisServer, prefix: str) -> None:
+    server.stop()
+    runtime = Runtime(store=f"{server.url}?prefix={prefix}", settings=Settings(open_timeout=60.0))
+    opening = asyncio.create_task(runtime.open())
+    await asyncio.to_thread(server.start)
+    await opening
+    await runtime.close()

@@ -159,6 +159,18 @@ for name in ("sum", "link", "deep/sum", "way/out"):
         assert "not saved: kept/way/out leads out of kept" in again.stderr
         assert not (place.folder / "out").exists()
 
+    def test_nothing_is_saved_under_a_name_that_would_be_imported_or_obeyed(self, place: Place) -> None:
+        code = """
+import os
+for name in ("apsw.py", "solution.py", "clicket.toml", "data.csv"):
+    open(name, "w").write("")
+"""
+        done = place.inside("code", "--code", code, "--out", ".")
+        assert done.returncode == 0, done.stderr
+        assert (place.folder / "data.csv").exists()
+        assert [name for name in ("apsw.py", "solution.py", "clicket.toml") if (place.folder / name).exists()] == []
+        assert "not saved: clicket.toml would be read as settings" in done.stderr
+
     def test_pictures_are_named_and_saved(self, place: Place) -> None:
         code = """
 class Drawing:

@@ -286,7 +286,7 @@ class TestServers:
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:
         store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nobody listens on port 1
-        place = Place(tmp_path, store, TOOLS, CLICKET_STORE_TIMEOUT="0.3")
+        place = Place(tmp_path, store, TOOLS, CLICKET_STORE_TIMEOUT="0.3", CLICKET_OPEN_TIMEOUT="0.1")
         for command in (["ps"], ["--json", "cache", "stats"], ["worker"], ["recover"], ["call", "double"], ["doctor"]):
             done = place.inside(*command)
             assert done.returncode == 3, done.stdout + done.stderr

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.kit.waiting import eventually
@@ -14,7 +15,8 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import TOOLS, served
 
 from clicket.errors import StoreUnavailable, UsageError
-from clicket.server import Options, create_app, serve
+from clicket.runtime import Runtime
+from clicket.server import Options, create_app, serve, serving
 
 
 def test_it_opens_and_closes_its_runtime(store: str) -> None:
@@ -78,6 +80,44 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
         it.parts.health._last = (time.monotonic() - 60, None)
         assert (await it.get("/readyz")).status_code == 200
         assert (await it.call("add", {"a": 1, "b": 1})).status_code == 200
+
+
+SECRET = "a-secret-of-the-settings"
+OTHER = "another-secret-of-the-code"
+
+
+@pytest.mark.parametrize("options", [None, Options(max_body_size=1_000_000), Options(api_keys=(OTHER,))])
+async def test_keys_hosts_and_origins_of_the_settings_hold_however_the_server_is_made(
+    monkeypatch: pytest.MonkeyPatch, options: Options | None
+) -> None:
+    monkeypatch.setenv("CLICKET_API_KEYS", f"ops:read:{SECRET}")
+    monkeypatch.setenv("CLICKET_ALLOWED_HOSTS", "tools.example")
+    monkeypatch.setenv("CLICKET_ALLOWED_ORIGINS", "https://app.example")
+    key = {"authorization": f"Bearer {SECRET}"}
+    named = {**key, "host": "tools.example", "origin": "https://app.example"}
+    with TestClient(
+        create_app(Runtime(TOOLS, store="memory://"), options),
+        base_url="http://localhost",
+        client=("127.0.0.1", 5),
+    ) as client:
+        assert client.get("/tools").status_code == 401
+        assert client.get("/tools", headers=key).status_code == 200
+        answer = client.get("/tools", headers=named)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://app.example")
+        given = options is not None and bool(options.api_keys)
+        assert client.get("/tools", headers={"x-api-key": OTHER}).status_code == (200 if given else 401)
+    async with (
+        serving(Runtime(TOOLS, store="memory://"), port=0, options=options) as server,
+        httpx2.AsyncClient(base_url=server.url) as http,
+    ):
+        assert (await http.get("/tools")).status_code == 401
+        assert (await http.get("/tools", headers=named)).status_code == 200
+
+
+async def test_a_key_of_the_settings_lets_the_server_be_open_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKET_API_KEYS", f"ops:read:{SECRET}")
+    async with serving(Runtime(TOOLS, store="memory://"), host="0.0.0.0", port=0) as server:
+        assert server.keys == 1
 
 
 @pytest.mark.parametrize("bad", [{"max_body_size": 0}, {"heartbeat": -1.0}, {"stall_timeout": float("nan")}])

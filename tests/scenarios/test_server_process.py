@@ -7,11 +7,13 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from tests.scenarios import cli_kit
 from tests.scenarios.cli_kit import Command, Place
 from tests.scenarios.kit import sqlite_url
 
@@ -173,7 +175,8 @@ def test_wrong_use(place: Place) -> None:
     assert "cannot be bound" in done.stderr
     done = place.inside("serve", "--port", "0", CLICKET_API_KEYS="short")
     assert done.returncode == 2
-    done = place.inside("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none", CLICKET_STORE_TIMEOUT="0.3")
+    soon = {"CLICKET_STORE_TIMEOUT": "0.3", "CLICKET_OPEN_TIMEOUT": "0.1"}
+    done = place.inside("serve", "--port", "0", "--store", "postgresql://127.0.0.1:1/none", **soon)
     assert done.returncode == 3
 
 
@@ -190,3 +193,17 @@ def test_keys_of_the_environment(place: Place) -> None:
     assert "0123456789abcdef" not in server.err + server.out
     shown = place.inside("config", CLICKET_API_KEYS="ci:read:0123456789abcdef").stdout
     assert "0123456789abcdef" not in shown
+
+
+def test_more_idle_connections_than_descriptors(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = ("sh", "-c", 'ulimit -n 512 && exec "$@"', "sh", *cli_kit.PROGRAM)
+    monkeypatch.setattr(cli_kit, "PROGRAM", few)
+    server, ready = serve(place)
+    with ExitStack() as stack:
+        for _ in range(600):
+            stack.enter_context(socket.create_connection((ready["host"], ready["port"])))
+        body = {"tool": "base_tool", "arguments": {"data": "x"}, "wait": True}
+        assert httpx2.post(f"{ready['url']}/calls", json=body, timeout=30).json()["output"] == "base(x)"
+    server.signal(signal.SIGTERM)
+    assert server.ended() == 0
+    assert "Too many open files" not in server.err

@@ -112,6 +112,11 @@ _FILES = [
         ),
         held_by=FENCED,
     ),
+    Hostile(
+        "change a file's mode by a descriptor for reading",
+        attempt("fd = os.open(os.__file__, os.O_RDONLY)\nos.fchmod(fd, os.fstat(fd).st_mode & 0o7777)"),
+        held_by=FENCED,
+    ),
     Hostile("set kernel knobs", attempt("open('/proc/sys/vm/drop_caches', 'w').write('0')"), held_by=FENCED),
     Hostile(
         "see the host's cgroups writable",

@@ -38,6 +38,12 @@ async def test_a_foreign_host_is_refused_on_every_method_and_path() -> None:
         "[::2]",
         "a@localhost",
         "localhost:80x",
+        "[::1]evil.test",
+        "[::1]evil.test:80",
+        "[::1]:80x",
+        "[::1]:",
+        "[::1",
+        "[localhost].evil.test",
     ],
 )
 async def test_foreign_hosts(host: str) -> None:
@@ -46,7 +52,7 @@ async def test_foreign_hosts(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1234", "127.0.0.1:9", "[::1]:80", "own.example", "other.example:443"]
+    "host", ["localhost", "LOCALHOST:1234", "127.0.0.1:9", "[::1]", "[::1]:80", "own.example", "other.example:443"]
 )
 async def test_own_hosts(host: str) -> None:
     async with served(options={"allowed_hosts": ("own.example", "Other.Example:443")}) as it:

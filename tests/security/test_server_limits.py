@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
+
+from clicket.server import Options, listening
 
 SMALL = {
     "max_body_size": 2_000,
@@ -139,10 +142,48 @@ async def test_connections_are_kept_and_each_head_counts_for_itself() -> None:
 async def test_one_connection_too_many() -> None:
     async with served(options={"max_connections": 5}) as it:
         held: list[Any] = [await asyncio.open_connection(it.served.host, it.served.port) for _ in range(5)]
+        for _, writer in held:  # each has a request under way
+            writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await eventually(lambda: _is_refused(it))
         for _, writer in held:
             writer.close()
         await eventually(lambda: _is_served(it))
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nX: ", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+                         ids=["silent", "slow", "kept alive"])  # fmt: skip
+async def test_connections_without_a_request_keep_nobody_out(said: bytes) -> None:
+    async with served(options={"max_connections": 5}) as it:
+        busy_reader, busy = await asyncio.open_connection(it.served.host, it.served.port)
+        busy.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await busy_reader.readuntil(b"\r\n\r\n")
+        held: list[Any] = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection(it.served.host, it.served.port)
+            writer.write(said)
+            if b"healthz" in said:
+                await reader.readuntil(b"\r\n\r\n")
+            held.append((reader, writer))
+        assert await _is_served(it)
+        assert await asyncio.wait_for(held[0][0].read(), 10) is not None, "the oldest made room"
+        assert not busy_reader.at_eof(), "one with a request did not"
+        for writer in (busy, *(writer for _, writer in held)):
+            writer.close()
+
+
+@pytest.mark.parametrize(("limit", "most"), [(256, 64), (1_024, 768), (20_000, 4_096), (resource.RLIM_INFINITY, 4_096)])
+def test_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert listening._affordable(Options()).max_connections == most
+
+
+@pytest.mark.parametrize(("hard", "soft"), [(4_096, 4_096), (1_048_576, 5_462), (resource.RLIM_INFINITY, 5_462)])
+def test_the_command_asks_for_descriptors(monkeypatch: pytest.MonkeyPatch, hard: int, soft: int) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    listening.allow_connections(4_096)
+    assert asked == [(soft, hard)]
 
 
 async def _is_refused(it: Api) -> bool:

@@ -1,22 +1,25 @@
-"""The commands and the options that all of them share. `--json`, `--store`, `--tools` and `--debug` work before and after a command."""
+"""The commands and the options that all of them share. `--json`, `--store`, `--tools` and `--debug` work before and after a command.
+
+A command is imported when it is used, and what runs it with it: the help of all commands loads none of them.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from clicket.cli.commands import COMMANDS, GROUPS
-from clicket.cli.errors import DONE, INTERRUPTED, report, silence_stdout
-from clicket.cli.session import Session
-from clicket.cli.terminal import Terminal
+from clicket.cli.commands import COMMANDS, GROUPS, Entry
+from clicket.cli.exit_codes import DONE, INTERRUPTED
+
+if TYPE_CHECKING:
+    from clicket.cli.terminal import Terminal
 
 __all__ = ["app", "run"]
 
@@ -45,8 +48,41 @@ VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the 
 _SHARED: dict[str, Any] = {"store": StoreOption, "tools": ToolsOption, "json": JsonOption, "debug": DebugOption}
 _DEFAULTS: dict[str, Any] = {"store": None, "tools": None, "json": False, "debug": False}
 
+
+class _LazyCommands(TyperGroup):
+    """Lists commands by their names and first lines. The one that is asked for is loaded in place of its line."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        about = {
+            **{name: entry.about for name, entry in COMMANDS.items()},
+            **{name: GROUPS[name][0] for name in GROUPS},
+        }
+        self.commands.update({name: TyperCommand(name, help=text) for name, text in about.items()})
+        self._loaded: set[str] = set()
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def load(self, name: str) -> None:
+        """Put the command itself in its place; a name that is none is left to the error that follows."""
+        if name in self._loaded or name not in self.commands:
+            return
+        made = _group(*GROUPS[name]) if name in GROUPS else _alone(name, COMMANDS[name])
+        self.commands[name] = get_command(made)
+        self.commands[name].name = name
+        self._loaded.add(name)
+
+    def load_all(self) -> None:
+        """For those who read every command, as the reference does."""
+        for name in list(self.commands):
+            self.load(name)
+
+
 app = typer.Typer(
     name="clicket",
+    cls=_LazyCommands,
     help="Runs AI agents' tool calls as durable, observable state machines.",
     epilog="Start with `clicket demo`. Settings come from options, CLICKET_* and clicket.toml; `clicket config` shows them.",
     no_args_is_help=True,
@@ -77,6 +113,9 @@ def _command(function: Callable[..., Any]) -> Callable[..., None]:
     """A command as typer sees it: the function's own options and the shared ones; the function gets a `Session` instead."""
 
     def invoke(ctx: typer.Context, **given: Any) -> None:
+        from clicket.cli.session import Session
+        from clicket.cli.terminal import Terminal
+
         above: dict[str, Any] = ctx.obj or _DEFAULTS
         shared = {name: given.pop(name) or above[name] for name in _SHARED}
         terminal = Terminal(json=shared["json"], debug=shared["debug"])
@@ -103,6 +142,10 @@ def _command(function: Callable[..., Any]) -> Callable[..., None]:
 
 def _perform(work: Callable[[], Any], terminal: Terminal) -> int:
     """Run a command, and turn whatever ends it into an exit code."""
+    import asyncio
+
+    from clicket.cli.errors import report, silence_stdout
+
     try:
         if inspect.iscoroutinefunction(getattr(work, "func", work)):
             asyncio.run(_interruptible(work()))
@@ -121,6 +164,9 @@ def _perform(work: Callable[[], Any], terminal: Terminal) -> int:
 
 async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
     """A polite request to end (TERM) is taken like Ctrl-C: calls under way are cancelled, not orphaned."""
+    import asyncio
+    import signal
+
     task = asyncio.current_task()
     assert task is not None
     told = False
@@ -139,9 +185,15 @@ async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _group(about: str, commands: dict[str, Callable[..., Any]]) -> typer.Typer:
+def _alone(name: str, entry: Entry) -> typer.Typer:
+    made = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    made.command(name)(_command(entry.load()))
+    return made
+
+
+def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
     """Commands of two words; the options that all share may stand between them, too."""
-    group = typer.Typer(help=about, no_args_is_help=True)
+    group = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
     @group.callback()
     def between(
@@ -155,21 +207,13 @@ def _group(about: str, commands: dict[str, Callable[..., Any]]) -> typer.Typer:
         above: dict[str, Any] = ctx.obj or _DEFAULTS
         ctx.obj = {name: given[name] or above[name] for name in _SHARED}
 
-    for name, function in commands.items():
-        group.command(name)(_command(function))
+    for name, entry in commands.items():
+        group.command(name)(_command(entry.load()))
     return group
-
-
-for _name, _function in COMMANDS.items():
-    app.command(_name)(_command(_function))
-for _name, (_about, _commands) in GROUPS.items():
-    app.add_typer(_group(_about, _commands), name=_name)
 
 
 def run(arguments: Sequence[str]) -> int:
     """One command line, from its words to its exit code."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # tools are most often beside where one stands
     try:
         app(args=list(arguments), prog_name="clicket")
     except SystemExit as end:

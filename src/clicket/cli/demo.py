@@ -25,6 +25,7 @@ from clicket.cli.words import shown_url
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
 from clicket.model.ids import new_id
+from clicket.private_files import make_folder
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 
@@ -77,7 +78,7 @@ def _store(asked: str | None) -> Iterator[str]:
         return
     folder = _FOLDER
     try:
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         lock = open(folder / "demo.lock", "w")  # noqa: SIM115  # closed below, with the lock
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="clicket-demo-"))

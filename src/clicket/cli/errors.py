@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from clicket.cli.exit_codes import DONE, FAILED, INTERRUPTED, UNREACHABLE, WRONG_USE
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import shown_url
 from clicket.errors import (
@@ -31,11 +32,6 @@ __all__ = [
     "silence_stdout",
 ]
 
-DONE = 0
-FAILED = 1
-WRONG_USE = 2
-UNREACHABLE = 3
-INTERRUPTED = 130
 _NOT_TRIED = ("not_isolated", "packages_failed", "sandbox_failed")
 """Of programs that did not get as far as to fail. By their codes, because a command should not load what it does not use."""
 

@@ -8,7 +8,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, distributions
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ __all__ = ["GROUP", "find_tools", "load", "search_setup"]
 
 GROUP = "clicket.tools"
 _WHERE = "Write --tools module:name, where the module is here or installed."
+_appended: list[str] = []
+"""Folders that are import paths for the sake of `--tools` alone. Installed packages come first, so that a file in one of these
+folders replaces none of them; plug-ins are not looked for here."""
 
 
 def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
@@ -36,7 +40,7 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
     if settings.search or "search" in settings.origins:
         _set_up_search(found, settings)
     if settings.origins.get("tools") != "argument":
-        for point in entry_points(group=GROUP):
+        for point in _plugins():
             try:
                 tools = list(_tools_in(point.load(), point.name))
             except Exception as error:
@@ -104,24 +108,38 @@ def load(spec: str) -> list[Tool]:
         if not tools:
             raise UsageError(
                 f"{spec}: there are no tools in module {module.__name__!r}. Decorate a function with @clicket.tool."
+                f"{_shadowed(module)}"
             )
         return tools
     value: Any = module
     for part in attribute.split("."):
         if not hasattr(value, part):
             near = did_you_mean(part, [name for name in vars(module) if not name.startswith("_")])
-            raise UsageError(f"{spec}: module {module.__name__!r} has no {attribute!r}.{near}")
+            raise UsageError(f"{spec}: module {module.__name__!r} has no {attribute!r}.{near}{_shadowed(module)}")
         value = getattr(value, part)
     return list(_tools_in(value, spec))
 
 
+def _plugins() -> Iterator[EntryPoint]:
+    """The entry points of installed packages, each once."""
+    path = [entry for entry in sys.path if entry not in _appended]
+    seen: set[EntryPoint] = set()
+    for distribution in distributions(path=path):
+        for point in distribution.entry_points:
+            if point.group == GROUP and point not in seen:
+                seen.add(point)
+                yield point
+
+
 def _import(name: str, spec: str) -> ModuleType:
+    _append(os.getcwd())  # tools are most often beside where one stands
     if name.endswith(".py"):
         file = Path(name)
         if not file.is_file():
             raise UsageError(f"{spec}: there is no file {name!r}.")
-        sys.path.insert(0, str(file.absolute().parent))
+        _append(str(file.absolute().parent))
         name = file.stem
+        _refuse_taken(name, file, spec)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -131,6 +149,32 @@ def _import(name: str, spec: str) -> ModuleType:
         raise UsageError(f"{spec}: there is no module {name!r}.{near} {_WHERE}") from None
     except Exception as error:
         raise _broken(spec, error) from error
+
+
+def _append(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.append(folder)
+        _appended.append(folder)
+
+
+def _refuse_taken(name: str, file: Path, spec: str) -> None:
+    """A file whose name is another module's cannot be imported by it, here or in a child process."""
+    try:
+        found = find_spec(name) if "." not in name else None
+        origin = found.origin if found is not None else None
+    except ValueError:  # a module that was not made by the import system, like the running program
+        origin = name
+    if origin is not None and not (os.path.exists(origin) and file.samefile(origin)):
+        raise UsageError(f"{spec}: another module has the name {name!r} ({origin}). Give the file another name.")
+
+
+def _shadowed(module: ModuleType) -> str:
+    """A hint for those who meant the file of that name in this folder: installed modules come first."""
+    here = Path(f"{module.__name__}.py")
+    found = getattr(module, "__file__", None) or "built in"
+    if not here.is_file() or (os.path.exists(found) and here.samefile(found)):
+        return ""
+    return f" The module is {found}, which comes before {here} in this folder; give {here} another name."
 
 
 def _broken(spec: str, error: BaseException) -> UsageError:

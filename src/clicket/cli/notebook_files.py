@@ -1,6 +1,7 @@
 """What a run leaves for its user: the program's files and figures in a folder, the run itself as a notebook or a page.
 
-Names and contents are the program's. Nothing is written outside of the folder, and nothing there is replaced unasked.
+Names and contents are the program's. Nothing is written outside of the folder, nothing there is replaced unasked, and nothing
+gets a name that would be imported or read as settings.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from clicket.cli.saved_names import name_objection
 from clicket.cli.terminal import Terminal, clean
 from clicket.interpreter.export.cells import Cell, Shown, cells
 from clicket.interpreter.export.notebook import notebook_json
@@ -89,6 +91,8 @@ def _objection(path: Path, name: str, out: Path, *, overwrite: bool) -> str:
         return f"leads out of {out}"
     if path.is_symlink():
         return "is a link"
+    if why := name_objection(name, out):
+        return why
     return "is there already; --overwrite replaces it" if path.exists() and not overwrite else ""
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clicket.kernel import State
 from clicket.model import Record
 from clicket.ports import Presence, Query, Stored
-from clicket.runtime import Runtime
+
+if TYPE_CHECKING:
+    from clicket.reader import Reader
+    from clicket.runtime import Runtime
 
 __all__ = ["Owners", "active_calls", "is_orphan", "orphans", "waits"]
 
@@ -24,7 +28,7 @@ class Owners:
         self._alive = {presence.id for presence in known if presence.alive}
 
     @classmethod
-    async def of(cls, runtime: Runtime) -> Owners:
+    async def of(cls, runtime: Runtime | Reader) -> Owners:
         return cls(await runtime.workers())
 
     def have_left(self, stored: Stored) -> bool:
@@ -45,19 +49,19 @@ def _has_ended(stored: Stored) -> bool:
     return stored.damaged is not None or not stored.events or stored.events[-1].state.is_terminal
 
 
-async def active_calls(runtime: Runtime) -> list[Stored]:
+async def active_calls(runtime: Runtime | Reader) -> list[Stored]:
     """The newest calls that have not ended, as many as one would count by hand."""
     return await runtime.store.history(Query(active=True, limit=MOST_COUNTED))
 
 
-async def orphans(runtime: Runtime) -> list[Stored]:
+async def orphans(runtime: Runtime | Reader) -> list[Stored]:
     """Calls whose owner is gone."""
     found = await active_calls(runtime)
     owners = await Owners.of(runtime)  # after the calls: who came meanwhile is known
     return [stored for stored in found if owners.have_left(stored)]
 
 
-async def is_orphan(runtime: Runtime, record: Record) -> bool:
+async def is_orphan(runtime: Runtime | Reader, record: Record) -> bool:
     found = await runtime.store.load(record.id, record.thread)
     owners = await Owners.of(runtime)
     return any(owners.have_left(stored) for stored in found)

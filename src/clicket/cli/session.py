@@ -9,19 +9,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.cli.load import find_tools
 from clicket.cli.terminal import Terminal
 from clicket.cli.words import shown_url
-from clicket.compose import open_store
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model import Record
 from clicket.ports import Query
-from clicket.runtime import Runtime
 from clicket.settings import Settings
+
+if TYPE_CHECKING:  # a command that only reads needs no runtime, and one that makes calls needs no reader
+    from clicket.reader import Reader
+    from clicket.runtime import Runtime
 
 __all__ = ["Session", "find_call", "join_declared", "summary_of"]
 
@@ -43,6 +44,8 @@ class Session:
     @cached_property
     def tools(self) -> list[Any]:
         """Every tool that can be found; what is broken elsewhere than in the user's own words is a warning."""
+        from clicket.cli.load import find_tools
+
         return find_tools(self.settings, warn=lambda text: self.terminal.say(f"warning: {text}", style="yellow"))
 
     @property
@@ -63,6 +66,8 @@ class Session:
     @property
     def store_path(self) -> Path | None:
         """The file of the store, if it lives in one."""
+        from clicket.compose import open_store
+
         path: Path | None = getattr(open_store(self.settings), "path", None)
         return path
 
@@ -76,6 +81,8 @@ class Session:
 
     def runtime(self) -> Runtime:
         """For commands that make calls."""
+        from clicket.runtime import Runtime
+
         return Runtime(self.tools, settings=self.settings)
 
     @asynccontextmanager
@@ -89,13 +96,27 @@ class Session:
         """For commands that run other people's calls: it takes nothing before it is given tools."""
         if self.settings.store.startswith("memory:"):
             raise UsageError("a store in memory is seen by its own process alone. Pass --store with one to share.")
+        from clicket.runtime import Runtime
+
         return Runtime((), settings=self.settings.replace(**settings))
 
     def watcher(self) -> Runtime:
-        """For commands that look at calls: it leaves the calls of others alone."""
+        """For commands that act on calls: it leaves the calls of others alone."""
+        self._need_store()
+        from clicket.runtime import Runtime
+
+        return Runtime((), settings=self.settings)
+
+    def reader(self) -> Reader:
+        """For commands that only read calls. It starts in a fraction of the time."""
+        self._need_store()
+        from clicket.reader import Reader
+
+        return Reader(self.settings)
+
+    def _need_store(self) -> None:
         if not self.store_exists:
             raise NotFound(f"there is no store {self.store_url} yet, so no calls. {self.store_hint}")
-        return Runtime((), settings=self.settings)
 
     @property
     def store_hint(self) -> str:
@@ -116,7 +137,7 @@ async def join_declared(runtime: Runtime) -> None:
         await join(runtime)
 
 
-async def find_call(runtime: Runtime, id: str | None, thread: str | None) -> Record:
+async def find_call(runtime: Runtime | Reader, id: str | None, thread: str | None) -> Record:
     """A call by its id, by a prefix that only one call has, or the newest one when no id is given."""
     if id is None:
         newest = await runtime.history(thread=thread, limit=1)
@@ -129,7 +150,7 @@ async def find_call(runtime: Runtime, id: str | None, thread: str | None) -> Rec
         return await _find_by_prefix(runtime, id, thread)
 
 
-async def _find_by_prefix(runtime: Runtime, prefix: str, thread: str | None) -> Record:
+async def _find_by_prefix(runtime: Runtime | Reader, prefix: str, thread: str | None) -> Record:
     store = runtime.store
     found = await store.history(Query(id_prefix=prefix, thread=thread, limit=_MOST_NAMED))
     if len(found) == 1:

@@ -26,6 +26,8 @@ logger = logging.getLogger("clicket.mcp")
 _FIRST_DELAY = 0.25
 _MOST_DELAY = 30.0
 _LISTEN_AGAIN = 5.0
+_TOLD = frozenset(10**power for power in range(12))
+"""Counts of broken messages that are logged."""
 Opener = Callable[["Link"], AbstractAsyncContextManager[Client]]
 """Given the link that it is for: an async context manager that yields a connected client."""
 
@@ -47,6 +49,7 @@ class Link:
         self._transport_open = asyncio.Event()
         self._failures = 0
         self._not_before = 0.0
+        self._junk = 0
         self.sent: set[str] = set()
         """Idempotency keys of requests that the server may have seen."""
 
@@ -112,6 +115,14 @@ class Link:
     async def heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
+        elif isinstance(message, Exception):
+            self._junk += 1
+            if self._junk in _TOLD:
+                logger.warning(
+                    "MCP server %s sends what is no message of MCP, %d times so far; it is ignored",
+                    self.name,
+                    self._junk,
+                )
 
     async def _listen(self, client: Client) -> None:
         """Since 2026-07-28 a server tells of changes on a stream that is asked for. One that has none is left in peace."""

@@ -15,6 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from clicket.mcp.client_logs import guard_client_logs
 from clicket.mcp.lineage import handed_down
 from clicket.mcp.link import Link, Opener
 
@@ -47,6 +48,7 @@ class _Road(httpx2.AsyncHTTPTransport):
 @asynccontextmanager
 async def _watched(transport: AbstractAsyncContextManager[Any], link: Link) -> AsyncIterator[tuple[Any, Any]]:
     """A process that ends while nobody asks it anything is noticed, so that the next request finds a new one."""
+    guard_client_logs()
     async with transport as (incoming, outgoing):
         link.transport_opened()
         yield _Ear(incoming, link.lose), _Mouth(outgoing, link.sent)

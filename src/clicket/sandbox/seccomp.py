@@ -49,12 +49,14 @@ NO_SOCKETS = "connect bind listen accept accept4"
 """Refused besides where the sockets of the host could be reached by their path."""
 
 SAME_USER = (
-    "truncate inotify_add_watch setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat file_setattr"
+    "truncate inotify_add_watch setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat "
+    "file_setattr fchmod fchown"
 )
-"""Refused besides where the host's files belong to the program's user; Landlock does not know these by path."""
+"""Refused besides where the host's files belong to the program's user. Landlock knows none of these, and those that take a
+descriptor work on one that was opened for reading."""
 
 SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat setsid setpgid"
-"""There, these do nothing and say that they did: every copy of a file ends with one. Modes and owners work by descriptor. And
+"""There, these do nothing and say that they did: every copy of a file ends with one. And
 who cannot leave the program's group is stopped and ended with it at one blow, however fast it forks."""
 
 NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
@@ -66,6 +68,8 @@ _STREAM, _SEQPACKET = 1, 5
 _TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
 _SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
+_F_SET_RW_HINT, _F_SET_FILE_RW_HINT = 1036, 1038
+_IOCTL_GROUP, _TERMINAL = 0xFFFFFF00, 0x5400  # also whether a descriptor blocks, and how much there is to read
 _SET_DUMPABLE, _SET_MM, _SCHED_CORE, _SET_PTRACER = 4, 35, 62, 0x59616D61
 _ALL = 0xFFFFFFFF
 _ITSELF = 0x7FFFFFFE  # no process has this number; `apply` puts in that of the process it binds
@@ -165,6 +169,9 @@ def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: boo
         yield "kill", 0, _ALL, "not in", (0, _ITSELF), errno.EPERM
         yield "tgkill", 0, _ALL, "not in", (_ITSELF,), errno.EPERM
     if same_user:
+        # Flags, labels and snapshots of file systems are set through any descriptor. ENOTTY: "not known here".
+        yield "ioctl", 1, _IOCTL_GROUP, "not in", (_TERMINAL,), errno.ENOTTY
+        yield "fcntl", 1, _ALL, "in", (_F_SET_RW_HINT, _F_SET_FILE_RW_HINT), errno.EPERM
         for call in ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
             yield call, 0, _ALL, "not in", (0,), errno.EPERM
         for call, process in (("setpriority", 0), ("ioprio_set", 1)):

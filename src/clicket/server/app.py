@@ -38,7 +38,7 @@ from clicket.server.lookup import CallLookup
 from clicket.server.mcp import McpRoute, mcp_route
 from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation
-from clicket.server.options import Options
+from clicket.server.options import Options, complete
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
@@ -76,10 +76,11 @@ def create_app(
 ) -> FastAPI:
     """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
 
+    Keys, hosts and origins of the runtime's settings count beside those of `options`.
     `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
     `agents`: those that can be talked to at `/agents`; None: those that the settings declare.
     """
-    options = options or Options()
+    options = complete(options, runtime.settings)
     if runtime.settings.mcp:
         from clicket.mcp import declared_servers
 

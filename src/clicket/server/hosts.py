@@ -71,10 +71,12 @@ class Hosts:
 
 
 def _bare(host: str) -> str:
-    """A host without its port."""
+    """A host without its port. What is not `name`, `name:port`, `[address]` or `[address]:port` stays as it is, and is no name
+    of ours."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, bracket, rest = host[1:].partition("]")
+        return name if bracket and (not rest or (rest[0] == ":" and rest[1:].isdecimal())) else host
     name, colon, port = host.partition(":")
     return name if not colon or port.isdecimal() else host
 

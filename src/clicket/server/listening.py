@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -20,9 +21,12 @@ from clicket.server.hosts import is_loopback
 from clicket.server.options import Options
 from clicket.server.protocol import protocol_with
 
-__all__ = ["Served", "serve", "serving"]
+__all__ = ["Served", "allow_connections", "serve", "serving"]
 
 _BACKLOG = 2_048
+_AT_ONCE = 64
+"""Connections that the loop accepts before it looks at any of them."""
+_RESERVE = 4 * _AT_ONCE
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +87,7 @@ async def serving(
     agents: Iterable[Agent] | None = None,
 ) -> AsyncIterator[Served]:
     """A server while the block runs. `agents`: as in `create_app`."""
-    options = msgspec.structs.replace(options or Options(), host=host)
+    options = _affordable(msgspec.structs.replace(options or Options(), host=host))
     with closing(_bind(host, port)) as bound:
         app = create_app(runtime, options, agents=agents)
         parts: Parts = app.state.clicket
@@ -93,6 +97,7 @@ async def serving(
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         try:
             await _started(server, running)
+            bound.listen(_BACKLOG)  # as many may wait; uvicorn's own number is also how many are accepted at once
             served = await _described(parts, bound)
             await _check_exposure(served, parts.authenticator)
             yield served
@@ -143,8 +148,27 @@ def _config(app: Any, options: Options) -> uvicorn.Config:
         date_header=True,
         timeout_keep_alive=max(round(options.keep_alive), 1),
         timeout_graceful_shutdown=max(round(options.stop_timeout), 1),
-        backlog=_BACKLOG,
+        backlog=_AT_ONCE,
     )
+
+
+def _affordable(options: Options) -> Options:
+    """No more connections than the process has descriptors for: stores, files and child processes need some, too."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return options
+    most = max(limit - max(limit // 4, _RESERVE), limit // 4, 1)
+    return msgspec.structs.replace(options, max_connections=min(options.max_connections, most))
+
+
+def allow_connections(count: int) -> None:
+    """Raise the soft limit of descriptors, as far as the process may, so that so many connections fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + max(count // 3 + 1, _RESERVE)
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
+from clicket.settings import Settings
 
-__all__ = ["Options"]
+__all__ = ["Options", "complete"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_upload_size: int = 256 * 1024 * 1024
     max_header_size: int = 32 * 1024
     max_connections: int = 4_096
+    """Fewer where the process may not have so many files open. At the most, a new one replaces one without a request."""
     header_timeout: float = 10.0
     """For the head of a request, from the connection or the first byte."""
     body_timeout: float = 30.0
@@ -49,3 +51,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool) and (not isfinite(value) or value <= 0):
                 raise UsageError(f"the server's {name} must be a number above 0, not {value!r}.")
+
+
+_FROM_SETTINGS = ("api_keys", "allowed_hosts", "allowed_origins")
+
+
+def complete(options: Options | None, settings: Settings) -> Options:
+    """The options of a server over a runtime with these settings. Keys, hosts and origins of both count: whatever is given in
+    Python, a server whose settings name keys is never open."""
+    options = options or Options()
+    both = {name: (*getattr(settings, name), *getattr(options, name)) for name in _FROM_SETTINGS}
+    return msgspec.structs.replace(options, **{name: tuple(dict.fromkeys(values)) for name, values in both.items()})

@@ -1,4 +1,8 @@
-"""HTTP/1.1 with bounds: a head that is too long or too slow, or one connection too many, ends before it costs anything."""
+"""HTTP/1.1 with bounds: a head that is too long or too slow, or one connection too many, ends before it costs anything.
+
+At the most connections, a new one takes the place of the one that has been without a request for longest; only when all have a
+request under way is it refused. So idle connections keep nobody out.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,8 @@ _TOO_MANY = _canned(
 
 class Bounded(HttpToolsProtocol):
     options: ClassVar[Options]
+    without_request: ClassVar[dict[Bounded, None]]
+    """Connections on which no request is under way, those that have been so for longest first."""
     _head = 0
     _in_head = True
     _refused = False
@@ -42,13 +48,26 @@ class Bounded(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > self.options.max_connections:
+        if len(self.connections) > self.options.max_connections and not self._make_room():
             self._refuse(_TOO_MANY)
         else:
+            self.without_request[self] = None
             self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been without a request for longest, if there is one."""
+        idle = next(iter(self.without_request), None)
+        if idle is None:
+            return False
+        del self.without_request[idle]
+        idle._refused = True
+        idle._stop_timer()
+        idle.transport.close()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self.without_request.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -69,6 +88,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
+        self.without_request.pop(self, None)
         self._in_head = False
         fields = sum(len(name) + len(value) + 4 for name, value in self.headers)
         if fields + len(self.url) > self.options.max_header_size:
@@ -86,6 +106,11 @@ class Bounded(HttpToolsProtocol):
         if not self._refused:
             self.scope["clicket.whole"] = True  # type: ignore[typeddict-unknown-key]  # `bodies` need not watch the time
             super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+            self.without_request[self] = None
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -111,4 +136,4 @@ class Bounded(HttpToolsProtocol):
 
 def protocol_with(options: Options) -> type[HttpToolsProtocol]:
     """uvicorn makes one protocol per connection, and knows no options of ours: they are in the class."""
-    return type("Protocol", (Bounded,), {"options": options})
+    return type("Protocol", (Bounded,), {"options": options, "without_request": {}})

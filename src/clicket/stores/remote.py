@@ -34,6 +34,9 @@ Unit = tuple[Append, bytes]
 class Lost(Exception):
     """The server could not be reached, broke off, or did not answer in time: what was asked may have been done."""
 
+    hopeless = False
+    """Trying again does not help."""
+
 
 class Backend(Protocol):
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
@@ -141,4 +144,5 @@ async def retry_while_lost(name: str, patience: float, ask: Callable[[], Awaitab
 
 
 def unreachable(name: str, lost: Lost) -> StoreUnavailable:
-    return StoreUnavailable(f"{name}: {lost}. Look at the server; clicket goes on by itself when it answers.", url=name)
+    text = f"{name}: {lost}. Look at the server; clicket goes on by itself when it answers."
+    return StoreUnavailable(text, transient=not lost.hopeless, url=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.scenarios.cli.commands import (
     Run,
     no_traceback,
@@ -55,3 +56,41 @@ class TestFindingTools:
         asked = run("call", "add", "--tools", "cli_broken", "--debug")
         assert asked.returncode == 2
         assert "Traceback" in asked.stderr
+
+
+HIJACK = "open('hijacked', 'w').close()\nraise SystemExit(3)\n"
+"""What a program would leave for the host to import."""
+
+
+class TestWhatLiesInTheFolder:
+    """A folder may hold files that a program made. Being there does not get them imported."""
+
+    @pytest.mark.parametrize(
+        "words", [("doctor",), ("ps",), ("tools", "--tools", "cli_tools")], ids=lambda words: words[0]
+    )
+    def test_no_file_takes_the_place_of_a_package(self, run: Run, folder: Path, words: tuple[str, ...]) -> None:
+        for name in ("apsw", "msgspec", "typer", "rich", "sqlite3", "tomllib", "jsonschema_rs"):
+            (folder / f"{name}.py").write_text(HIJACK)
+        done = run(*words, CLICKET_TOOLS="")
+        assert not (folder / "hijacked").exists(), done.stdout + done.stderr
+        assert done.returncode in (0, 4), done.stdout + done.stderr
+
+    def test_a_command_that_loads_no_tools_imports_nothing_of_the_folder(self, run: Run, folder: Path) -> None:
+        (folder / "tantivy.py").write_text(HIJACK)  # not installed everywhere
+        (folder / "evil.py").write_text(HIJACK)
+        plugin = folder / "evil-1.dist-info"
+        plugin.mkdir()
+        (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+        (plugin / "entry_points.txt").write_text("[clicket.tools]\nevil = evil\n")
+        done = run("tools", "--json", CLICKET_TOOLS="cli_tools")
+        assert not (folder / "hijacked").exists(), done.stdout + done.stderr
+        assert "evil" not in done.stderr
+
+    def test_a_file_whose_name_is_taken_is_told(self, run: Run, folder: Path) -> None:
+        (folder / "json.py").write_text("from clicket import tool\n@tool\ndef mine() -> int:\n    return 1\n")
+        named = run("tools", "--tools", "./json.py")
+        assert named.returncode == 2
+        assert "another module has the name 'json'" in named.stderr
+        guessed = run("tools", "--tools", "json")
+        assert guessed.returncode == 2
+        assert "comes before json.py in this folder" in " ".join(guessed.stderr.split())

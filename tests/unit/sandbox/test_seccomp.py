@@ -131,6 +131,21 @@ def test_arguments_at_their_borders(name: str) -> None:
     assert outcome("prlimit64", 1) == errno.EPERM
 
 
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_descriptors_for_reading_could_change_of_the_same_users_files(name: str) -> None:
+    def outcome(call: str, request: int, **options: Any) -> int | str:
+        return judge(made(name, **options), NUMBERS[name][call], 0, request, arch=AUDIT[name])
+
+    for request in (0x5401, 0x541B, 0x5421, 0x5451):
+        assert outcome("ioctl", request, same_user=True) == "allow"
+    for request in (0x40086602, 0x401C5820, 0x40806685, 0x5000940E, 0x40085401, 0xC0189436):  # flags, verity, snapshots
+        assert outcome("ioctl", request, same_user=True) == errno.ENOTTY
+        assert outcome("ioctl", request) == "allow"
+    assert outcome("ioctl", 0x5412, same_user=True) == errno.EPERM
+    for command in (1036, 1038):
+        assert outcome("fcntl", command, same_user=True) == errno.EPERM
+
+
 def test_one_process_for_itself_where_signals_could_leave() -> None:
     code = made(HERE, **STRICT)
     bound = seccomp._addressed(code)
@@ -234,16 +249,22 @@ def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_pat
             tried(os.sched_setaffinity, 0, os.sched_getaffinity(0)), tried(os.setpriority, os.PRIO_PROCESS, 0, 0)]
         os.chmod("file", 0o777); os.utime("file", (1, 1))
         shutil.copy2("file", "copy")
-        with open("copy") as file: os.fchmod(file.fileno(), 0o611)
-        answer([refused, kept])
+        with open("file") as file:
+            fd = file.fileno()
+            refused += [tried(os.fchmod, fd, 0o4777), tried(os.fchown, fd, 0, 0), tried(os.setxattr, fd, "user.x", b""),
+                tried(os.removexattr, fd, "user.x")]
+            other = [tried(fcntl.ioctl, fd, 0x40086602, b"\\0" * 8), tried(fcntl.ioctl, fd, 0x401C5820, b"\\0" * 28)]
+        pair = socket.socketpair()
+        kept += [tried(os.set_blocking, pair[0].fileno(), False), tried(os.set_inheritable, pair[0].fileno(), True)]
+        answer([refused, kept, other])
     """
-    refused, kept = run(library, code)
+    refused, kept, other = run(library, code)
+    assert other == [-errno.ENOTTY] * len(other), "flags of files are set by descriptor, too"
     assert refused == [-errno.EPERM] * len(refused)
     assert kept == [None] * len(kept)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640, "the call did nothing, and said so to nobody"
     assert (tmp_path / "file").stat().st_mtime > 1
     assert (tmp_path / "copy").read_text() == "text"
-    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o611
 
 
 _ORDINARY = """

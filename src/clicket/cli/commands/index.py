@@ -18,6 +18,7 @@ from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import ago, short, size
 from clicket.errors import NotFound, UsageError
+from clicket.private_files import make_folder
 
 if TYPE_CHECKING:
     from clicket.search.index.files import Folder
@@ -102,7 +103,7 @@ def _update(
     if lost:
         raise UsageError(f"there is no folder {lost[0]}.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise UsageError(
             f"{path.parent}: no folder can be made there ({error.strerror}). Choose with --index."

@@ -40,7 +40,7 @@ async def ps(
     if not session.store_exists:
         page, hint = Page(items=[]), f"there is no store {session.store_url} yet. {session.store_hint}"
     else:
-        async with session.watcher() as runtime:
+        async with session.reader() as runtime:
             page = await runtime.history(
                 thread=thread, tool=tool, state=state, active=active, limit=limit, cursor=cursor
             )

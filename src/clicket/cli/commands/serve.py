@@ -43,16 +43,15 @@ async def serve(
     from clicket.server.access_log import AccessLog
     from clicket.server.options import Options
 
-    settings = session.settings
-    options = Options(
+    options = Options(  # those of the settings are added by the server
         host=host,
-        allowed_hosts=(*settings.allowed_hosts, *(allowed_host or ())),
-        allowed_origins=(*settings.allowed_origins, *(allowed_origin or ())),
-        api_keys=settings.api_keys,
+        allowed_hosts=tuple(allowed_host or ()),
+        allowed_origins=tuple(allowed_origin or ()),
         access_log=log_format != "off",
         access_lines=AccessLog(sys.stderr, json=log_format == "json"),
     )
     session.terminal.lines = True
+    server.allow_connections(options.max_connections)
     runtime = session.runtime()
     _log(log_format, runtime)
     with Leaving() as leaving:

@@ -24,7 +24,7 @@ async def show(
 ) -> None:
     """Show a call: its timeline, arguments, result, error."""
     terminal = session.terminal
-    async with session.watcher() as runtime:
+    async with session.reader() as runtime:
         record = await find_call(runtime, id, thread)
         gone = not record.state.is_terminal and await is_orphan(runtime, record)
     if terminal.json:

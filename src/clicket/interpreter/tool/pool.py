@@ -1,5 +1,7 @@
 """Interpreters of many callers over one sandbox: one per key, a bounded number of them with a session, and one spare session
-that is warm. Whoever needs a session when all are taken gets that of who used its own least recently; if all are in use it waits.
+that is warm. When all sessions are taken, one that is idle is closed for the next run: of the caller that has the most, the one
+that was used least recently. No caller takes a session from another that has as few as itself; then, and when all are in use, the
+run waits. A place that becomes free goes to the waiting caller that has the fewest sessions.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -37,8 +39,9 @@ Note = Callable[[str], object]
 class Guest:
     """One key's interpreter, as people may look at it."""
 
-    def __init__(self, key: Hashable) -> None:
+    def __init__(self, key: Hashable, caller: str = "") -> None:
         self.key = key
+        self.caller = caller
         self.interpreter: Interpreter
         self.runs = 0
         self.used_at: float = time.monotonic()
@@ -81,7 +84,12 @@ class Pool:
         self._workers = Workers(_THREADS, "clicket-interpreter")
         self._warm = warm
         self._used = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._closing = 0
+        """Sessions that are being closed to make room."""
+        self._held: Counter[str] = Counter()
+        """Sessions of each caller, those that are being started among them."""
+        self._waiting: dict[asyncio.Future[None], Guest] = {}
+        """Those who wait for a place, in the order in which they came."""
         self._spare: asyncio.Task[Session] | None = None
         self._spare_at = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
@@ -89,13 +97,14 @@ class Pool:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, key: Hashable | None, note: Note = str) -> AsyncIterator[Guest]:
-        """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards."""
+    async def lend(self, key: Hashable | None, note: Note = str, *, caller: str = "") -> AsyncIterator[Guest]:
+        """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `caller` has its share of
+        the sessions."""
         if self._closed:
             raise UsageError("the sessions are closed; open the runtime again.")
         guest = self.guests.pop(key, None) if key is not None else None
         if guest is None:
-            guest = Guest(key)
+            guest = Guest(key, caller)
             guest.interpreter = self._make(self._start_of(guest), self._workers)
         if key is not None:
             self.guests[key] = guest  # at the end: used last
@@ -122,6 +131,7 @@ class Pool:
                 closed += await self._drop(guest, f"nobody used it for {self.idle_after:g} seconds")
         if self._spare is not None and self._spare_at < limit:
             await self._end_spare()
+        await self._make_room()
         return closed
 
     async def close(self) -> None:
@@ -175,28 +185,56 @@ class Pool:
     async def _find_place(self, guest: Guest) -> None:
         if self._used < self.max_sessions:
             self._used += 1
-            guest.placed = True
+            self._place(guest)
             return
-        idle = next((each for each in self.guests.values() if each.placed and not each.busy), None)
-        turn = self._wait()
+        turn = self._wait(guest)
         try:
-            if idle is not None:
-                await self._drop(idle, _FULL)  # its place goes to whoever is first in line, and we are in it now
-            else:
+            await (
+                self._make_room()
+            )  # a place that is free then goes to whoever has the fewest, and we are among them now
+            if not turn.done():
                 guest.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
             await turn
         except BaseException:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-            elif not turn.cancelled():
-                self._free()  # it was ours already: the next one's now
+            if self._waiting.pop(turn, None) is None and not turn.cancelled():
+                self._take_place(guest)  # it was ours already: the next one's now
+                self._free()
             raise
-        guest.placed = True
 
-    def _wait(self) -> asyncio.Future[None]:
+    def _wait(self, guest: Guest) -> asyncio.Future[None]:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting[turn] = guest
         return turn
+
+    async def _make_room(self) -> None:
+        """Close idle sessions for those who wait, as long as one of them may take one, and no more than are waited for."""
+        while len(self._waiting) > self._closing and (found := self._idle_for_waiting()) is not None:
+            self._closing += 1
+            try:
+                await self._drop(found, _FULL)
+            finally:
+                self._closing -= 1
+
+    def _idle_for_waiting(self) -> Guest | None:
+        idle = [each for each in self.guests.values() if each.placed and not each.busy] if self._waiting else []
+        for waiting in self._waiting.values():
+            taken = [each for each in idle if self._may_take(waiting, each)]
+            if taken:
+                return max(taken, key=lambda each: self._held[each.caller])  # of equals, the first: used least recently
+        return None
+
+    def _may_take(self, guest: Guest, other: Guest) -> bool:
+        return guest.caller == other.caller or self._held[guest.caller] < self._held[other.caller]
+
+    def _place(self, guest: Guest) -> None:
+        guest.placed = True
+        self._held[guest.caller] += 1
+
+    def _take_place(self, guest: Guest) -> None:
+        guest.placed = False
+        self._held[guest.caller] -= 1
+        if not self._held[guest.caller]:
+            del self._held[guest.caller]
 
     async def _drop(self, guest: Guest, why: str) -> bool:
         async with guest.lock:
@@ -212,10 +250,11 @@ class Pool:
         try:
             if guest.key is None or self._closed:
                 await guest.interpreter.close()
-            elif any(not turn.done() for turn in self._waiting):
+            elif any(self._may_take(waiting, guest) for waiting in self._waiting.values()):
                 await guest.interpreter.drop(_FULL)
         finally:
             self._settle(guest)
+        await self._make_room()
         await self._forget_some()
         self._warm_up()
         self._look_later()
@@ -223,16 +262,18 @@ class Pool:
     def _settle(self, guest: Guest) -> None:
         """A guest whose session is gone has no place any more."""
         if guest.placed and guest.interpreter.session is None:
-            guest.placed = False
+            self._take_place(guest)
             self._free()
 
     def _free(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)  # the place is handed on, so nobody overtakes who waits
-                return
-        self._used -= 1
+        """A place is handed on, so that nobody overtakes a caller that waits with no more sessions."""
+        waiting = [turn for turn in self._waiting if not turn.done()]
+        if not waiting:
+            self._used -= 1
+            return
+        turn = min(waiting, key=lambda each: self._held[self._waiting[each].caller])
+        self._place(self._waiting.pop(turn))
+        turn.set_result(None)
 
     async def _forget_some(self) -> None:
         lost = [guest for guest in self.guests.values() if not guest.placed and not guest.busy]

@@ -116,7 +116,7 @@ class CodeInterpreter:
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         key = session_key(ctx.caller, ctx.thread) if self.traits.one_call_per_thread else None
         try:
-            async with self._pool().lend(key, ctx.note) as guest:
+            async with self._pool().lend(key, ctx.note, caller=ctx.caller) as guest:
                 result = await _follow(guest.interpreter, bound, ctx)
                 is_new = guest.runs == 1
         except ProgramFailed:

@@ -16,6 +16,7 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.model.document import Document
+from clicket.private_files import make_folder
 from clicket.search.text.terms import terms
 
 __all__ = ["Tantivy"]
@@ -43,7 +44,7 @@ class Tantivy:
             builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
         builder.add_bytes_field("document", stored=True, indexed=False)
         if path is not None:
-            Path(path).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(path))
         try:
             self._index = self._tantivy.Index(builder.build(), path=None if path is None else str(path))
         except (OSError, ValueError) as error:

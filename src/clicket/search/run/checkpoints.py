@@ -18,6 +18,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
+from clicket.private_files import make_folder, opener
 from clicket.search.dossier import Analysis, Synthesis
 from clicket.search.engines.adapting import off_loop
 
@@ -89,11 +90,12 @@ class FileCheckpoints:
             one.unlink(missing_ok=True)
 
     def _write(self, key: str, data: bytes) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         name = quote(key, safe="")
         beside = self.path / f"{name}.{os.getpid()}.part"
         try:
-            beside.write_bytes(data)
+            with open(beside, "wb", opener=opener) as file:
+                file.write(data)
             beside.replace(self.path / f"{name}.json")
         except BaseException:
             with contextlib.suppress(OSError):

@@ -56,7 +56,9 @@ _MOST_PREPARED = 200
 
 
 class Hopeless(Lost):
-    """The server does not want us, or there is none of that name: trying again does not help."""
+    """The server does not want us, or there is none of that name."""
+
+    hopeless = True
 
 
 class _Forget(Lost):

@@ -129,7 +129,8 @@ class RedisStore:
         self._listener = Listener(session, Connection(self._address, self._timeout), self._on_hint)
 
     async def _connect(self, connection: Connection) -> None:
-        """A server that cannot be reached is an error at once; one that is loading its data is waited for."""
+        """A server that cannot be reached is an error at once, for whoever opens the store to wait or not; one that is loading its
+        data is waited for."""
 
         async def load_scripts() -> None:
             try:
@@ -139,6 +140,7 @@ class RedisStore:
                     raise
                 raise StoreUnavailable(
                     f"{self.url} cannot be reached: {lost}. Start the server, or look at the URL of the store.",
+                    transient=True,
                     url=self.url,
                 ) from lost
             for answer in answers:

@@ -21,9 +21,9 @@ def unavailable(path: Path, error: apsw.Error) -> StoreUnavailable:
         apsw.CorruptError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
         apsw.NotADBError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
     }.get(type(error), "Look at the disk and the system log.")
-    return StoreUnavailable(
-        f"{path}: {str(error) or type(error).__name__}. {advice}", path=str(path), sqlite=type(error).__name__
-    )
+    text = f"{path}: {str(error) or type(error).__name__}. {advice}"
+    transient = isinstance(error, apsw.BusyError)
+    return StoreUnavailable(text, transient=transient, path=str(path), sqlite=type(error).__name__)
 
 
 def replaced(path: Path) -> StoreUnavailable:

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from clicket.errors import NotFound, StoreUnavailable
+from clicket.private_files import make_folder, opener
 
 __all__ = ["ArtifactFiles", "sync"]
 
@@ -42,8 +43,8 @@ class ArtifactFiles:
             return
         partial = path.with_name(f".{uuid4().hex}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(partial, "xb", opener=_private) as file:
+            make_folder(path.parent)
+            with open(partial, "xb", opener=opener) as file:
                 file.writelines(chunks)
                 if self.sync:
                     file.flush()
@@ -97,10 +98,6 @@ def _remove(paths: Iterable[Path], *, dry: bool = False) -> tuple[int, int]:
                     path.unlink()
                 count, freed = count + 1, freed + facts.st_size
     return count, freed
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def sync(path: Path) -> None:

@@ -34,6 +34,7 @@ from clicket.ports import (
     Sweep,
     ToolHealth,
 )
+from clicket.private_files import make_folder
 from clicket.stores.sqlite import cache, owners, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import unavailable
@@ -96,10 +97,9 @@ class SqliteStore:
     def _connect(self) -> tuple[apsw.Connection, ...]:
         """Connections that write, read in a thread, read on the loop, and copy the log back."""
         try:
-            missing = [folder for folder in self.path.parents if not folder.exists()]
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            made = make_folder(self.path.parent)
             if self.durability == "power":
-                for folder in missing:  # a store in a folder that is gone after a power loss is gone, too
+                for folder in made:  # a store in a folder that is gone after a power loss is gone, too
                     sync(folder.parent)
             connection = connect(
                 self.path, busy=self._busy, synchronous="FULL" if self.durability == "power" else "NORMAL"

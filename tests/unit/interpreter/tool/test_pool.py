@@ -10,7 +10,7 @@ import pytest
 from clicket.errors import UsageError
 from clicket.interpreter.tool.merging import Merging
 from clicket.interpreter.tool.options import setup_of
-from clicket.interpreter.tool.pool import Pool
+from clicket.interpreter.tool.pool import Guest, Pool
 from clicket.sandbox import Limits
 
 
@@ -87,8 +87,8 @@ def pool_of(workers: Workers, **options: Any) -> Pool:
     return Pool(workers, Runner, **{"warm": False, **options})  # type: ignore[arg-type]  # stand-ins
 
 
-async def use(pool: Pool, key: Any) -> Any:
-    async with pool.lend(key) as guest:
+async def use(pool: Pool, key: Any, caller: str = "") -> Any:
+    async with pool.lend(key, caller=caller) as guest:
         await guest.interpreter.run()  # type: ignore[attr-defined]
         return guest.interpreter.session
 
@@ -200,8 +200,8 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: 
             await guest.interpreter.run()  # type: ignore[attr-defined]
             await gate.wait()
 
-    def wait() -> asyncio.Future[None]:
-        turn = Pool._wait(pool)
+    def wait(guest: Guest) -> asyncio.Future[None]:
+        turn = Pool._wait(pool, guest)
         if len(pool._waiting) == 1:
             turn.add_done_callback(lambda _: coming.cancel())  # after the turn was given, before it is taken
         return turn
@@ -218,6 +218,59 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: 
     assert coming.cancelled()
     await holding
     assert pool._used == 1
+    await pool.close()
+
+
+def sessions(pool: Pool, caller: str) -> list[Any]:
+    return [each.key for each in pool.guests.values() if each.caller == caller and each.interpreter.session is not None]
+
+
+async def test_one_caller_does_not_take_the_sessions_of_others() -> None:
+    workers = Workers()
+    pool = pool_of(workers, max_sessions=4)
+    first = await use(pool, ("ann", 1), "ann")
+    for thread in range(20):
+        await use(pool, ("bob", thread), "bob")
+    assert await use(pool, ("ann", 1), "ann") is first, "hers is there, though all others were used since"
+    assert sessions(pool, "bob") == [("bob", 17), ("bob", 18), ("bob", 19)]
+    await use(pool, ("ann", 2), "ann")
+    assert (len(sessions(pool, "ann")), len(sessions(pool, "bob"))) == (2, 2), (
+        "who has more makes room for who has less"
+    )
+    await use(pool, ("ann", 3), "ann")
+    assert (len(sessions(pool, "ann")), len(sessions(pool, "bob"))) == (2, 2), "and nobody for who has as many"
+    await use(pool, ("cid", 1), "cid")
+    assert sessions(pool, "cid") == [("cid", 1)]
+    assert workers.alive == 4
+    await pool.close()
+
+
+async def test_runs_that_wait_take_no_session_of_a_caller_that_has_as_few() -> None:
+    pool = pool_of(Workers(), max_sessions=2)
+    gate, order = asyncio.Event(), []
+
+    async def hold(key: str, caller: str) -> None:
+        async with pool.lend(key, caller=caller) as guest:
+            await guest.interpreter.run()  # type: ignore[attr-defined]
+            await gate.wait()
+
+    async def come(key: str, caller: str) -> None:
+        await use(pool, key, caller)
+        order.append(key)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hold("b0", "bob"))
+        await asyncio.sleep(0.01)
+        kept = await use(pool, "a", "ann")
+        for number in range(1, 5):
+            group.create_task(come(f"b{number}", "bob"))
+        await asyncio.sleep(0.01)
+        assert await use(pool, "a", "ann") is kept, "a run of hers ended while others waited, and her session stayed"
+        group.create_task(come("c", "cid"))
+        await asyncio.sleep(0.01)
+        assert order == ["c"], "who has none comes first; it got the place of who has most, or else of an idle one"
+        gate.set()
+    assert order == ["c", "b1", "b2", "b3", "b4"]
     await pool.close()
 
 

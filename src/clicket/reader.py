@@ -1,0 +1,55 @@
+"""Reads the calls of a store without an engine: for commands that look and leave. It runs, claims and recovers nothing."""
+
+from __future__ import annotations
+
+import copy
+from types import TracebackType
+from typing import Any, Self
+
+from clicket.compose import open_store, owner_of, wait_for_store
+from clicket.engine.stored_calls import StoredCalls
+from clicket.model import Page, Record, read
+from clicket.ports import Presence, Store, SystemClock
+from clicket.settings import Settings
+from clicket.views import history_query, record_of
+
+__all__ = ["Reader"]
+
+_UNFILTERED: dict[str, Any] = {
+    "thread": None, "tool": None, "state": None, "since": None, "active": False, "waiting_for": None, "cursor": None,
+}  # fmt: skip
+
+
+class Reader:
+    """`async with Reader(settings) as reader`. Its methods are those of `Runtime` with the same names."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store: Store = open_store(settings)
+        self._caller: str | None = None
+        self._calls = StoredCalls(self.store, SystemClock(), is_closing=lambda: False)
+
+    async def __aenter__(self) -> Self:
+        await wait_for_store(lambda: self.store.open(owner_of(self.settings)), self.settings.open_timeout)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.store.close()
+
+    def acting_for(self, caller: str) -> Reader:
+        view = copy.copy(self)
+        view._caller = caller
+        return view
+
+    async def get(self, id: str, *, thread: str | None = None) -> Record:
+        return read(id, (await self._calls.find(id, thread, self._caller)).events)
+
+    async def history(self, *, limit: int = 100, **filters: Any) -> Page:
+        found = await self.store.history(history_query(self._caller, limit=limit, **{**_UNFILTERED, **filters}))
+        cursor = str(found[limit - 1].key) if len(found) > limit else None
+        return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+
+    async def workers(self) -> list[Presence]:
+        return await self.store.owners()

@@ -140,8 +140,7 @@ class Host:
         await grant(engine.store, self.caller, artifact)
 
     def lend(self, tool: Tool) -> None:
-        if self._runtime._registry.get(tool.name) is None:
-            self._runtime._registry.add(tool)
+        self._runtime._registry.lend(tool)
 
     def watch(self, watch: Watch) -> None:
         self._engine.journal.observers.listeners.append(_Listener(watch))

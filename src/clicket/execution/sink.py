@@ -36,7 +36,7 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_REPORTS = 1_000
 _REPORT_EVERY = 1.0
 _BACKLOG = 64
-_OURS = frozenset({"claims", "entry", "sealed", "waits"})
+_OURS = frozenset({"claims", "declared", "entry", "masked", "sealed", "waits"})
 """Fields of notes that the runtime reads back after a crash. A tool's notes do not have them."""
 _REASONS = frozenset({"checkpoint", "output_limit"})
 

@@ -1,8 +1,10 @@
-"""Masks secrets in our log records: tokens of well-known shapes, and declared values of calls that are under way."""
+"""Masks secrets in our log records, and in those of the HTTP clients that we use: tokens of well-known shapes, declared values of
+calls that are under way, and in a client's records the query of every address."""
 
 from __future__ import annotations
 
 import logging
+import re
 from weakref import ref
 
 from clicket.vault.hiding import Secrets, hide_text
@@ -10,6 +12,13 @@ from clicket.vault.hiding import Secrets, hide_text
 __all__ = ["SECRETS", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
+_CLIENTS = (
+    "httpx", "httpx2", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
+    "httpcore2.connection", "httpcore2.http11", "httpcore2.http2", "httpcore2.proxy", "httpcore2.socks",
+    "openai._base_client", "anthropic._base_client", "mcp.client.streamable_http", "mcp.client.sse",
+)  # fmt: skip
+"""Loggers that log whole addresses. Many services take their key in the query."""
+_QUERY = re.compile(r"\?[^\s\"'<>]+")
 _formatter = logging.Formatter()
 _in_work: dict[int, ref[Secrets]] = {}
 """A plain dict, always copied in one step: records come from any thread, and calls end at any time."""
@@ -23,25 +32,38 @@ class _Filter(logging.Filter):
             said = record.getMessage()
         except Exception:  # the handler reports a wrong format
             return True
-        shown = hide_known(said)
+        shown = self.shown(said)
         if shown != said:
             record.msg, record.args = shown, None
         if record.exc_info and record.exc_info[0] is not None:
             trace = _formatter.formatException(record.exc_info)
-            hidden = hide_known(trace)
+            hidden = self.shown(trace)
             if hidden != trace:  # a later formatter would print the exception itself
                 record.exc_text, record.exc_info = hidden, None
         return True
 
+    @staticmethod
+    def shown(text: str) -> str:
+        return hide_known(text)
+
+
+class _ClientFilter(_Filter):
+    @staticmethod
+    def shown(text: str) -> str:
+        return hide_known(_QUERY.sub("?…", text))
+
 
 SECRETS = _Filter()
 """For handlers that also get records of other libraries."""
+_ADDRESSES = _ClientFilter()
 
 
 def guard_logs() -> None:
-    """Add the filter to every logger of ours: a logger's filter sees only the records of that logger."""
+    """Add the filters to every logger of ours, and to those of HTTP clients: a logger's filter sees only its own records."""
     for name in [name for name in logging.root.manager.loggerDict if name == _OURS or name.startswith(f"{_OURS}.")]:
         logging.getLogger(name).addFilter(SECRETS)  # a filter that is there already is not added again
+    for name in _CLIENTS:
+        logging.getLogger(name).addFilter(_ADDRESSES)
 
 
 def watch_for(secrets: Secrets) -> None:

@@ -94,6 +94,10 @@ class Host:
             )
         return offer
 
+    def sensitive(self, tool: str) -> frozenset[str]:
+        found = self._runtime._registry.get(tool)
+        return frozenset() if found is None else found.options.sensitive
+
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
         engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))
         call = engine.admission.take(request, self._runtime._origin, in_callers_task=True, denied=why)
@@ -140,8 +144,7 @@ class Host:
         await grant(engine.store, self.caller, artifact)
 
     def lend(self, tool: Tool) -> None:
-        if self._runtime._registry.get(tool.name) is None:
-            self._runtime._registry.add(tool)
+        self._runtime._registry.lend(tool)
 
     def watch(self, watch: Watch) -> None:
         self._engine.journal.observers.listeners.append(_Listener(watch))
@@ -209,7 +212,7 @@ class Host:
             return None
 
     def entries(self, events: Sequence[Event], id: str, thread: str) -> list[dict[str, Any]]:
-        return entries_in(events, self._engine.vault, (self.caller, thread, id))
+        return entries_in(events, self._engine.vault, (self.caller, thread, id), for_readers=True)
 
     def lives(self, id: str, thread: str) -> bool:
         return self._engine.live.find(id, thread, self.caller) is not None

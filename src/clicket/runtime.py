@@ -16,7 +16,7 @@ from clicket.call import Call, Origin
 from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import ClicketError, UsageError
-from clicket.execution import grant, name_of
+from clicket.execution import grant, name_of, read_artifact
 from clicket.hosting import Host, sweep_idle_threads
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
@@ -432,10 +432,8 @@ class Runtime:
         return anomalies_in(await figures_in(self.store, caller=self._caller, tool=tool, since=since))
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an artifact, or a range of them."""
-        if start < 0 or (end is not None and end < start):
-            raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
-        return await self._opened.store.read_artifact(name, start, end)
+        """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
+        return await read_artifact(self._opened.store, self._caller or "", name, start, end)
 
     async def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.

@@ -164,22 +164,27 @@ async def test_a_plan_that_is_finished_without_words_says_what_came_of_it(store:
 # Names.
 
 
-async def test_a_tool_of_ones_own_named_read_result_is_offered_once() -> None:
+async def test_read_result_is_ours_whatever_came_first() -> None:
     @tool
     async def read_result(artifact: str) -> str:
-        return "mine"
+        return "not ours"
 
     @tool
     async def log() -> str:
         return "line\n" * 1_000
 
-    async with make([read_result, log], "memory://") as rt:
+    async with make([log], "memory://") as rt:
+        with pytest.raises(UsageError, match="'read_result' is a name of clicket's own"):
+            rt.add(read_result)
         model = ScriptedModel([[("log", {})], [("read_result", {"artifact": "x"})], "done"])
-        r = await ReActAgent(rt, model, max_observation=500).run("go")
-        assert r.messages[-2].content == "mine"
+        agent = ReActAgent(rt, model, max_observation=500, tools=["log"])
+        with pytest.raises(UsageError, match="'read_result' is a name of clicket's own"):
+            rt.add(read_result)
+        r = await agent.run("go")
+        assert r.messages[-2].content.startswith("invalid_input: (arguments): there is no artifact 'x'")
         assert [sorted(offer.name for offer in request.tools) for request in model.requests] == [
-            ["log", "read_result"]
-        ] * 3
+            ["log"], ["log", "read_result"], ["log", "read_result"]
+        ]  # fmt: skip
 
 
 async def test_tools_may_be_given_as_they_are() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.tools import echo
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import tool
-from clicket.agents import AgentState, ReActAgent
+from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
 from clicket.errors import ClicketError
-from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.chat import ChatReply, ChatRequest, Delta
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
@@ -126,3 +129,144 @@ async def test_a_turn_whose_message_is_lost_with_its_process_ends_and_the_same_m
         first = (await agent.history("t")).turns[0]
         assert first.state is AgentState.ERROR
         assert SECRET not in first.messages[0].content
+
+
+# Values of declared fields.
+
+PASSWORD = "correct-horse-7"
+PIN = "x7q"
+
+
+@tool(sensitive=["password", "/card/pin"])
+async def log_in(user: str, password: str, card: dict[str, str] | None = None) -> str:
+    """Log in."""
+    return f"{user} came in with {password}"
+
+
+def logs_in(request: ChatRequest) -> ChatReply:
+    if request.messages[-1].role == "user":
+        arguments = f'{{"user": "ann", "password": "{PASSWORD}", "card": {{"pin": "{PIN}"}}}}'
+        reply = asks(("log_in", arguments), text=f"I try {PASSWORD}.")
+        raw = {"item": {"arguments": arguments}}
+        return ChatReply(text=reply.text, uses=reply.uses, thought=f"perhaps {PASSWORD}", vendor=raw)
+    assert PASSWORD in request.messages[-2].uses[0].arguments  # the model knows what it wrote
+    return ChatReply(text=f"It was {PASSWORD}.", thought=f"so {PASSWORD}", vendor={"raw": f"so {PASSWORD}"})
+
+
+class Streams:
+    """A model that gives its answer in small pieces."""
+
+    name = "streams"
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        return logs_in(request)
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        reply = logs_in(request)
+        for number, use in enumerate(reply.uses):
+            tell(Delta("name", use.name, number))
+        # What is told before the first call is told as it is: nothing says yet that it is a secret.
+        pieces = ("", "", reply.uses[0].arguments) if reply.uses else (reply.thought, reply.text, "")
+        for kind, text in zip(("thought", "text", "arguments"), pieces, strict=True):
+            for at in range(0, len(text), 4):
+                tell(Delta(kind, text[at : at + 4]))  # type: ignore[arg-type]
+        return reply
+
+
+def told(events: Iterable[AgentEvent]) -> str:
+    """All that a reader gets: the pieces of an answer put together, and every event."""
+    events = list(events)
+    pieces = "".join(str(event.data["text"]) for event in events if event.type == "delta")
+    return pieces + repr([event for event in events if event.type != "delta"])
+
+
+@pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])
+async def test_declared_values_are_the_models_and_the_tools_alone(sqlite: str, tmp_path: Path, key: str) -> None:
+    async with make([log_in], sqlite, secret_key=key) as rt:
+        agent = ReActAgent(rt, Streams())
+        live = [event async for event in agent.stream("go", thread="t")]
+        replayed = [event async for event in agent.events("t", after="1-0.0")]
+        messages, view = await agent.messages("t"), await agent.look("t")
+        turn = await rt.get("turn-1", thread=f"agent:{agent.name}/t")
+        for shown in (told(live), told(replayed), repr(messages), repr(view), repr(turn)):
+            assert PASSWORD not in shown
+            assert PIN not in shown
+        uses = [use for message in messages for use in message.uses]
+        assert msgspec.json.decode(uses[0].arguments) == {
+            "user": "ann", "password": "[secret]", "card": {"pin": "[secret]"}
+        }  # fmt: skip
+        assert messages[-1].content == "It was [secret]."
+        started = next(event for event in live if event.type == "tool_started")
+        assert started.data["arguments"] == uses[0].arguments
+        result = await agent.run("again", thread="t")
+        assert PASSWORD not in repr(result)
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+            assert f'"{PIN}"'.encode() not in path.read_bytes(), path
+
+
+async def test_declared_values_of_executors_and_plans_are_masked_too(sqlite: str, tmp_path: Path) -> None:
+    plan = {"command": "create", "title": "t", "steps": ["log in", f"say {PASSWORD[:4]}"]}
+    update = {"command": "finish", "summary": f"used {PASSWORD}"}
+    answers = [[("plan", plan)], [("log_in", {"user": "ann", "password": PASSWORD})], f"done with {PASSWORD}", "said",
+               [("plan", update)]]  # fmt: skip
+    async with make([log_in], sqlite) as rt:
+        agent = PlanExecuteAgent(rt, ScriptedModel(answers))
+        result = await agent.run("go", thread="t")
+        assert (result.stopped, result.text) == ("finished", "used [secret]")
+        assert PASSWORD not in repr(result)
+        assert PASSWORD not in repr(await agent.look("t"))
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+
+
+async def test_a_tool_does_not_run_with_a_mask_that_a_model_copied() -> None:
+    ran: list[str] = []
+
+    @tool(sensitive=["password"])
+    async def enter(password: str) -> str:
+        ran.append(password)
+        return "in"
+
+    masked = [("enter", {"password": "[secret]"})]
+    async with make([enter, echo]) as rt:
+        model = ScriptedModel([masked, [("echo", {"text": "[secret]"})], "done"])
+        result = await ReActAgent(rt, model).run("go")
+        assert ran == []
+        assert "ask the user for it" in result.messages[2].content
+        assert result.messages[4].content == "[secret]"  # of a tool that declares nothing it is any text
+
+
+@pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])
+@pytest.mark.parametrize("secret", [PASSWORD, SECRET], ids=["declared", "token"])
+async def test_a_turn_that_goes_on_elsewhere_runs_no_tool_with_a_mask(sqlite: str, key: str, secret: str) -> None:
+    ran: list[str] = []
+    gate = Gate()
+
+    @tool(sensitive=["password"])
+    async def enter(password: str) -> str:
+        ran.append(password)
+        return "in"
+
+    async def first(request: ChatRequest) -> ChatReply:
+        return asks(("enter", f'{{"password": "{secret}"}}'))
+
+    async with make([enter, echo], sqlite, secret_key=key, close_timeout=0.0) as rt:
+        agent = ReActAgent(rt, Says(first))
+        act = agent._lifecycle._drive.actor._run  # type: ignore[attr-defined]
+
+        async def stuck(*given: Any) -> None:
+            await given[0].flush()
+            await gate()
+            await act(*given)
+
+        agent._lifecycle._drive.actor._run = stuck  # type: ignore[attr-defined]
+        await agent.begin("go", thread="t")
+        await gate.reached.wait()
+    async with make([enter, echo], sqlite, secret_key=key) as rt:
+        result = await ReActAgent(rt, ScriptedModel(["done"])).resume("t")
+        assert result is not None
+        assert result.text == "done"
+    assert ran == ([secret] if key else [])

@@ -235,6 +235,7 @@ async def test_rules_about_scopes_and_callers(store: str, pay: Any, paid: list[i
             Rule(verdict="allow", callers=["k*"], threads=["till-*"]),
         ],
         default="deny",
+        granted=["spend"],
     )
     async with make([pay], store, policy=policy) as rt:
         for caller, scopes, thread, wanted in (
@@ -250,12 +251,26 @@ async def test_rules_about_scopes_and_callers(store: str, pay: Any, paid: list[i
     assert len(paid) == 2
 
 
-async def test_without_a_policy_a_named_caller_has_only_its_scopes() -> None:
+OTHER_POLICIES = (
+    None,
+    Policy(),
+    Policy(deny=["something_else"]),
+    Policy(ask=["something_else"]),
+    Policy(allow=["*"]),
+    Policy(rules=[Rule(verdict="deny", tools=["something_else"])]),
+    Policy(rules=[Rule(verdict="allow")]),
+    Policy(rule=lambda request: None),
+    Policy(rule=lambda request: "allow"),
+)
+
+
+@pytest.mark.parametrize("policy", OTHER_POLICIES)
+async def test_a_named_caller_has_only_its_scopes_whatever_the_policy(policy: Policy | None) -> None:
     @tool(permissions=["money"])
     async def transfer() -> str:
         return "done"
 
-    async with make([transfer]) as rt:
+    async with make([transfer], policy=policy) as rt:
         assert (await rt.call("transfer")).success  # the program itself
         assert (await rt.acting_for("k1", ["admin"]).call("transfer")).success
         assert (await rt.acting_for("k1", ["call", "money"]).call("transfer")).success
@@ -263,6 +278,17 @@ async def test_without_a_policy_a_named_caller_has_only_its_scopes() -> None:
         assert refused.error is not None
         assert refused.error.code == "permission_denied"
         assert await rt.acting_for("k1", ["call"]).hub("t").available() == []
+
+
+async def test_permissions_that_the_policy_grants_are_those_of_every_caller() -> None:
+    @tool(permissions=["money"])
+    async def transfer() -> str:
+        return "done"
+
+    async with make([transfer], policy=Policy(granted=["money"])) as rt:
+        assert (await rt.acting_for("k1", ["call"]).call("transfer")).success
+    async with make([transfer], policy=Policy(granted=[])) as rt:
+        assert not (await rt.acting_for("k1", ["admin"]).call("transfer")).success
 
 
 async def test_what_is_denied_whatever_is_asked_for_is_not_offered() -> None:

@@ -17,9 +17,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.kit import make
+from tests.scenarios.server_kit import served
 from tests.security.secrets_kit import TOOLS, WAYS, Canary, assert_clean, assert_folder_clean
 
-from clicket import Conflict, Policy, Runtime, State, ToolContext, tool
+from clicket import Conflict, Policy, RestTool, Runtime, State, ToolContext, tool
 from clicket.telemetry import instrument
 from clicket.vault import MASK
 
@@ -324,3 +325,17 @@ async def test_sensitive_true_hides_every_argument_and_caches_nothing() -> None:
         record = await rt.get(results[0].call_id)
         assert record.arguments == {"word": "[secret]", "number": "[secret]"}
         assert "xyzzy" not in repr(record)
+
+
+async def test_a_key_in_a_query_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The HTTP client logs every address at INFO."""
+    key = "query-key-4711"
+    async with served() as it:
+        ask = RestTool("ask", "GET", f"{it.url}/healthz?key={key}", allow_private=True, allow_hosts=["127.0.0.1"])
+        other = RestTool("other", "GET", f"{it.url}/healthz", parameters={"token": {"in": "query"}}, allow_private=True)
+        async with make([ask, other]) as rt:
+            with caplog.at_level(logging.DEBUG):
+                await rt.call("ask")  # what is answered does not matter
+                await rt.call("other", {"token": key})
+    assert "/healthz?… " in caplog.text
+    assert key not in caplog.text

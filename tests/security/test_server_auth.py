@@ -13,7 +13,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import Api, key_for, read_sse, served
 
-from clicket import Policy
+from clicket import Policy, tool
 from clicket.errors import UsageError
 from clicket.server import keys
 from clicket.server.problems import Refused
@@ -314,3 +314,17 @@ async def test_keys_are_looked_up_without_waiting_where_the_store_can(
         with monkeypatch.context() as patched:
             patched.setattr(it.runtime.store, "document_now", lambda *_: None)
             assert (await it.get("/calls", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("policy", [None, Policy(deny=["something_else"]), Policy(allow=["*"])])
+async def test_a_policy_opens_no_tool_whose_permission_a_key_lacks(policy: Policy | None) -> None:
+    @tool(permissions=["billing"])
+    async def refund() -> str:
+        """Pay back."""
+        return "paid"
+
+    async with served([refund], policy=policy) as it:
+        key, admin = await key_for(it, "k", "read", "call"), await key_for(it, "root", "admin")
+        refused = await it.call("refund", {}, headers=key)
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+        assert (await it.call("refund", {}, headers=admin)).status_code == 200

@@ -20,6 +20,7 @@ from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean
 from clicket.model.record import result_of
+from clicket.vault import MASK
 
 __all__ = ["Actor"]
 
@@ -246,6 +247,8 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
     whoever talked the model into it."""
     if use.id in turn.denied:
         return turn.denied[use.id]
+    if use.id in turn.unreadable or turn.declared.is_masked(use):
+        return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
     if turn.only is None or use.name in turn.only or use.name == READ_RESULT:
         return None
     return f"this agent has {', '.join(sorted(turn.only)) or 'no tools'}"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
 
+from clicket.agents.declared import shown_deltas
 from clicket.agents.turn import Turn
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
@@ -103,7 +104,7 @@ class Thinker:
                 if retry > self._policy.max_retries or not transient(error, self._policy):
                     raise
                 delay = backoff(retry, self._policy, error, self._chance)
-                turn.tell("retry", retry=retry, delay=round(delay, 3), error=_said(error))
+                turn.tell("retry", retry=retry, delay=round(delay, 3), error=turn.declared.text(_said(error)))
                 await sleep(turn.clock, delay)
                 turn.leave_if_closing()
             else:
@@ -125,7 +126,9 @@ class Thinker:
                 turn.tell("delta", kind=piece.kind, text=piece.text)
 
         model: Any = self.model
-        reply: ChatReply = await model.stream(request, tell)
+        take, end = shown_deltas(turn.declared, tell)
+        reply: ChatReply = await model.stream(request, take)
+        end()
         return reply
 
 

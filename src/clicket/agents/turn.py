@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from clicket.agents import entries
+from clicket.agents.declared import DeclaredValues
 from clicket.agents.feed import Feed
 from clicket.agents.limits import Limits, Spent, Stopped, counted
 from clicket.agents.transcript import paired, said
@@ -19,6 +20,7 @@ from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.codec import canonical, decode
 from clicket.ports import AgentHost, Clock, Taken
+from clicket.vault import MASK
 
 __all__ = ["Turn"]
 
@@ -45,6 +47,7 @@ class Turn:
         limits: Limits,
         fork: str = "",
         spent: Spent | None = None,
+        declared: DeclaredValues | None = None,
     ) -> None:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
@@ -67,6 +70,10 @@ class Turn:
         self.repeats: Counter[Any] = Counter()
         self.denied: dict[str, str] = {}
         """Tool calls that the run's limits forbid, by their ids as the model knows them, and why."""
+        self.declared: DeclaredValues = DeclaredValues(host.sensitive) if declared is None else declared
+        """What only the model and the tools get; everybody else gets the mask."""
+        self.unreadable: set[str] = set()
+        """Tool calls whose arguments are on record with a mask alone, by their ids as the model knows them."""
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
         self.begins: int = len(history)
         self.plan: Entry | None = None
@@ -90,11 +97,12 @@ class Turn:
         """Put an entry on record, and tell readers of it once it is. `soon`: together with the next, if that comes at once."""
         if self.fork:
             entry["fork"] = self.fork
-        then = None
+        shown, then = self.declared.entry(entry), None
         if self.feed.readers:
-            held = self.feed.hold(entries.events_of(entry, self._log.count + 1, self.thread, self.number))
+            held = self.feed.hold(entries.events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
-        self._log.write(text, entry, looked_at=looked_at, then=then, soon=soon)
+        text = self.declared.text(text)
+        self._log.write(text, entry, looked_at=looked_at, shown=shown, then=then, soon=soon)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -154,6 +162,9 @@ class Turn:
         entry = self._replies.popleft()
         self.spent.ahead -= 1
         message = entries.message_of(entry)
+        self.declared.take(message.uses)
+        if entry.get("masked"):
+            self.unreadable.update(use.id for use in message.uses if MASK in use.arguments)
         self._take(message, entries.usage_of(entry["usage"]), float(entry["took"]))
         return message
 
@@ -161,6 +172,7 @@ class Turn:
         step, usage = self.steps + 1, counted(reply.usage)
         message = said(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, usage, took)
+        self.declared.take(message.uses)
         now = self.clock.now()
         entry = entries.reply(self.mark if self.journaled else "", step, message, usage, took, now, self.spent.usage)
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
@@ -257,7 +269,7 @@ class Turn:
         fork = Turn(
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
-            history=self.messages, limits=self.limits, fork=name, spent=self.spent,
+            history=self.messages, limits=self.limits, fork=name, spent=self.spent, declared=self.declared,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork

@@ -68,7 +68,7 @@ class TurnLifecycle:
             return result_of(done, thread, known.messages), _failure(done)
         over = ended_before(log.entries)
         if over is not None:  # nor is what went wrong, or who stopped it, asked anew
-            document = await self._memory.save(host, thread, document_of(number, message, log.entries, over))
+            document = await self._memory.save(host, thread, document_of(number, message, log.shown_entries, over))
             known = await self._memory.load(host, thread)
             return result_of(document, thread, known.messages), _failure(document)
         turn = Turn(
@@ -125,21 +125,22 @@ class TurnLifecycle:
         self, turn: Turn, state: AgentState, stopped: Stopped | None, text: str, raised: BaseException | None
     ) -> AgentResult:
         spent, now = turn.spent, turn.clock.now()
-        error = "" if state is not AgentState.ERROR or raised is None else _said(raised)
+        declared = turn.declared
+        error = "" if state is not AgentState.ERROR or raised is None else declared.text(_said(raised))
         if turn.recorded("ended") is None:
             entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", entry, (text, error))
         document = TurnDocument(
             turn=turn.number,
-            messages=tuple(paired(turn.messages[turn.begins :])),
+            messages=tuple(map(declared.message, paired(turn.messages[turn.begins :]))),
             state=state,
             stopped=stopped,
-            text=text,
+            text=declared.text(text),
             steps=spent.steps,
             calls=spent.calls,
             usage=spent.usage,
             error=error,
-            plan=turn.plan,
+            plan=declared.plan(turn.plan),
             at=now,
         )
         document = await self._saved(turn, document, state)

@@ -178,7 +178,7 @@ class ContextWindow:
                 )
                 return _said(told) if told else left_out
             turn.spent.usage = turn.spent.usage + counted(reply.usage)
-            told = storable(reply.text).strip() or told or left_out
+            told = turn.declared.text(storable(reply.text).strip()) or told or left_out
             await self._store(turn, Summary(covered=len(old), digest=_digest(old), text=told))
         return _said(told)
 

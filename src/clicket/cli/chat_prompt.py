@@ -10,7 +10,7 @@ from clicket.cli.chat_input import Told, ask, told_to_leave
 from clicket.cli.chat_talk import Talk
 from clicket.cli.chat_view import plan_lines, usage_words
 from clicket.cli.errors import report
-from clicket.cli.terminal import clean
+from clicket.cli.terminal import clean, clean_lines
 from clicket.cli.words import short
 from clicket.errors import ClicketError, StoreUnavailable, did_you_mean
 from clicket.model.chat import ChatMessage
@@ -113,7 +113,7 @@ class Prompt:
         words = [str(view.state), f"{view.turns} turns", *usage_words(_usage(view.usage))]
         self._aside(" · ".join(words))
         if view.error:
-            self._aside(f"the last turn failed: {clean(view.error)}", "red")
+            self._aside(f"the last turn failed: {clean_lines(view.error)}", "red")
         elif view.stopped not in (None, "finished"):
             self._aside(f"the last turn was stopped: {view.stopped}", "yellow")
         for call_id in view.waiting_for:
@@ -130,7 +130,7 @@ class Prompt:
                 for said in turn.messages:
                     self._tell(turn.turn, said)
                 if turn.stopped != "finished":
-                    self._aside(f"      {clean(turn.error or turn.text)}", "yellow")
+                    self._aside(f"      {clean_lines(turn.error or turn.text)}", "yellow")
             after = page.after
         if empty:
             self._aside("nothing was said here yet")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.live import LiveLine
-from clicket.cli.terminal import Terminal, clean
+from clicket.cli.terminal import Terminal, clean_lines
 from clicket.cli.words import as_state, duration, short, shortened
 from clicket.kernel import State
 from clicket.model import Event, Record
@@ -75,7 +75,7 @@ class Stage:
             self.terminal.out.print(Padding(text, (0, 0, 0, 3)))
 
     def remark(self, text: str, style: str = "") -> None:
-        self.indented(Text(clean(text), style=style))
+        self.indented(Text(clean_lines(text), style=style))
 
     async def watch(self, tool: str, events: AsyncIterator[Event], *, steps: int | None = None) -> list[Event]:
         """Show a call's events until it ends, or has reported so many steps."""

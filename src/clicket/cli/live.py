@@ -36,7 +36,7 @@ class LiveLine:
         if terminal.interactive if moves is None else moves:
             self._progress = Progress(
                 SpinnerColumn(),
-                TextColumn("[bold]{task.fields[name]}", markup=True),
+                TextColumn("{task.fields[name]}", style="bold", markup=False),
                 _Doing(),
                 _MaybeBar(bar_width=28),
                 _Left(),

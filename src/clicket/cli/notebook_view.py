@@ -13,7 +13,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from clicket.cli.notebook_files import Pictures
-from clicket.cli.terminal import Terminal, clean
+from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.cli.words import duration, size
 from clicket.interpreter.result import Result
 from clicket.interpreter.run.parsing import plain_text
@@ -65,7 +65,7 @@ class NotebookView:
             self._told = lines[1]
         self._close_line()
         self._last_text = ""
-        code = clean(message["code"]).rstrip("\n")
+        code = clean_lines(message["code"]).rstrip("\n")
         number = f"[{message['block_index'] + 1}]"
         out = self._terminal.out
         if not self._coloured:
@@ -98,7 +98,7 @@ class NotebookView:
             self._close_line()
             arrow = "=> " if self._terminal.plain else "→ "
             if self._coloured:
-                self._terminal.out.print(Text.assemble((arrow, "bold green"), clean(value)), soft_wrap=True)
+                self._terminal.out.print(Text.assemble((arrow, "bold green"), clean_lines(value)), soft_wrap=True)
             else:
                 self._terminal.write(f"{arrow}{value}\n")
         self._close_line()
@@ -106,7 +106,7 @@ class NotebookView:
 
     def _execution_error(self, message: dict[str, Any]) -> None:
         self._close_line()
-        words = clean(message.get("traceback") or f"{message['error_type']}: {message['error']}").rstrip("\n")
+        words = clean_lines(message.get("traceback") or f"{message['error_type']}: {message['error']}").rstrip("\n")
         if self._coloured:
             above, newline, last = words.rpartition("\n")
             self._terminal.out.print(Text.assemble((above + newline, "red"), (last, "bold red")), soft_wrap=True)
@@ -118,7 +118,7 @@ class NotebookView:
         self._terminal.write("\n")
 
     def _prose(self, lines: list[str]) -> None:
-        text = clean("\n".join(lines)).strip("\n")
+        text = clean_lines("\n".join(lines)).strip("\n")
         if not text.strip():
             return
         self._close_line()
@@ -134,7 +134,7 @@ class NotebookView:
             return
         self._last_text = ""
         if style and self._coloured:
-            self._terminal.out.print(Text(clean(text), style=style), end="", soft_wrap=True)
+            self._terminal.out.print(Text(clean_lines(text), style=style), end="", soft_wrap=True)
         else:
             self._terminal.write_text(text)
         self._line_open = not text.endswith(("\n", "\r"))

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.terminal import clean
+from clicket.cli.terminal import clean, clean_lines
 from clicket.cli.words import STYLES, ago, as_state, at, duration, short, what_happened, with_type
 from clicket.kernel import State
 from clicket.model import Event, Record
@@ -236,7 +236,7 @@ def _arguments(record: Record) -> RenderableType:
         kept = record.refused
         digest = f"keyed hash {kept['keyed']}" if kept.get("keyed") else f"sha256 {kept.get('sha256')}"
         return Text(
-            f"refused ({kept.get('reason')}): {kept.get('size')} bytes, {digest}",
+            clean(f"refused ({kept.get('reason')}): {kept.get('size')} bytes, {digest}"),
             style="bright_black",
         )
     return _value(record.arguments)
@@ -244,7 +244,7 @@ def _arguments(record: Record) -> RenderableType:
 
 def _value(value: object) -> RenderableType:
     if isinstance(value, str):
-        return _lines(clean(value))
+        return _lines(clean_lines(value))
     text = msgspec.json.encode(value).decode()
     if len(text) <= 76:
         return JSON(clean(text), indent=None)
@@ -261,19 +261,23 @@ def _lines(text: str) -> Text:
 def _result(record: Record) -> RenderableType:
     if not record.truncated:
         return _value(record.output)
-    return Group(_lines(clean(record.content)), Text(f"the whole is artifact {record.artifact}", style="bright_black"))
+    return Group(
+        _lines(clean_lines(record.content)),
+        Text(f"the whole is artifact {clean(str(record.artifact))}", style="bright_black"),
+    )
 
 
 def _error(record: Record) -> RenderableType:
     error = record.error
     assert error is not None
     parts: list[RenderableType] = [
-        Text(error.code, style="bold red").append(f"  {clean(with_type(error))}", style="not bold red")
+        Text(error.code, style="bold red").append(f"  {clean_lines(with_type(error))}", style="not bold red")
     ]
     problems = error.details.get("problems")
     if isinstance(problems, list) and len(problems) > 1:
         parts += [
-            Text(f"{p.get('path') or '(arguments)'}  ", style="cyan").append(clean(p["message"])) for p in problems
+            Text(f"{clean(p.get('path') or '(arguments)')}  ", style="cyan").append(clean(p["message"]))
+            for p in problems
         ]
     if error.code in _NEXT:
         parts.append(Text(_NEXT[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black"))

@@ -133,7 +133,7 @@ def as_state(state: State, *, plain: bool = False) -> Text:
 def short(value: Any, width: int = 80) -> str:
     """A value on one line."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    text = clean(text).replace("\n", "⏎")
+    text = clean(text)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -160,8 +160,8 @@ def what_happened(event: Event, width: int = 100) -> Text:
 
 def _created(data: dict[str, Any], width: int) -> Text:
     if "refused" in data:
-        return Text(f"{data['tool']}, arguments refused ({data['refused'].get('size')} bytes)")
-    return Text(f"{data['tool']} {short(data.get('arguments'), width)}")
+        return Text(f"{clean(data['tool'])}, arguments refused ({data['refused'].get('size')} bytes)")
+    return Text(f"{clean(data['tool'])} {short(data.get('arguments'), width)}")
 
 
 def _state_changed(data: dict[str, Any], width: int) -> Text:
@@ -173,9 +173,9 @@ def _state_changed(data: dict[str, Any], width: int) -> Text:
         when = f" in {duration(delay)}" if delay is not None else " when somebody approves"
         text.append(f"  attempt {data.get('attempt', 0) + 1}{when}", style="yellow")
     if error:
-        text.append(f"  {error['code']}: {short(error['message'], width)}", style="red")
+        text.append(f"  {clean(error['code'])}: {short(error['message'], width)}", style="red")
     elif data.get("waiting_for"):
-        text.append(f"  waiting for {data['waiting_for']}")
+        text.append(f"  waiting for {clean(data['waiting_for'])}")
     elif state is State.COMPLETED:
         output = data.get("content") if data.get("truncated") else data.get("output")
         text.append(f"  {short(output, width)}")
@@ -186,7 +186,7 @@ def _state_changed(data: dict[str, Any], width: int) -> Text:
 
 def _stage_ended(data: dict[str, Any], width: int) -> Text:
     style = "" if data["outcome"] == "ok" else "red"
-    return Text(f"{data['stage']} {data['outcome']}", style=style).append(
+    return Text(clean(f"{data['stage']} {data['outcome']}"), style=style).append(
         f"  {duration(data['duration'])}", style="bright_black"
     )
 

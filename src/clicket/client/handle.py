@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from clicket.client.wire import ServerUnavailable, Wire, decoded, part
-from clicket.model import Event, Record, ToolResult, result_of
+from clicket.model import Event, Record, ToolResult, notes_of, result_of
 
 __all__ = ["CallHandle", "follow", "result_of_record"]
 
@@ -60,7 +60,7 @@ async def result_of_record(wire: Wire, record: Record) -> ToolResult:
         headers = {"range": f"bytes=0-{_MAX_OUTPUT}"}
         data = await wire.send("GET", f"/calls/{part(record.id)}/result", query=query, headers=headers)
         if len(data) <= _MAX_OUTPUT:
-            is_json = record.metadata.get("artifact_type") == "json"
+            is_json = notes_of(record).get("artifact_type") == "json"
             record.output = decoded(data, object) if is_json else data.decode(errors="replace")
     return result_of(record)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
-from clicket.model import Event, Record, ToolResult, read, result_of
+from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.ports import Clock, Store, Stored
 
@@ -110,5 +110,5 @@ class StoredCalls:
             data = await self._store.read_artifact(record.artifact, 0, _MAX_OUTPUT + 1)
             if len(data) <= _MAX_OUTPUT:
                 text = data.decode(errors="replace")
-                record.output = decode(data) if record.metadata.get("artifact_type") == "json" else text
+                record.output = decode(data) if notes_of(record).get("artifact_type") == "json" else text
         return result_of(record)

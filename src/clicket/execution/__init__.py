@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.execution.artifacts import GRANT, grant, granted, name_of, unknown
+from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
 from clicket.execution.caller_task import Wait
 from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.processes import ProcessPool
@@ -47,6 +47,7 @@ __all__ = [
     "lane_of",
     "name_of",
     "progress_data",
+    "read_artifact",
     "state_of",
     "stop",
     "stop_error",

@@ -12,7 +12,7 @@ from clicket.errors import NotFound, UsageError
 from clicket.model.codec import encode
 from clicket.ports import Store
 
-__all__ = ["GRANT", "grant", "granted", "name_of", "read", "unknown"]
+__all__ = ["GRANT", "grant", "granted", "name_of", "read_artifact", "unknown"]
 
 GRANT = "artifact"
 """The kind of the stored documents that say which caller may read which artifact."""
@@ -43,8 +43,8 @@ async def granted(store: Store, caller: str, name: str) -> bool:
     return not caller or await store.document(GRANT, f"{caller}/{name}") is not None
 
 
-async def read(store: Store, caller: str, name: str, start: int, end: int | None) -> bytes:
-    """A range of an artifact, if the caller may read it."""
+async def read_artifact(store: Store, caller: str, name: str, start: int, end: int | None) -> bytes:
+    """A range of an artifact, if the caller may read it: `NotFound` otherwise."""
     if start < 0 or (end is not None and end < start):
         raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
     if not await granted(store, caller, name):

@@ -16,7 +16,7 @@ from typing import Any
 
 from clicket.bridge import on_loop, on_loop_thread
 from clicket.call import Attempt, Call
-from clicket.execution.artifacts import grant, name_of, read
+from clicket.execution.artifacts import grant, name_of, read_artifact
 from clicket.execution.checkpoints import Checkpoints
 from clicket.execution.spool import Spool
 from clicket.execution.stopping import attempt_of
@@ -36,6 +36,9 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_REPORTS = 1_000
 _REPORT_EVERY = 1.0
 _BACKLOG = 64
+_OURS = frozenset({"claims", "declared", "entry", "masked", "sealed", "waits"})
+"""Fields of notes that the runtime reads back after a crash. A tool's notes do not have them."""
+_REASONS = frozenset({"checkpoint", "output_limit"})
 
 
 class CallSink:
@@ -159,7 +162,7 @@ class CallSink:
         call = self._call
         if not self._is_over() and self._attempt.reports < MAX_REPORTS:
             self._attempt.reports += 1
-            shown = hide(decode(encode_output(dict(data))), call.secrets)
+            shown = _foreign(hide(decode(encode_output(dict(data))), call.secrets))
             self._journal.record(call.entry, "note", {**shown, "text": hide_text(clean(text), call.secrets)})
             self._journal.commit(call.entry)
 
@@ -184,7 +187,7 @@ class CallSink:
         return name
 
     async def artifact(self, name: str, start: int, end: int | None) -> bytes:
-        return await read(self._store, self._call.caller, name, start, end)
+        return await read_artifact(self._store, self._call.caller, name, start, end)
 
     async def checkpoint(self, key: str, data: bytes) -> None:
         self.active_at = self._clock()
@@ -272,6 +275,15 @@ class ThreadSink:
 
     async def checkpoints(self) -> dict[str, bytes]:
         return await on_loop(self._loop, self._sink.checkpoints)
+
+
+def _foreign(data: dict[str, Any]) -> dict[str, Any]:
+    """A tool's note without what would make it look like one of the runtime's own."""
+    return {
+        name: value
+        for name, value in data.items()
+        if name not in _OURS and not (name == "reason" and type(value) is str and value in _REASONS)
+    }
 
 
 def progress_data(step: float, total: float | None, text: str, elapsed: float) -> dict[str, Any]:

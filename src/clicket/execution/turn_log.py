@@ -42,6 +42,11 @@ class TurnLog:
         return self._entry.caller, self._entry.thread, self._entry.id
 
     @property
+    def shown_entries(self) -> list[dict[str, Any]]:
+        """`entries` as readers get them."""
+        return entries_in(self._entry.events, self._vault, self._identity, for_readers=True)
+
+    @property
     def scopes(self) -> frozenset[str]:
         """What the turn's caller may do."""
         return self._call.origin.scopes
@@ -62,23 +67,30 @@ class TurnLog:
         entry: dict[str, Any],
         *,
         looked_at: Iterable[Any] = (),
+        shown: dict[str, Any] | None = None,
         then: Callable[[bool], None] | None = None,
         soon: bool = False,
     ) -> None:
         """Append an entry. It is durable before anything that is appended later; `flush` waits for it.
 
-        `looked_at`: the part of it that people or models wrote, and that may hold a secret. `then` is called with True once it
-        is durable, or with False if it never will be. `soon`: nothing outside depends on it, so it may be written together with
-        the next entry of this turn of the loop.
+        `looked_at`: the part of it that people or models wrote, and that may hold a secret. `shown`: the entry without the
+        values of declared fields, if it has any; readers get this one, also if the other can be unsealed. `then` is called
+        with True once it is durable, or with False if it never will be. `soon`: nothing outside depends on it, so it may be
+        written together with the next entry of this turn of the loop.
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
+        is_declared = shown is not None and shown != entry
+        if shown is None or not is_declared:
+            shown = entry
         if any(has_token(each) for each in looked_at):
-            shown = hide(entry, None)
-            if shown != entry:
-                data["text"], data["entry"] = hide_text(text, None), shown
-                if self._vault.seals:
-                    data["sealed"] = self._vault.seal(self._identity, _KIND, encode(entry))
+            shown = hide(shown, None)
+        if shown != entry:
+            data.update(text=hide_text(text, None), entry=shown, masked=True)
+            if is_declared:
+                data["declared"] = True
+            if self._vault.seals:
+                data["sealed"] = self._vault.seal(self._identity, _KIND, encode(entry))
         self._journal.record(self._entry, "note", data)
         commit = self._journal.commit_soon if soon else self._journal.commit_with_next
         commit(self._entry, None if then is None else _on_durable(then))
@@ -116,9 +128,17 @@ def _on_durable(then: Callable[[bool], None]) -> OnDurable:
 
 
 def entries_in(
-    events: Sequence[Event], vault: Vault | None, identity: tuple[str, str, str], after: int = 0
+    events: Sequence[Event],
+    vault: Vault | None,
+    identity: tuple[str, str, str],
+    after: int = 0,
+    *,
+    for_readers: bool = False,
 ) -> list[dict[str, Any]]:
-    """The entries among a call's events, in order; other notes are skipped."""
+    """The entries among a call's events, in order; other notes are skipped. An entry that stays masked has `masked` in it.
+
+    `for_readers`: an entry with values of declared fields stays masked, whether it can be unsealed or not.
+    """
     found: list[dict[str, Any]] = []
     for event in events:
         if event.type != "note" or event.seq <= after:
@@ -126,12 +146,17 @@ def entries_in(
         entry, sealed = event.data.get("entry"), event.data.get("sealed")
         if type(entry) is not dict:
             continue
-        if type(sealed) is str and vault is not None:
+        stays = for_readers and event.data.get("declared") is True
+        opened = None
+        if type(sealed) is str and vault is not None and not stays:
             plain = vault.unsealed(identity, _KIND, sealed)
             try:
                 opened = None if plain is None else decode(plain)
             except (msgspec.MsgspecError, ValueError):
                 opened = None
-            entry = opened if type(opened) is dict else entry
+        if type(opened) is dict:
+            entry = opened
+        elif event.data.get("masked") is True:
+            entry = {**entry, "masked": True}
         found.append(entry)
     return found

@@ -13,7 +13,7 @@ from clicket.model.codec import as_text
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult
 
-__all__ = ["Attempt", "Page", "Record", "fold", "read", "result_of"]
+__all__ = ["Attempt", "Page", "Record", "fold", "notes_of", "read", "result_of"]
 
 
 class Attempt(msgspec.Struct, kw_only=True):
@@ -201,6 +201,13 @@ _APPLY = {
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,
 }
+
+
+def notes_of(record: Record) -> dict[str, Any]:
+    """What the runtime itself noted with the outcome. `record.metadata` also has what the caller sent, under any name."""
+    ended = next((event for event in reversed(record.events) if event.is_terminal), None)
+    notes = None if ended is None else ended.data.get("metadata")
+    return notes if type(notes) is dict else {}
 
 
 def result_of(record: Record) -> ToolResult:

@@ -94,7 +94,8 @@ class Policy:
     """`Policy(deny=["rm_*"], ask=["pay"])` matches tools by name or `tag:NAME`; `rules` can say more, and come first.
 
     `rule` is a function that decides before all rules; if it returns None, it does not decide. `granted` are the permissions
-    that callers of this runtime have; a tool that names others is denied.
+    that callers of this runtime have; a tool that names others is denied. Without `granted`, a caller has its scopes as
+    permissions; an admin and the program itself have all.
     `approval_timeout`: seconds that a person has to decide; None: no limit.
     """
 
@@ -157,11 +158,11 @@ class Policy:
         return listed._replace(plain=values.plain)
 
     def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
-        """The permissions that are not granted, as text; empty: all are. If no policy is configured, a named caller has its
-        scopes; an admin and the program itself have every permission."""
+        """The permissions that are not granted, as text; empty: all are. Unless the policy says what is granted, a named caller
+        has its scopes; an admin and the program itself have every permission. Other rules do not change that."""
         granted = self._granted
         if granted is None:
-            granted = scopes if self.is_open and caller and "admin" not in scopes else permissions
+            granted = scopes if caller and "admin" not in scopes else permissions
         lacking = permissions - granted
         return f"the permission {', '.join(sorted(lacking))} is not granted" if lacking else ""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from clicket.bridge import Workers
 from clicket.call import Call
-from clicket.execution import CallSink, Spool
+from clicket.execution import CallSink, Spool, grant
 from clicket.journal import Journal
 from clicket.model.codec import is_small
 from clicket.model.output import plain_output, plain_pieces
@@ -32,7 +32,7 @@ class Process:
     name = "process"
 
     def __init__(self, store: Store, journal: Journal, workers: Workers) -> None:
-        self._put = store.put_artifact
+        self._store = store
         self._journal = journal
         self._workers = workers
 
@@ -102,7 +102,8 @@ class Process:
 
     async def _keep(self, call: Call, pieces: Sequence[bytes], size: int) -> str:
         name = await self._workers.run(lambda: _name(pieces))
-        await self._put(name, pieces)
+        await self._store.put_artifact(name, pieces)
+        await grant(self._store, call.caller, name)
         self._journal.name_artifact(call.entry, name, size)
         return name
 

@@ -51,6 +51,10 @@ class AgentHost(Protocol):
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
+    def sensitive(self, tool: str) -> frozenset[str]:
+        """The fields that a tool declares as sensitive; none for a tool that is not there."""
+        ...
+
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
         """Record a call that is not allowed, as refused."""
         ...
@@ -80,7 +84,7 @@ class AgentHost(Protocol):
         ...
 
     def lend(self, tool: Any) -> None:
-        """Register a tool of clicket's own that can be called and is not listed. A tool of the program with that name has precedence."""
+        """Register a tool of clicket's own, under its reserved name, that can be called and is not listed."""
         ...
 
     def watch(self, watch: Watch) -> None: ...
@@ -115,7 +119,7 @@ class AgentHost(Protocol):
     async def record(self, id: str, thread: str) -> Record | None: ...
 
     def entries(self, events: Sequence[Event], id: str, thread: str) -> list[dict[str, Any]]:
-        """The recorded events of an inner call."""
+        """The recorded entries of an inner call, for readers: values of declared fields are masked."""
         ...
 
     def lives(self, id: str, thread: str) -> bool:

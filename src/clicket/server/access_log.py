@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import msgspec
 
 from clicket.vault import hide_text
+from clicket.vault.logs import escaped_json
 
 __all__ = ["AccessLog", "log_request", "logger"]
 
@@ -46,7 +47,7 @@ class AccessLog:
             }  # fmt: skip
             if call:
                 line["call_id"] = call
-            self._lines.append(msgspec.json.encode(line).decode())
+            self._lines.append(escaped_json(msgspec.json.encode(line).decode()))
         else:
             second = int(now)
             if second != self._second:
@@ -54,7 +55,7 @@ class AccessLog:
             shown = ascii(call)[1:-1] if call else "-"
             self._lines.append(
                 f"{self._prefix},{int(now * 1000) % 1000:03d} INFO    {logger.name} {method} {route} {status} {took:.2f}ms "
-                f"key={key or '-'} call={shown}"
+                f"key={ascii(key)[1:-1] or '-'} call={shown}"
             )
         if len(self._lines) >= _MOST:
             self.flush()
@@ -84,6 +85,6 @@ def log_request(scope: Any, status: int, started: float, log: AccessLog | None =
         log.add(method, route, status, took, key, call)
         return
     logger.info(
-        "%s %s %d %.2fms key=%s call=%s", method, route, status, took, key or "-", ascii(call)[1:-1] if call else "-",
+        "%s %s %d %.2fms key=%s call=%s", method, route, status, took, ascii(key)[1:-1] or "-", ascii(call)[1:-1] if call else "-",
         extra={"method": method, "route": route, "status": status, "duration_ms": took, "key": key, "call_id": call},
     )  # fmt: skip

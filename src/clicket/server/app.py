@@ -137,7 +137,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         max_events=options.event_log_events,
         max_bytes=options.event_log_bytes,
     )
-    grants = Grants(runtime.observers, store, runtime.spawn, shutdown)
+    grants = Grants(store, shutdown)
     lookup = CallLookup(runtime.acting_for, store)
     bodies = Bodies(max_size=options.max_body_size, timeout=options.body_timeout)
     artifacts = ArtifactHandlers(

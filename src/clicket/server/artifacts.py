@@ -12,6 +12,7 @@ from typing import IO, Any
 import msgspec
 
 from clicket.errors import NotFound
+from clicket.model import notes_of
 from clicket.runtime import Runtime
 from clicket.server.bodies import Bodies
 from clicket.server.grants import Grants
@@ -114,7 +115,7 @@ class ArtifactHandlers:
         return self._send(request, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
 
     async def result(self, request: Request) -> Pieces | Reply:
-        view, record = await self._lookup.find(request, waiting=False)
+        _, record = await self._lookup.find(request, waiting=False)
         if not record.state.is_terminal:
             raise Refused(
                 "not_ended", f"call {record.id!r} is {record.state}: there is no result yet. Wait for its end."
@@ -123,11 +124,12 @@ class ArtifactHandlers:
             raise NotFound(f"call {record.id!r} ended as {record.state}, without a result. `GET /calls/…` says why.")
         is_text = isinstance(record.output, str)
         if record.artifact is not None:
-            is_text = record.metadata.get("artifact_type") != "json"
+            is_text = notes_of(record).get("artifact_type") != "json"
             name = record.artifact
-            size = await self._sizes.of(view, name)
+            whole = self._runtime  # who may see the call may see its result
+            size = await self._sizes.of(whole, name)
             kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
-            return self._send(request, size, lambda start, end: _read(view, name, start, end), kind, name)
+            return self._send(request, size, lambda start, end: _read(whole, name, start, end), kind, name)
         body = record.content.encode()
         kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
         return self._send(request, len(body), lambda start, end: _one(body[start:end]), kind, "")

@@ -1,5 +1,6 @@
-"""Which callers may read which artifact: those that uploaded it, and those that made a call which names it. Grants are in the
-store, so every server over it knows them. Grants of artifacts that are gone are swept, a page at a time.
+"""Which callers may read which artifact: those that uploaded it, and those whose calls stored it. Grants are in the store, so every
+server over it knows them; the runtime writes a grant when it stores an artifact. Grants of artifacts that are gone are swept, a
+page at a time.
 """
 
 from __future__ import annotations
@@ -7,14 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
-from clicket.journal import Entry, Observers
-from clicket.model import Event, Record, ToolResult
+from clicket.model import Record, ToolResult, notes_of
 from clicket.ports import Store, StoredDocument
 from clicket.server.authentication import Principal
 from clicket.server.shutdown import Shutdown
@@ -33,37 +32,19 @@ _SWEPT_AT_ONCE = 200
 
 
 class Grants:
-    """A listener of the journal."""
-
-    def __init__(
-        self,
-        observers: Observers,
-        store: Callable[[], Store],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        shutdown: Shutdown,
-    ) -> None:
-        self._observers = observers
+    def __init__(self, store: Callable[[], Store], shutdown: Shutdown) -> None:
         self._store = store
-        self._spawn = spawn
         self._shutdown = shutdown
         self._given: dict[tuple[str, str], float] = {}
         self._swept_to = ""
         self._sweeper: asyncio.Task[None] | None = None
-        self._remove_listener: Callable[[], None] | None = None
-
-    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
-        """Grant the artifact of a call that was made in another way than by `POST /calls`, too."""
-        data = events[-1].data if events else {}
-        if entry.caller and "artifact" in data and isinstance(data["artifact"], str):
-            self._spawn(self._grant_later(entry.caller, data["artifact"]))
-
-    async def _grant_later(self, caller: str, name: str) -> None:
-        with suppress(ClicketError):  # it is granted again when the caller reads the call
-            await self.grant(caller, name)
 
     async def give(self, caller: str, call: ToolResult | Record) -> None:
-        """Let a caller read the artifacts of its call."""
-        names = (call.artifact, call.metadata.get("stream_artifact"))
+        """Let a caller read the artifacts of its call: for calls that an earlier version ran, which wrote no grants itself. Only
+        what the runtime recorded counts: a caller's metadata may have the same names."""
+        names = [call.artifact]
+        if isinstance(call, Record):
+            names.append(notes_of(call).get("stream_artifact"))
         for name in names:
             if isinstance(name, str) and caller:
                 await self.grant(caller, name)
@@ -90,12 +71,9 @@ class Grants:
     # Sweeping.
 
     def start(self) -> None:
-        self._remove_listener = self._observers.add(self)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_on())
 
     async def stop(self) -> None:
-        if self._remove_listener is not None:
-            self._remove_listener()
         sweeper, self._sweeper = self._sweeper, None
         if sweeper is not None:
             sweeper.cancel()

@@ -22,7 +22,7 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.telemetry.install import Observed
-from clicket.vault.logs import SECRETS, hide_known
+from clicket.vault.logs import SECRETS, escaped, escaped_json, hide_known
 
 __all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "configure", "follow"]
 
@@ -46,7 +46,7 @@ class CallFilter(logging.Filter):
             record.call_id, record.call_thread = call.id, call.thread
             record.tool, record.attempt = call.tool, call.attempts
         known = getattr(record, "call_id", "")
-        record.call_suffix = f" [call {known}]" if known else ""
+        record.call_suffix = f" [call {escaped(str(known))}]" if known else ""
         return True
 
 
@@ -80,14 +80,21 @@ class JsonFormatter(logging.Formatter):
 
 
 class Discreet(logging.Formatter):
-    """Another formatter's lines without the secrets that are known here, wherever in the line they stand."""
+    """Another formatter's lines without the secrets that are known here, wherever in the line they stand, and without controls.
+
+    Of a record of several lines all but the first are indented: none looks like a record of its own.
+    """
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
         self._inner = inner
+        self._is_json = isinstance(inner, JsonFormatter)
 
     def format(self, record: logging.LogRecord) -> str:
-        return hide_known(self._inner.format(record))
+        text = hide_known(self._inner.format(record))
+        if self._is_json:
+            return escaped_json(text)
+        return escaped(text.replace("\r\n", "\n"), lines=True).replace("\n", "\n    ")
 
 
 def configure(

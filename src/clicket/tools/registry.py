@@ -10,11 +10,15 @@ from clicket.errors import ToolNotFound, UsageError, did_you_mean
 from clicket.tools.check import Check, compile_schema
 from clicket.tools.completed import CompletedTool
 from clicket.tools.depends import find_cycle, names_of
-from clicket.tools.function import FunctionTool, class_tool, tool
+from clicket.tools.function import FunctionTool, class_tool, name_of, tool
 from clicket.tools.native import NativeTool, SessionTool
 from clicket.tools.protocol import BasicTool, Tool
 
-__all__ = ["Registered", "Registry", "as_tool"]
+__all__ = ["RESERVED", "Registered", "Registry", "as_tool"]
+
+RESERVED = frozenset({"find_tools", "plan", "planning", "read_result"})
+"""Names of the tools that agents bring along, and handle in a way of their own. No other tool has one of them, wherever it comes
+from. Names with a colon are those of agents' turns; the rule for names keeps them free."""
 
 
 class Registered(NamedTuple):
@@ -38,6 +42,7 @@ class Registry:
 
     def add(self, given: Any) -> Tool:
         added = as_tool(given).owned_by(self)
+        _check_name(added)
         known = self.tools.get(added.name)
         if known is not None and _origin(known.tool) is not _origin(added):
             raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
@@ -46,6 +51,11 @@ class Registry:
             self.dependent.add(added.name)
         self.tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
+
+    def lend(self, own: Tool) -> None:
+        """Add a tool of clicket's own under its reserved name, unless it is there."""
+        if own.name not in self.tools:
+            self.tools[own.name] = Registered(own, compile_schema(own.input_schema, f"tool {own.name!r}"))
 
     def add_inner(self, inner: Tool) -> None:
         """Add a tool that only clicket's own parts call: it is not listed, not offered, and found by `inner` alone. Its calls are
@@ -116,6 +126,15 @@ def as_tool(given: Any) -> Tool:
     raise UsageError(
         f"{given!r} is not a tool. Register a function, an object made by @tool, a RestTool or a NativeTool."
     )
+
+
+def _check_name(added: Tool) -> None:
+    name = name_of(added.name, "", f"{type(added).__name__}")
+    if name in RESERVED:
+        raise UsageError(
+            f"{name!r} is a name of clicket's own: agents bring a tool of that name along. Give this one another name "
+            "(@tool(name=…)), or import it with a prefix."
+        )
 
 
 def _origin(tool: Tool) -> object:

@@ -1,6 +1,16 @@
 """Secrets: recognised in arguments, masked everywhere but in the tool, and encrypted where a call must outlive its process."""
 
-from clicket.vault.hiding import Secrets, has_token, hide, hide_error, hide_said, hide_text, holds_secret, look
+from clicket.vault.hiding import (
+    Secrets,
+    has_token,
+    hide,
+    hide_error,
+    hide_said,
+    hide_text,
+    holds_secret,
+    look,
+    together,
+)
 from clicket.vault.logs import guard_logs, hide_known, watch_for
 from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, hide_always
 from clicket.vault.vault import Identity, Vault, resembles, restored, still_masked
@@ -27,5 +37,6 @@ __all__ = [
     "resembles",
     "restored",
     "still_masked",
+    "together",
     "watch_for",
 ]

@@ -18,7 +18,7 @@ from clicket.model import ToolError
 from clicket.model.codec import encode
 from clicket.vault.shapes import MASK, MIN_TOKEN, MIN_VALUE, has_marker, open_from, spans
 
-__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look"]
+__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look", "together"]
 
 _CUT = 2_000
 """A text of this size may have been cut by its writer, perhaps in the middle of a secret."""
@@ -82,6 +82,14 @@ def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset())
         metadata=beside,
         masked=shown != arguments or beside != metadata,
     )
+
+
+def together(*each: Secrets | None) -> Secrets | None:
+    """The values of several calls, for texts that may have any of them."""
+    values = {value for secrets in each if secrets is not None for value in secrets.values}
+    if not values:
+        return None
+    return Secrets(fields=_NOTHING, values=tuple(sorted(values, key=lambda value: (-len(value), value))))
 
 
 def has_token(value: Any) -> bool:

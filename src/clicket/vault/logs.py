@@ -1,15 +1,32 @@
-"""Masks secrets in our log records: tokens of well-known shapes, and declared values of calls that are under way."""
+"""Masks secrets in our log records, and in those of the HTTP clients that we use: tokens of well-known shapes, declared values of
+calls that are under way, and in a client's records the query of every address. In our own records control characters are escaped,
+line breaks, too: names and ids come from outside, and must not look like a record of their own."""
 
 from __future__ import annotations
 
 import logging
+import re
 from weakref import ref
 
 from clicket.vault.hiding import Secrets, hide_text
 
-__all__ = ["SECRETS", "guard_logs", "hide_known", "watch_for"]
+__all__ = ["LOGGERS", "SECRETS", "escaped", "escaped_json", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
+LOGGERS = (
+    "clicket.access", "clicket.agents", "clicket.calls", "clicket.engine", "clicket.hub", "clicket.interpreter",
+    "clicket.journal", "clicket.mcp", "clicket.server", "clicket.stores", "clicket.stores.postgres",
+    "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools",
+)  # fmt: skip
+"""All loggers of ours, also of modules that are imported later."""
+_CLIENTS = (
+    "httpx", "httpx2", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
+    "httpcore2.connection", "httpcore2.http11", "httpcore2.http2", "httpcore2.proxy", "httpcore2.socks",
+    "openai._base_client", "anthropic._base_client", "mcp.client.streamable_http", "mcp.client.sse",
+)  # fmt: skip
+"""Loggers that log whole addresses. Many services take their key in the query."""
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_QUERY = re.compile(r"\?[^\s\"'<>]+")
 _formatter = logging.Formatter()
 _in_work: dict[int, ref[Secrets]] = {}
 """A plain dict, always copied in one step: records come from any thread, and calls end at any time."""
@@ -23,25 +40,63 @@ class _Filter(logging.Filter):
             said = record.getMessage()
         except Exception:  # the handler reports a wrong format
             return True
-        shown = hide_known(said)
+        shown = self.shown(said)
         if shown != said:
             record.msg, record.args = shown, None
         if record.exc_info and record.exc_info[0] is not None:
             trace = _formatter.formatException(record.exc_info)
-            hidden = hide_known(trace)
+            hidden = self.shown_trace(trace)
             if hidden != trace:  # a later formatter would print the exception itself
                 record.exc_text, record.exc_info = hidden, None
         return True
 
+    def shown(self, text: str) -> str:
+        return hide_known(text)
+
+    def shown_trace(self, text: str) -> str:
+        return self.shown(text)
+
+
+class _OwnFilter(_Filter):
+    def shown(self, text: str) -> str:
+        return escaped(hide_known(text))
+
+    def shown_trace(self, text: str) -> str:
+        return escaped(hide_known(text), lines=True)
+
+
+class _ClientFilter(_Filter):
+    def shown(self, text: str) -> str:
+        return hide_known(_QUERY.sub("?…", text))
+
 
 SECRETS = _Filter()
 """For handlers that also get records of other libraries."""
+_ADDRESSES = _ClientFilter()
+_OWN = _OwnFilter()
+
+
+def escaped(text: str, *, lines: bool = False) -> str:
+    """Control characters as escapes: `\\x1b`, `\\n`. `lines`: line breaks and tabs stay."""
+
+    def escape(found: re.Match[str]) -> str:
+        return found[0] if lines and found[0] in "\n\t" else found[0].encode("unicode_escape").decode()
+
+    return _CONTROLS.sub(escape, text)
+
+
+def escaped_json(text: str) -> str:
+    """JSON whose strings have no control characters and no separators of lines: the same value, safe to print."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def guard_logs() -> None:
-    """Add the filter to every logger of ours: a logger's filter sees only the records of that logger."""
-    for name in [name for name in logging.root.manager.loggerDict if name == _OURS or name.startswith(f"{_OURS}.")]:
-        logging.getLogger(name).addFilter(SECRETS)  # a filter that is there already is not added again
+    """Add the filters to every logger of ours, and to those of HTTP clients: a logger's filter sees only its own records."""
+    there = [name for name in logging.root.manager.loggerDict if name == _OURS or name.startswith(f"{_OURS}.")]
+    for name in (*LOGGERS, *there):
+        logging.getLogger(name).addFilter(_OWN)  # a filter that is there already is not added again
+    for name in _CLIENTS:
+        logging.getLogger(name).addFilter(_ADDRESSES)
 
 
 def watch_for(secrets: Secrets) -> None:

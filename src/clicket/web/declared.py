@@ -3,7 +3,6 @@ breaker and the figures are those of a runtime: one of the engine's own, or the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
@@ -18,8 +17,7 @@ from clicket.model.document import Document
 from clicket.ports import Clock
 from clicket.runtime import Runtime
 from clicket.search.engines.adapting import Answer, EngineFailed
-from clicket.vault import hide_always
-from clicket.vault.logs import SECRETS
+from clicket.vault import guard_logs, hide_always
 from clicket.web.asking import Question, QuestionTool
 from clicket.web.failing import USUAL, failed
 from clicket.web.paths import Path
@@ -175,8 +173,7 @@ class JsonEngine:
 
 
 def _keep_secret(key: str) -> None:
-    """Nowhere in our records and logs, and not in the HTTP client's either, which tell whole addresses."""
+    """Nowhere in our records and logs, and not in the HTTP client's either."""
     if key:
         hide_always([key, quote(key, safe="")])
-        for name in ("httpx2", "httpcore2.http11", "httpcore2.http2"):
-            logging.getLogger(name).addFilter(SECRETS)  # adding it twice is adding it once
+        guard_logs()

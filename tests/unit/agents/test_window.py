@@ -14,6 +14,7 @@ from tests.scenarios.agent_kit import check_pairs
 
 from clicket import tool
 from clicket.agents import ReActAgent
+from clicket.agents.declared import DeclaredValues
 from clicket.agents.limits import Spent
 from clicket.agents.window import ContextWindow, estimated
 from clicket.errors import UsageError
@@ -53,7 +54,14 @@ class Host:
 
 def turn(host: Host) -> Any:
     return SimpleNamespace(
-        host=host, thread="t", mark="react.1", spent=Spent(), refers=False, messages=[None], begins=0
+        host=host,
+        thread="t",
+        mark="react.1",
+        spent=Spent(),
+        refers=False,
+        messages=[None],
+        begins=0,
+        declared=DeclaredValues(lambda tool: frozenset()),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from clicket.cli.commands.call import read_arguments
 from clicket.cli.commands.ps import remark
 from clicket.cli.render import bars_of
-from clicket.cli.terminal import clean
+from clicket.cli.terminal import clean, clean_lines
 from clicket.cli.words import duration, parse_duration, shortened, size, what_happened
 from clicket.errors import UsageError
 from clicket.kernel import State
@@ -48,7 +48,8 @@ class TestWords:
         assert shortened([*twins, "mine"]) == {twins[0]: twins[0][:22], twins[1]: twins[1][:22], "mine": "mine"}
 
     def test_controls_are_taken_out(self) -> None:
-        assert clean("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a�[31mb\nc\nd\te��"
+        assert clean_lines("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a�[31mb\nc\nd\te��"
+        assert clean("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a�[31mb⏎c⏎d e��"
 
     def test_arguments_follow_the_schema(self) -> None:
         schema = {"properties": {"zip": {"type": "string"}, "n": {"type": "integer"}, "any": {}}}

@@ -128,7 +128,8 @@ def test_traits_of_ours() -> None:
 
 
 def test_a_tool_that_is_not_listed_is_found_all_the_same() -> None:
-    registry = Registry([read_result, add])
+    registry = Registry([add])
+    registry.lend(read_result)
     assert [each.name for each in registry] == ["add"]
     assert registry.find("read_result").tool is read_result
 

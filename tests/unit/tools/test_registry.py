@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from clicket import NativeTool, tool
+from clicket import NativeTool, RestTool, tool
+from clicket.agents.plan import PLAN_NAMES
+from clicket.agents.read_result import READ_RESULT
 from clicket.errors import ToolNotFound, UsageError
+from clicket.tools.function import function_tool
 from clicket.tools.protocol import Tool
-from clicket.tools.registry import Registry, as_tool
+from clicket.tools.registry import RESERVED, Registry, as_tool
 
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 ONE_NUMBER = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -83,6 +86,69 @@ def test_a_name_is_taken_once() -> None:
     with pytest.raises(UsageError, match="two tools are named 'weather'"):
         registry.add(tool(name="weather")(lambda: None))
     assert registry.get("weather") is weather
+
+
+def named(name: Any) -> list[Any]:
+    """Things of every kind that can be registered, with this name."""
+
+    class Native(Counter):
+        pass
+
+    class Mine:
+        description = "Mine."
+        input_schema = NO_ARGUMENTS
+        options = weather.options
+        is_async = False
+
+        def bind(self, arguments: dict[str, Any]) -> Any:
+            return arguments
+
+        def run(self, bound: Any, ctx: Any) -> Any:
+            return bound
+
+    class Object:
+        async def run(self) -> int:
+            return 1
+
+    Native.name = Mine.name = Object.name = name  # type: ignore[attr-defined]
+    return [
+        lambda: tool(name=name)(lambda: None), lambda: Native, Mine, Object,
+        lambda: RestTool(name, "GET", "https://api.example.com/x"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("kind", range(5))
+def test_names_of_clickets_own_are_taken_by_nobody_else(name: str, kind: int) -> None:
+    registry = Registry([weather])
+    with pytest.raises(UsageError, match=f"'{name}' is a name of clicket's own"):
+        registry.add(named(name)[kind]())
+    assert registry.get(name) is None
+
+
+@pytest.mark.parametrize("name", ["agent:helper", "", "a b", "a\nb", "\x1b[2J", "x" * 200, 7])
+@pytest.mark.parametrize("kind", range(5))
+def test_what_is_no_name_is_refused_whatever_is_registered(name: Any, kind: int) -> None:
+    registry = Registry([weather])
+    if kind != 3 or name != "":  # an object without a name is named after its class
+        with pytest.raises(UsageError, match="is no name for a tool"):
+            registry.add(named(name)[kind]())
+    assert name not in registry.names
+
+
+def test_a_tool_of_clickets_own_is_lent_once() -> None:
+    own = function_tool(plain, name="read_result", options={}, listed=False)
+    registry = Registry([weather])
+    registry.lend(own)
+    registry.lend(own)
+    assert registry.get("read_result") is own
+    assert [each.name for each in registry] == ["weather"]
+    with pytest.raises(UsageError, match="own"):
+        registry.add(tool(name="read_result")(lambda: None))
+
+
+def test_every_name_that_agents_treat_in_a_way_of_its_own_is_reserved() -> None:
+    assert {*PLAN_NAMES, READ_RESULT} <= RESERVED
 
 
 def test_a_missing_tool_names_near_misses_and_what_there_is() -> None:

@@ -6,6 +6,8 @@ import gc
 import io
 import logging
 
+import pytest
+
 from clicket.vault import MASK, guard_logs, look, watch_for
 
 TOKEN = "ghp_" + "aB3" * 12
@@ -52,3 +54,24 @@ def test_an_ordinary_line_and_a_wrong_one_are_left_alone() -> None:
     record = logger.makeRecord(logger.name, logging.WARNING, "f", 1, "%d", ("x",), None)
     assert logger.filter(record)
     assert record.args == ("x",)
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2", "httpcore2.http11", "openai._base_client"])
+def test_http_clients_say_no_query(name: str) -> None:
+    """They log whole addresses at INFO, and many services take their key in the query."""
+    logger, out = said(name)
+    logger.setLevel(logging.DEBUG)
+    try:
+        logger.info('HTTP Request: %s %s "%s"', "GET", "https://api.test/v1/x?key=hunter2&q=a#b", "HTTP/1.1 200 OK")
+        logger.debug("got [(b'location', b'https://api.test/x?token=hunter2')]")
+        logger.info('HTTP Request: GET https://ann:hunter22@api.test/plain "HTTP/1.1 200 OK"')
+        try:
+            raise ValueError("no answer of https://api.test/?key=hunter2")
+        except ValueError:
+            logger.exception("failed")
+    finally:
+        logger.handlers, logger.propagate = [], True
+        logger.setLevel(logging.NOTSET)
+    assert "hunter2" not in out.getvalue()
+    assert 'GET https://api.test/v1/x?… "HTTP/1.1 200 OK"' in out.getvalue()
+    assert "/plain" in out.getvalue()

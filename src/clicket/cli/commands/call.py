@@ -116,7 +116,7 @@ async def interrupted(runtime: Runtime, terminal: Terminal, handle: Handle, *, m
         result = result_of(record)
         terminal.print_json({**msgspec.to_builtins(result), "success": result.success})
     else:
-        terminal.say(as_state(record.state).append(f"  clicket show {id}", style="bright_black"))
+        terminal.say(as_state(record.state).append(f"  clicket show {clean(id)}", style="bright_black"))
 
 
 async def _print(runtime: Runtime, terminal: Terminal, result: ToolResult, *, streamed: bool, stream: bool) -> None:
@@ -163,7 +163,7 @@ def _tell(terminal: Terminal, result: ToolResult) -> None:
     line = (
         as_state(result.state)
         .append(f"  {' · '.join(facts)}")
-        .append(f"  clicket show {result.call_id}", style="bright_black")
+        .append(f"  clicket show {clean(result.call_id)}", style="bright_black")
     )
     terminal.say(line)
 

@@ -10,6 +10,7 @@ import typer
 
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call
+from clicket.cli.terminal import clean
 from clicket.cli.words import as_state, parse_duration
 from clicket.kernel import State
 
@@ -48,15 +49,15 @@ async def cancel(
             }
         )
     elif not asked:
-        terminal.say(as_state(state).append(f"  {record.id} had ended already"))
+        terminal.say(as_state(state).append(f"  {clean(record.id)} had ended already"))
     elif cancelled:
-        terminal.say(as_state(state).append(f"  {record.id}"))
+        terminal.say(as_state(state).append(f"  {clean(record.id)}"))
     elif state.is_terminal:
-        terminal.say(as_state(state).append(f"  {record.id} ended before the request reached it"))
+        terminal.say(as_state(state).append(f"  {clean(record.id)} ended before the request reached it"))
     else:
         terminal.say(
             as_state(state).append(
-                f"  {record.id}: the request is on record, the call has not ended yet. If its process is gone, the next "
+                f"  {clean(record.id)}: the request is on record, the call has not ended yet. If its process is gone, the next "
                 "runtime that has its tool takes it over."
             )
         )

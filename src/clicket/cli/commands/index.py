@@ -177,7 +177,7 @@ def _show(terminal: Terminal, path: Path, opened: Index) -> None:
         table.add_column(name, justify="right" if name in ("files", "skipped", "documents") else "left")
     for one in folders:
         when = ago(one.indexed_at) if one.indexed_at else "not finished"
-        table.add_row(escape(clean(one.path)), f"{one.files:,}", f"{one.skipped:,}", f"{one.documents:,}", when)
+        table.add_row(clean(one.path), f"{one.files:,}", f"{one.skipped:,}", f"{one.documents:,}", when)
     terminal.out.print(table)
 
 

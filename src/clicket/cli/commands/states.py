@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.session import Session
+from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.hub import ThreadHub, ToolView
 from clicket.kernel import ToolStatus
@@ -59,7 +60,7 @@ async def states(
         terminal.write(text + "\n")
     else:
         terminal.out.print(_table(views))
-        terminal.say(line, style="bright_black")
+        terminal.say(clean(line), style="bright_black")
 
 
 async def reset(
@@ -75,9 +76,9 @@ async def reset(
     if terminal.json:
         terminal.print_json({"thread": thread, "reset": done})
     elif done:
-        terminal.write(f"available again in thread {thread}: {', '.join(done)}\n")
+        terminal.write(f"available again in thread {clean(thread)}: {clean(', '.join(done))}\n")
     else:
-        terminal.write(f"nothing to reset in thread {thread}.\n")
+        terminal.write(f"nothing to reset in thread {clean(thread)}.\n")
 
 
 @asynccontextmanager
@@ -107,7 +108,7 @@ def _table(views: list[ToolView]) -> Table:
             view.name,
             Text(str(view.status), style=_STYLES[view.status]),
             "yes" if view.available else "no",
-            view.reason,
-            ", ".join(view.suggested),
+            clean(view.reason),
+            clean(", ".join(view.suggested)),
         )
     return table

@@ -1,0 +1,216 @@
+"""Names and ids are chosen by strangers. Printed or logged, they move no cursor, and no line break in them makes a line of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+from tests.scenarios.kit import make
+
+from clicket import Policy, Runtime, tool
+from clicket.cli import main
+from clicket.cli.terminal import Terminal, clean, clean_lines
+from clicket.server.access_log import AccessLog
+from clicket.telemetry.logs import configure, follow
+from clicket.vault.logs import LOGGERS, guard_logs
+
+WILD = "a\x1b[2J\x1b]0;gotcha\x07\x9b31m\u202e[red]\r\nFORGED by a name\u2028FORGED, too\x85FORGED"
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def assert_tame(said: str) -> None:
+    assert not CONTROLS.search(said), CONTROLS.findall(said)
+    for line in said.split("\n"):
+        assert not line.startswith("FORGED"), said
+
+
+@pytest.fixture
+def inside(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command in a folder of its own, without a new process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("CLICKET_STORE", f"sqlite:///{tmp_path}/calls.db")
+
+    def go(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        code = main(arguments)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+
+    return go
+
+
+@tool
+async def wild() -> str:
+    """Speak."""
+    raise ValueError(WILD)
+
+
+@tool
+async def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+async def fill(store: str) -> None:
+    """Calls of every kind, with wild names wherever a stranger chooses them."""
+    async with Runtime([wild, pay], store=store, policy=Policy(ask=["pay"])) as rt:
+        for view, mark in ((rt, ""), (rt.acting_for(WILD), "other ")):
+            for _ in range(4):
+                await view.call("wild", thread=WILD, metadata={WILD: WILD})
+            await view.call(WILD, {"x": WILD}, id=f"{mark}missing {WILD}", thread=WILD, request_id=WILD)
+            await view.call("wild", WILD, id=f"{mark}refused {WILD}", thread=WILD)
+            await view.submit("pay", id=f"twice {WILD}", thread=WILD)
+        await rt.submit("pay", id=f"denied {WILD}", thread=WILD)
+        await rt.deny(f"denied {WILD}", by=WILD, reason=WILD)
+        await rt.hub(WILD).set("pay", "maintenance", WILD, by=WILD)
+
+
+COMMANDS = (
+    ("ps", "--all"),
+    ("ps", "--all", "--json"),
+    ("show", f"missing {WILD}", "--thread", WILD, "--events"),
+    ("show", f"refused {WILD}", "--thread", WILD, "--events"),
+    ("show", f"denied {WILD}", "--events"),
+    ("tail", f"missing {WILD}", "--thread", WILD),
+    ("tail", f"denied {WILD}"),
+    ("approve",),
+    ("show", f"twice {WILD}"),
+    ("approve", f"denied {WILD}"),
+    ("deny", f"denied {WILD}"),
+    ("cancel", f"denied {WILD}"),
+    ("cancel", f"missing {WILD}"),
+    ("audit",),
+    ("report",),
+    ("report", "--tool", WILD),
+    ("recover",),
+    ("states", WILD),
+    ("reset", WILD),
+    ("show", WILD),
+    ("call", WILD),
+    ("tools", WILD),
+    ("keys", "revoke", WILD),
+)
+
+
+def test_no_command_prints_a_strangers_controls_or_lines(inside: Run, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/calls.db"
+    asyncio.run(fill(store))
+    said = [(command, inside(*command)) for command in COMMANDS]
+    for command, done in said:
+        try:
+            assert_tame(done.stdout + done.stderr)
+        except AssertionError as error:
+            error.add_note(f"{command}")
+            raise
+    assert sum(command[0] in ("show", "tail", "ps") and done.returncode < 2 for command, done in said) >= 6
+
+
+def test_what_a_command_forgets_to_clean_is_cleaned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    table = Table(WILD)
+    table.add_row(WILD, Text(WILD))
+    for console in (terminal.out, terminal.err):
+        console.print(table)
+        console.print(WILD, Text(WILD))
+    terminal.say(WILD)
+    terminal.complain("usage", WILD)
+    said = "".join(capsys.readouterr())
+    assert not CONTROLS.search(said)
+    assert "[red]" in said  # no markup of theirs either
+
+
+def test_a_name_is_one_line_and_a_text_may_have_several() -> None:
+    assert_tame(clean(WILD))
+    assert "\n" not in clean("a\r\nb\rc\u2028d\x85e")
+    assert clean_lines("a\r\nb\rc\td\x1be") == "a\nb\nc\td�e"
+
+
+# Logs.
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """The server's log as text."""
+    text = io.StringIO()
+    root, level = logging.getLogger(), logging.getLogger().level
+    handler = configure("text", stream=text)
+    yield text
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+async def test_names_of_calls_forge_no_log_line(lines: io.StringIO) -> None:
+    rt = make([wild])
+    follow(rt)
+    async with rt:
+        for tool_name in ("wild", WILD):
+            await rt.acting_for(WILD).call(tool_name, id=f"{tool_name} {WILD}", thread=WILD)
+    assert "[call wild a" in lines.getvalue()
+    assert_tame(lines.getvalue())
+
+
+def test_lines_of_others_and_tracebacks_begin_no_line_of_their_own(lines: io.StringIO) -> None:
+    """A tool may log several lines; those after the first are indented, so that none looks like a new record."""
+    log = logging.getLogger("a.tool")
+    log.warning("first\n2026-01-01 INFO clicket.calls FORGED\x1b[2J")
+    try:
+        raise ValueError(f"x\nFORGED {WILD}")
+    except ValueError:
+        log.exception("failed")
+    said = lines.getvalue()
+    assert "\x1b" not in said
+    new = [line for line in said.splitlines() if not line.startswith(" ")]
+    assert len(new) == 2
+    assert "Traceback" in said
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+def test_our_loggers_escape_names_whatever_handler_there_is(name: str) -> None:
+    """Also for programs that configure logging themselves."""
+    text, log = io.StringIO(), logging.getLogger(name)
+    handler = logging.StreamHandler(text)
+    guard_logs()
+    log.addHandler(handler)
+    try:
+        log.warning("tool %s of server %s is left out", WILD, "x")
+        log.warning("plain")
+    finally:
+        log.removeHandler(handler)
+    assert_tame(text.getvalue())
+    assert text.getvalue().endswith("\nplain\n")
+    assert "\\x1b[2J" in text.getvalue()
+
+
+def test_every_logger_of_ours_is_guarded() -> None:
+    source = Path(__file__).parents[2] / "src" / "clicket"
+    used = {
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r"getLogger\(\s*[\"']([^\"']+)", path.read_text())
+        if name.startswith("clicket")
+    }
+    assert used <= set(LOGGERS)
+
+
+async def test_the_access_log_shows_ids_escaped() -> None:
+    for form in (True, False):
+        text = io.StringIO()
+        log = AccessLog(text, json=form)
+        log.add("GET", "/calls/{id}", 200, 1.0, WILD, WILD)
+        log.flush()
+        (line,) = text.getvalue().splitlines()
+        assert_tame(json.dumps(json.loads(line)) if form else line)

@@ -14,12 +14,14 @@ from msgspec import to_builtins
 from clicket.call import Call
 from clicket.journal import Journal, StageEnd
 from clicket.kernel import State
-from clicket.model.figures import bucket_of
+from clicket.model.figures import OTHER_TYPE, bucket_of, error_label
 from clicket.ports import CacheUse, HealthEffect, OutcomeStats
 
 __all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
+_MAX_TYPES = 1_000
+"""Types of exceptions that a process counts apart, over all tools: a tool may make up new ones without end."""
 _TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
 _RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
@@ -34,6 +36,7 @@ class Persist:
         self._cache_use = cache_use
         self._clock = journal.clock.monotonic
         self._now = journal.clock.now
+        self._types: set[tuple[str, str]] = set()
 
     def __call__(self, call: Call) -> tuple[StageEnd, ...]:
         """The stages that ended since the call was admitted, with this one."""
@@ -45,7 +48,7 @@ class Persist:
         cache_use = None if call.cache_key is None else self._cache_use(call)
         now = self._now()
         at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
-        call.stats = stats = stats_of(call, at)
+        call.stats = stats = stats_of(call, at, self._types)
         stages = (*call.stages, ("persist", "ok", self._clock() - started))
         is_plain = call.outcome is State.COMPLETED and not call.truncated and not call.cached
         if not is_plain or not journal.complete(
@@ -66,8 +69,11 @@ class Persist:
             self._journal.record(call.entry, "progress", last)
 
 
-def stats_of(call: Call, at: float) -> OutcomeStats:
-    """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal."""
+def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats:
+    """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal.
+
+    `types`: the tools' exceptions that are counted by their type; it is added to, up to a bound.
+    """
     stages = call.stages
     entry = call.entry
     if call.outcome is State.COMPLETED and call.tool is not None and not call.cached and not entry.internal:
@@ -81,7 +87,17 @@ def stats_of(call: Call, at: float) -> OutcomeStats:
     # The process that ends the call may not have the tool; the record says that it was registered.
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
-    return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
+    label = code if error is None else _label(name, code, error.type, types)
+    return OutcomeStats(name, call.outcome._value_, label, bucket, seconds or 0.0, _effect(call, code), at, cause)
+
+
+def _label(tool: str, code: str, type: str, types: set[tuple[str, str]]) -> str:
+    if (tool, type) not in types and code == "tool_error":
+        if len(types) >= _MAX_TYPES:
+            type = OTHER_TYPE
+        else:
+            types.add((tool, type))
+    return error_label(code, type)
 
 
 def _execute_time(stages: tuple[StageEnd, ...]) -> float | None:

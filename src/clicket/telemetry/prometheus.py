@@ -108,27 +108,34 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
 
     ended = CounterMetricFamily("clicket_tool_executions", "Ended calls.", labels=("tool", "state"))
     errors = CounterMetricFamily("clicket_tool_errors", "Calls by the error that ended them.", labels=("tool", "code"))
+    raised = CounterMetricFamily(
+        "clicket_tool_exceptions", "Exceptions of tools that ended a call, by their type.", labels=("tool", "type")
+    )
     served = CounterMetricFamily("clicket_tool_cached", "Calls that were served from the cache.", labels=("tool",))
     took = HistogramMetricFamily(
         "clicket_tool_execution_seconds", "How long tools ran, retries and failures included.", labels=("tool",)
     )
     groups = named(figures)
     for tool in sorted({*groups, *registered}):
-        counts, codes, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), 0
+        counts, codes, types, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), dict[str, int](), 0
         for figure in groups.get(tool, ()):
             counts[figure.outcome] += figure.count
             if figure.error:
-                codes[figure.error] = codes.get(figure.error, 0) + figure.count
+                codes[figure.code] = codes.get(figure.code, 0) + figure.count
+                if figure.error_type:
+                    types[figure.error_type] = types.get(figure.error_type, 0) + figure.count
             elif figure.bucket is None:
                 cached += figure.count
         for state, count in counts.items():
             ended.add_metric((tool, state), count)
         for code, count in sorted(codes.items()):
             errors.add_metric((tool, code), count)
+        for type, count in sorted(types.items()):
+            raised.add_metric((tool, type), count)
         served.add_metric((tool,), cached)
         timed = [figure for figure in groups.get(tool, ()) if figure.bucket is not None]
         took.add_metric((tool,), _buckets(timed), sum(figure.seconds for figure in timed))
-    yield from (ended, errors, served, took)
+    yield from (ended, errors, raised, served, took)
 
 
 def _turn_seconds(figures: list[Figure]) -> Metric:

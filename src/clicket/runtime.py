@@ -409,8 +409,8 @@ class Runtime:
 
     @property
     def cache(self) -> Cache:
-        """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        return Cache(self._opened.store, self._opened.audit, self._caller or "")
+        """Cached results: `await rt.cache.stats()`, `await rt.cache.list()`, `await rt.cache.clear(tag="tool:weather")`."""
+        return Cache(self._opened.store, self._opened.audit, self._caller, self._opened.clock.now)
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""

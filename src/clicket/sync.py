@@ -23,6 +23,7 @@ from clicket.runtime import ToolInfo
 from clicket.settings import Settings
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
+from clicket.views import CachePage
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
@@ -58,17 +59,28 @@ class Cache:
         found: CacheStats = self._runtime._wait(self._stats())
         return found
 
-    def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return int(self._runtime._wait(self._clear(tag)))
+    def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
+        """Cached results without their bodies, those that expire first before the others; `cursor` of one page fetches the next."""
+        page: CachePage = self._runtime._wait(self._list(tag, limit, cursor))
+        return page
+
+    def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
+
+        `max_age`: only those that were made more than so many seconds ago.
+        """
+        return int(self._runtime._wait(self._clear(tag, max_age)))
 
     # Only these are looked up in the loop, so that a runtime that is not open raises this module's error.
 
     async def _stats(self) -> CacheStats:
         return await self._runtime._runtime.cache.stats()
 
-    async def _clear(self, tag: str | None) -> int:
-        return await self._runtime._runtime.cache.clear(tag)
+    async def _list(self, tag: str | None, limit: int, cursor: str | None) -> CachePage:
+        return await self._runtime._runtime.cache.list(tag=tag, limit=limit, cursor=cursor)
+
+    async def _clear(self, tag: str | None, max_age: float | None) -> int:
+        return await self._runtime._runtime.cache.clear(tag, max_age=max_age)
 
 
 class Audit:

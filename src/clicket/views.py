@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -12,12 +13,13 @@ from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, ToolResult, read
-from clicket.ports import CacheStats, Query, Store, Stored
+from clicket.ports import CacheEntry, CacheStats, Query, Store, Stored
 from clicket.tools import Tool
 
 __all__ = [
     "Audit",
     "Cache",
+    "CachePage",
     "ToolInfo",
     "as_request",
     "cache_settings",
@@ -26,6 +28,10 @@ __all__ = [
     "info",
     "record_of",
 ]
+
+
+_CACHE_STEP = 200
+"""Cached results that are read or removed at once."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,22 +71,92 @@ class Audit:
         await self._log.kept(by or self._caller or "", what, **details)
 
 
+class CachePage(msgspec.Struct, kw_only=True):
+    """One page of `Cache.list`; `cursor` None: it is the last."""
+
+    items: list[CacheEntry]
+    cursor: str | None = None
+
+
 class Cache:
     """The cached results of a runtime's store, shared by all processes over it."""
 
-    def __init__(self, store: Store, audit: AuditLog, caller: str = "") -> None:
+    def __init__(self, store: Store, audit: AuditLog, caller: str | None, now: Callable[[], float]) -> None:
         self._store = store
         self._audit = audit
         self._caller = caller
+        self._now = now
 
     async def stats(self) -> CacheStats:
         return await self._store.cache_stats()
 
-    async def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        removed = await self._store.cache_clear(tag)
-        await self._audit.kept(self._caller, "cache.cleared", tag=tag, removed=removed)
+    async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
+        """Cached results without their bodies, those that expire first before the others; `cursor` of one page fetches the next.
+
+        Results are shared by all callers, so a runtime for one caller (`acting_for`) may not list them.
+        """
+        if self._caller is not None:
+            raise PermissionDenied(
+                "cached results are listed for the operator of this runtime, not for one of its callers."
+            )
+        after = cache_cursor(limit, cursor)
+        now, items = self._now(), list[CacheEntry]()
+        async for entry in self._walk(after, tag):
+            if entry.expires_at > now:
+                if len(items) == limit:
+                    last = items[-1]
+                    return CachePage(items=items, cursor=f"{last.expires_at!r}:{last.key}")
+                items.append(entry)
+        return CachePage(items=items)
+
+    async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
+
+        `max_age`: only those that were made more than so many seconds ago.
+        """
+        removed = await self._store.cache_clear(tag) if max_age is None else await self._clear_old(tag, max_age)
+        await self._audit.kept(self._caller or "", "cache.cleared", tag=tag, max_age=max_age, removed=removed)
         return removed
+
+    async def _clear_old(self, tag: str | None, max_age: float) -> int:
+        before = self._now() - checked_age(max_age)
+        old: list[str] = []
+        removed = 0
+        async for entry in self._walk((0.0, ""), tag):
+            if entry.created_at < before:
+                old.append(entry.key)
+            if len(old) == _CACHE_STEP:
+                removed, old = removed + await self._store.cache_remove(old), []
+        return removed + await self._store.cache_remove(old)
+
+    async def _walk(self, after: tuple[float, str], tag: str | None) -> AsyncIterator[CacheEntry]:
+        while True:
+            found = await self._store.cache_items(after, _CACHE_STEP)
+            for entry in found:
+                if tag is None or tag in entry.tags:
+                    yield entry
+            if len(found) < _CACHE_STEP:
+                return
+            after = found[-1].expires_at, found[-1].key
+
+
+def checked_age(seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
+        raise UsageError(f"max_age must be a number of seconds of at least 0, not {seconds!r}.")
+    return seconds
+
+
+def cache_cursor(limit: int, cursor: str | None) -> tuple[float, str]:
+    """Where a page of cached results begins."""
+    if type(limit) is not int or not 1 <= limit <= 1_000:
+        raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+    if cursor is None:
+        return 0.0, ""
+    at, _, key = cursor.partition(":")
+    try:
+        return float(at), key
+    except ValueError:
+        raise UsageError(f"cursor must be one that a page gave, not {cursor!r:.100}.") from None
 
 
 def cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from clicket.model.ids import new_id
 from clicket.model.request import checked
 from clicket.ports import CacheStats
 from clicket.telemetry import Anomaly, Report
-from clicket.views import ToolInfo, as_request, in_order
+from clicket.views import CachePage, ToolInfo, as_request, checked_age, in_order
 
 __all__ = ["Cache", "Client"]
 
@@ -302,9 +302,17 @@ class Cache:
     async def stats(self) -> CacheStats:
         return await self._wire.get("/cache/stats", CacheStats)
 
-    async def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return (await self._wire.read("DELETE", "/cache", _Removed, query={"tag": tag})).removed
+    async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
+        """Cached results without their bodies, those that expire first before the others; for admins."""
+        return await self._wire.get("/cache/items", CachePage, query={"tag": tag, "limit": limit, "cursor": cursor})
+
+    async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
+
+        `max_age`: only those that were made more than so many seconds ago.
+        """
+        query = {"tag": tag, "max_age": None if max_age is None else checked_age(max_age)}
+        return (await self._wire.read("DELETE", "/cache", _Removed, query=query)).removed
 
 
 def _with_id(request: ToolCall) -> ToolCall:

@@ -10,6 +10,7 @@ from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, 
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
+    CacheEntry,
     CacheItem,
     CacheStats,
     CacheUse,
@@ -34,6 +35,7 @@ __all__ = [
     "AgentHost",
     "Append",
     "Audited",
+    "CacheEntry",
     "CacheItem",
     "CacheStats",
     "CacheUse",

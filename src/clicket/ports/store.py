@@ -23,6 +23,7 @@ from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
     "Append",
+    "CacheEntry",
     "CacheItem",
     "CacheStats",
     "CacheUse",
@@ -80,6 +81,39 @@ class CacheItem(msgspec.Struct, frozen=True, kw_only=True):
     def is_fresh(self, now: float) -> bool:
         """May it be served? Not after its time, nor when the clock was set back to well before it was made."""
         return self.created_at - _CLOCK_SLACK <= now < self.expires_at
+
+
+class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A cached result as it is listed, without its body. Times are seconds since the epoch."""
+
+    key: str
+    tool: str
+    """Whose result it is; empty if no tag says so."""
+    tags: tuple[str, ...]
+    size: int
+    """Bytes of the result."""
+    created_at: float
+    expires_at: float
+    accessed_at: float
+    access_count: int
+    """How many calls it served."""
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        tags: Sequence[str],
+        size: int,
+        created_at: float,
+        expires_at: float,
+        accessed_at: float,
+        access_count: int,
+    ) -> CacheEntry:
+        tool = next((tag.removeprefix("tool:") for tag in tags if tag.startswith("tool:")), "")
+        return cls(
+            key=key, tool=tool, tags=tuple(tags), size=size, created_at=created_at, expires_at=expires_at,
+            accessed_at=accessed_at, access_count=access_count,
+        )  # fmt: skip
 
 
 class CacheUse(msgspec.Struct, frozen=True, gc=False):
@@ -350,6 +384,14 @@ class Store(Records, Protocol):
 
     async def cache_clear(self, tag: str | None) -> int:
         """Remove the results with that tag, or all; how many there were."""
+        ...
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        """Up to `limit` results whose (expires_at, key) is greater than `after`, in that order, also expired ones."""
+        ...
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        """Remove the results with these keys; how many there were."""
         ...
 
     async def cache_stats(self) -> CacheStats: ...

@@ -15,6 +15,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Duplicate,
@@ -299,6 +300,14 @@ class MemoryStore:
     async def cache_clear(self, tag: str | None) -> int:
         self._check_open()
         return self._cache.clear(tag)
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        self._check_open()
+        return self._cache.items(after, limit)
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        self._check_open()
+        return self._cache.remove(keys)
 
     async def cache_stats(self) -> CacheStats:
         self._check_open()

@@ -62,7 +62,10 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 """In the order in which `clicket --help` lists them."""
 
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
-    "cache": ("Look at cached results, or remove them.", {"stats": cache.stats, "clear": cache.clear}),
+    "cache": (
+        "Look at cached results, or remove them.",
+        {"stats": cache.stats, "list": cache.items, "clear": cache.clear},
+    ),
     "keys": (
         "Make, list and revoke API keys of the server.",
         {"create": keys.create, "list": keys.listing, "revoke": keys.revoke},

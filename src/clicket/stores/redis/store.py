@@ -23,6 +23,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Found,
@@ -46,7 +47,7 @@ from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.stores.redis.listener import Listener
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.records import Records
-from clicket.stores.redis.rows import cache_item, stored
+from clicket.stores.redis.rows import cache_entry, cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
 from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
@@ -321,6 +322,21 @@ class RedisStore:
             count, more = await session.write("cache_clear", _given({"tag": tag}))
             total += count
         return total
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        found: list[CacheEntry] = []
+        expires, key = repr(float(after[0])), after[1]
+        while len(found) < limit:  # rows that cannot be read make room for others
+            ask = {"expires": expires, "key": key, "limit": limit - len(found)}
+            rows = await self._ready().session.read("cache_items", ask)
+            found += [entry for entry in map(cache_entry, rows) if entry is not None]
+            if not rows:
+                break
+            expires, key = rows[-1][3].decode(), rows[-1][0].decode(errors="replace")
+        return found
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        return int(await self._ready().session.write("cache_remove", {"keys": list(keys)})) if keys else 0
 
     async def cache_stats(self) -> CacheStats:
         totals = await retention.totals(self._ready().session)

@@ -21,6 +21,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Found,
@@ -290,6 +291,12 @@ class SqliteStore:
 
     async def cache_clear(self, tag: str | None) -> int:
         return await self._write(lambda c: cache.clear(c, tag))
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        return await self._read(lambda c: cache.items(c, after, limit))
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        return await self._write(lambda c: cache.remove(c, keys))
 
     async def cache_stats(self) -> CacheStats:
         return await self._read(cache.stats)

@@ -30,7 +30,18 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, history_query, in_order, info, record_of
+from clicket.views import (
+    Audit,
+    Cache,
+    HistoryOptions,
+    ToolInfo,
+    as_request,
+    cache_settings,
+    history_query,
+    in_order,
+    info,
+    record_of,
+)
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -289,23 +300,12 @@ class Runtime:
         """A handle of a call that was submitted earlier, here or in another process."""
         return await self._opened.handles.find(id, thread, self._caller)
 
-    async def history(
-        self,
-        *,
-        thread: str | None = None,
-        tool: str | None = None,
-        state: State | str | None = None,
-        since: float | None = None,
-        active: bool = False,
-        waiting_for: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page:
-        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
-        query = history_query(
-            self._caller, thread=thread, tool=tool, state=state, since=since, active=active, waiting_for=waiting_for,
-            limit=limit, cursor=cursor,
-        )  # fmt: skip
+    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
+        """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
+
+        For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
+        """
+        query = history_query(self._caller, limit, cursor, **which)
         found = await self._opened.store.history(query)
         cursor = str(found[limit - 1].key) if len(found) > limit else None
         return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "Audit",
     "Cache",
     "CachePage",
+    "HistoryOptions",
     "ToolInfo",
     "as_request",
     "cache_settings",
@@ -184,34 +185,56 @@ def record_of(stored: Stored) -> Record:
     return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
 
 
+class HistoryOptions(TypedDict, total=False):
+    """Which calls `history` lists."""
+
+    thread: str | None
+    tool: str | None
+    state: State | str | None
+    since: float | None
+    """Made at or after this time, in seconds since the epoch."""
+    until: float | None
+    """Made before this time."""
+    active: bool
+    """Only calls that have not ended."""
+    waiting_for: str | None
+    """Only calls that wait for this; `approval` is the only value."""
+    code: str | None
+    """Only calls that this error code ended."""
+    request_id: str | None
+    metadata: Mapping[str, Any] | None
+    """Only calls whose metadata has these values. A text also finds a value of another type that is written so in JSON."""
+    id_contains: str | None
+    order: Literal["asc", "desc"]
+    """`desc`, the newest first, unless told otherwise."""
+
+
 def history_query(
-    caller: str | None,
-    *,
-    thread: str | None,
-    tool: str | None,
-    state: State | str | None,
-    since: float | None,
-    active: bool,
-    waiting_for: str | None,
-    limit: int,
-    cursor: str | None,
-) -> Query:
+    caller: str | None, limit: int, cursor: str | None, *, order: str = "desc", metadata: Mapping[str, Any] | None = None,
+    state: State | str | None = None, **plain: Any,
+) -> Query:  # fmt: skip
     """What `history` asks the store for: one more than `limit`, to know whether there is another page."""
+    if unknown := set(plain) - set(HistoryOptions.__annotations__):
+        name = min(unknown)
+        raise UsageError(f"history has no option {name!r}.{did_you_mean(name, HistoryOptions.__annotations__)}")
     if type(limit) is not int or not 1 <= limit <= 1_000:
         raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
+    if order not in ("asc", "desc"):
+        raise UsageError(f"order must be asc or desc, not {order!r}.")
     try:
         wanted = None if state is None else State(state)
     except ValueError:
         raise UsageError(f"state must be one of {', '.join(State)}, not {state!r}.") from None
     try:
-        before = None if cursor is None else int(cursor)
-        if before is not None and not 0 <= before < 1 << 63:
+        place = None if cursor is None else int(cursor)
+        if place is not None and not 0 <= place < 1 << 63:
             raise ValueError(cursor)
     except (ValueError, TypeError):
         raise UsageError(f"cursor must be one that a page gave, not {cursor!r}.") from None
+    ascending = order == "asc"
     return Query(
-        thread=thread, tool=tool, state=wanted, since=since, active=active, limit=limit + 1, before=before,
-        caller=caller, waiting_for=waiting_for,
+        caller=caller, state=wanted, limit=limit + 1, metadata=tuple((metadata or {}).items()), ascending=ascending,
+        after=place if ascending else None, before=None if ascending else place, **plain,
     )  # fmt: skip
 
 

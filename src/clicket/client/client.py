@@ -28,7 +28,7 @@ from clicket.model.ids import new_id
 from clicket.model.request import checked
 from clicket.ports import CacheStats
 from clicket.telemetry import Anomaly, Report
-from clicket.views import CachePage, ToolInfo, as_request, checked_age, in_order
+from clicket.views import CachePage, HistoryOptions, ToolInfo, as_request, checked_age, in_order
 
 __all__ = ["Cache", "Client"]
 
@@ -212,25 +212,17 @@ class Client:
         record = await self.get(id, thread=thread)
         return CallHandle(self._wire, record.id, record.thread)
 
-    async def history(
-        self,
-        *,
-        thread: str | None = None,
-        tool: str | None = None,
-        state: State | str | None = None,
-        since: float | None = None,
-        active: bool = False,
-        waiting_for: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page:
-        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
+    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
+        """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
+
+        Keywords as those of `Runtime.history`.
+        """
         if type(limit) is not int or not 1 <= limit <= 1_000:
             raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
-        query = {
-            "thread": thread, "tool": tool, "state": None if state is None else str(state), "since": since,
-            "active": active or None, "waiting_for": waiting_for, "full": True,
-        }  # fmt: skip
+        query: dict[str, Any] = {**which, "full": True, "active": which.get("active") or None}
+        query.update({f"metadata.{name}": value for name, value in (query.pop("metadata", None) or {}).items()})
+        if query.get("state") is not None:
+            query["state"] = str(query["state"])
         items: list[Record] = []
         while True:
             step = min(limit - len(items), _PAGE)

@@ -19,6 +19,7 @@ from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.unit import Unit, events_in
+from clicket.ports.query import Query
 from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "OnHint",
     "Owner",
     "Presence",
-    "Query",
     "Stale",
     "Store",
     "Stored",
@@ -237,22 +237,6 @@ class Stored(msgspec.Struct, kw_only=True):
     sets such a call aside: its owner is 0 from then on, which is no owner that could die or get requests."""
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What to list. Newest first; `before` is the key to continue below."""
-
-    thread: str | None = None
-    tool: str | None = None
-    state: State | None = None
-    since: float | None = None
-    caller: str | None = None
-    id_prefix: str | None = None
-    waiting_for: str | None = None
-    """Only calls that wait for this; `approval` is the only value."""
-    active: bool = False
-    limit: int = 100
-    before: int | None = None
-
-
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds on ended calls; None is no bound. Calls that ended first are removed first."""
 
@@ -319,7 +303,9 @@ class Store(Records, Protocol):
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]: ...
 
-    async def history(self, query: Query) -> list[Stored]: ...
+    async def history(self, query: Query) -> list[Stored]:
+        """The calls that fit, in the query's order."""
+        ...
 
     # Owning.
 

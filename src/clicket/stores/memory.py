@@ -31,6 +31,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ToolHealth,
+    picked,
 )
 from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
@@ -216,18 +217,23 @@ class MemoryStore:
 
     async def history(self, query: Query) -> list[Stored]:
         self._check_open()
+        if query.by_content:
+            return await picked(query, self.history)
         found: list[Stored] = []
-        for call in reversed(self._calls.values()):
+        for call in self._calls.values() if query.ascending else reversed(self._calls.values()):
             if len(found) == query.limit:
                 break
             if (
                 (query.before is None or call.key < query.before)
+                and (query.after is None or call.key > query.after)
                 and (query.thread is None or call.thread == query.thread)
                 and (query.tool is None or call.tool == query.tool)
                 and (query.state is None or call.state is query.state)
                 and (query.caller is None or call.caller == query.caller)
                 and (query.since is None or call.created_at >= query.since)
+                and (query.until is None or call.created_at < query.until)
                 and (query.id_prefix is None or call.id.startswith(query.id_prefix))
+                and (query.id_contains is None or query.id_contains in call.id)
                 and (query.waiting_for is None or (call.waiting_for == query.waiting_for and call.ended_at is None))
                 and not (query.active and call.ended_at is not None)
             ):

@@ -37,6 +37,7 @@ from clicket.ports import (
     Sweep,
     ToolHealth,
     Unstorable,
+    picked,
 )
 from clicket.stores.redis import retention
 from clicket.stores.redis.address import address
@@ -229,6 +230,8 @@ class RedisStore:
         return [event for event in events if event.seq > after]
 
     async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
         session = self._ready().session
         arguments = _given(
             {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
@@ -238,22 +241,33 @@ class RedisStore:
             arguments["state"] = query.state.value
         if query.since is not None:
             arguments["since"] = repr(query.since)
+        if query.until is not None:
+            arguments["made_before"] = repr(query.until)
+        if query.ascending:
+            arguments["ascending"] = True
+        arguments |= _given({"contains": query.id_contains})
         if query.active or (query.state is not None and not query.state.is_terminal):
             arguments["active"] = True
         found: list[Stored] = []
-        before = _NEWEST if query.before is None else query.before
+        before, after = _NEWEST if query.before is None else query.before, query.after or 0
         while len(found) < query.limit:
-            arguments |= {"before": before, "limit": min(_STEP, query.limit - len(found)), "budget": _BUDGET}
+            arguments |= {
+                "before": before,
+                "after": after,
+                "limit": min(_STEP, query.limit - len(found)),
+                "budget": _BUDGET,
+            }
             try:
-                rows, gone, walk, before = await session.read("history", arguments)
+                rows, gone, walk, place = await session.read("history", arguments)
             except Unstorable:
                 return []
             found += [stored(row) for row in rows]
             if gone:
                 with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
                     await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
-            if not before:
+            if not place:
                 break
+            before, after = (before, place) if query.ascending else (place, after)
         return found
 
     # Owning.

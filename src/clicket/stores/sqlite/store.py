@@ -34,6 +34,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ToolHealth,
+    picked,
 )
 from clicket.stores.sqlite import cache, owners, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer
@@ -195,6 +196,8 @@ class SqliteStore:
         return [event for event in found if event.seq > after]
 
     async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
         where += " AND state <> 'swept'"  # see retention
@@ -209,13 +212,24 @@ class SqliteStore:
             where += " AND ended_at IS NULL"
         if query.since is not None:
             where, values = where + " AND created_at >= ?", [*values, query.since]
+        if query.until is not None:
+            where, values = where + " AND created_at < ?", [*values, query.until]
+        for text in query.mentions:
+            where += (
+                " AND (first_unit IS NULL OR last_unit IS NULL OR instr(first_unit, ?) > 0 OR instr(last_unit, ?) > 0)"
+            )
+            values = [*values, text, text]
         if query.before is not None:
             where, values = where + " AND key < ?", [*values, query.before]
+        if query.after is not None:
+            where, values = where + " AND key > ?", [*values, query.after]
+        if query.id_contains is not None:
+            where, values = where + " AND instr(id, ?) > 0", [*values, query.id_contains]
         if query.id_prefix is not None:
             where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
         # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys.
         hint = "INDEXED BY calls_live " if active and query.waiting_for is None else ""
-        clause = f"{hint}WHERE {where} ORDER BY key DESC LIMIT ?"
+        clause = f"{hint}WHERE {where} ORDER BY key {'ASC' if query.ascending else 'DESC'} LIMIT ?"
         return await self._read(lambda c: select(c, clause, [*values, query.limit]))
 
     # Owning.

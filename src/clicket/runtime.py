@@ -49,9 +49,8 @@ __all__ = ["Cache", "Runtime", "ToolInfo"]
 class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
-    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the
-    default is the file `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
-    runtimes over the same store.
+    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the default is the file
+    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store.
     """
 
     _clock: Clock | None = None
@@ -108,7 +107,10 @@ class Runtime:
         """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+            try:
+                await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+            finally:
+                self.observers.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -349,11 +351,9 @@ class Runtime:
         return Audit(self._opened.audit, self._opened.store, self._caller)
 
     def subscribe(self, filter: EventFilter | None = None, *, max_pending: int = 1_000) -> Subscription:
-        """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`.
-
-        A reader that is `max_pending` events behind misses some, and gets a `Gap` in their place. A runtime for
-        one caller (`acting_for`) yields only that caller's events.
-        """
+        """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`. A reader that is
+        `max_pending` events behind misses some, and gets a `Gap` in their place. A runtime for one caller (`acting_for`) yields only
+        that caller's events."""
         return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
 
     async def workers(self) -> list[Presence]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -21,6 +21,7 @@ from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
+from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
 from clicket.views import CachePage
@@ -339,6 +340,10 @@ class Runtime:
     def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         return CallHandle(self, self._wait(self._runtime.handle(id, thread=thread)))
 
+    def subscribe(self, filter: EventFilter | None = None) -> Iterator[CallEvent | Gap]:
+        """The durable events of all calls from now on; as `clicket.Runtime.subscribe`. Waits for the next one, without an end."""
+        return self._iterate(_events(self._wait(_begun(self._runtime, filter))))
+
     def history(self, **query: Any) -> Page:
         """Calls, newest first; keywords as in `clicket.Runtime.history`."""
         page: Page = self._wait(self._runtime.history(**query))
@@ -365,3 +370,15 @@ class Runtime:
     def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. See `clicket.Runtime.put_artifact`."""
         return str(self._wait(self._runtime.put_artifact(data)))
+
+
+async def _begun(runtime: Any, filter: EventFilter | None) -> Any:
+    return await runtime.subscribe(filter).__aenter__()
+
+
+async def _events(subscription: Any) -> AsyncIterator[CallEvent | Gap]:
+    try:
+        async for event in subscription:
+            yield event
+    finally:
+        await subscription.__aexit__(None, None, None)

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
+from weakref import WeakSet
 
 import msgspec
 
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.subscription import Subscription
 from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
@@ -27,6 +29,7 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
 from clicket.model.request import checked
 from clicket.ports import CacheStats
+from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
 from clicket.views import CachePage, HistoryOptions, ToolInfo, as_request, checked_age, in_order
 
@@ -73,6 +76,7 @@ class Client:
     def __init__(self, url: str, *, key: str | None = None, transport: Any = None) -> None:
         self._wire = Wire(url, key, transport=transport)
         self.url: str = self._wire.url
+        self._subscriptions: WeakSet[Subscription] = WeakSet()
 
     async def open(self) -> Self:
         """Nothing is sent before the first call."""
@@ -80,6 +84,8 @@ class Client:
 
     async def close(self, *, patience: float | None = None) -> None:
         """Let go of the connections. Calls go on where they run."""
+        for subscription in list(self._subscriptions):
+            await subscription.close()
         await self._wire.close()
 
     async def __aenter__(self) -> Self:
@@ -248,6 +254,16 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._wire)
+
+    def subscribe(self, filter: EventFilter | None = None) -> Subscription:
+        """The durable events of all calls that the key may see, of all processes over the server's store:
+        `async with rt.subscribe(EventFilter(tool="add")) as events: async for event in events: ...`.
+
+        A connection that breaks is made again, and goes on where it broke. A `Gap` says that some events are not kept any more.
+        """
+        subscription = Subscription(self._wire, filter or EventFilter())
+        self._subscriptions.add(subscription)
+        return subscription
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The server's tools."""

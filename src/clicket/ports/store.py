@@ -323,7 +323,9 @@ class Store(Records, Protocol):
         ...
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take calls of these tools that have no owner: those of the highest priority first, then the oldest."""
+        """Take calls of these tools that have no owner, from callers in turn: one call of each caller, beginning after the caller that
+        this store took from last, then the second of each. Within a caller those of the highest priority first, then the oldest. A
+        store may look at the first 1,000 waiting calls alone."""
         ...
 
     async def claim(self, key: int) -> Stored | None:

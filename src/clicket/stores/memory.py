@@ -37,6 +37,7 @@ from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
+from clicket.stores.turns import last_caller
 
 __all__ = ["MemoryStore"]
 
@@ -65,6 +66,7 @@ class MemoryStore:
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
         self._cache = MemoryCache()
+        self._last_caller = ""
         self._kept = MemoryRecords(time.time)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
@@ -256,7 +258,15 @@ class MemoryStore:
         self._check_open()
         waiting = [c for c in self._live() if not c.owned and c.tool in tools]
         waiting.sort(key=lambda call: (-call.priority, call.key))
-        return [_claimed(call) for call in waiting[:limit]]
+        turns: Counter[str] = Counter()
+        ranked: list[tuple[int, bool, str, _Call]] = []
+        for call in waiting:
+            turns[call.caller] += 1
+            ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
+        ranked.sort(key=lambda each: each[:3])
+        claimed = [_claimed(call) for _, _, _, call in ranked[:limit]]
+        self._last_caller = last_caller(claimed, self._last_caller)
+        return claimed
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()

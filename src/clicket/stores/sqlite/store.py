@@ -43,6 +43,7 @@ from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.writer import Writer
+from clicket.stores.turns import last_caller
 
 __all__ = ["SqliteStore"]
 
@@ -65,6 +66,7 @@ class SqliteStore:
         self.on_hint: OnHint = _ignore_hint
         self.group_appends = True
         self._busy = busy
+        self._last_caller = ""
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None
@@ -251,7 +253,10 @@ class SqliteStore:
         sql = "SELECT 1 FROM calls WHERE owner IS NULL AND ended_at IS NULL LIMIT 1"
         if not tools or await self._read(lambda c: c.execute(sql).get) is None:  # looking costs no writer anything
             return []
-        return await self._write(lambda c: owners.claim_waiting(c, self._owner, tools, limit))
+        after = self._last_caller
+        claimed = await self._write(lambda c: owners.claim_waiting(c, self._owner, tools, limit, after))
+        self._last_caller = last_caller(claimed, after)
+        return claimed
 
     async def claim(self, key: int) -> Stored | None:
         return await self._write(lambda c: owners.claim_one(c, self._owner, key))

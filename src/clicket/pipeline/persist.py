@@ -1,7 +1,7 @@
 """Stage 6: writes the outcome in one commit. Every call reaches this stage, also one that an earlier stage ended.
 
 The stage's recorded time is the time to build the outcome. It does not include the commit, because an event cannot contain the
-time of its own write.
+time of its own write. `telemetry/persist_times.py` measures the stage with its write, where metrics are read.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class LoopThread:
                 yield item
         finally:
             close = getattr(iterator, "aclose", None)
-            if close is not None:
+            if close is not None and not self.loop.is_closed():  # a loop that has ended closed what was open on it
                 self.call(close())
 
     def close(self) -> None:

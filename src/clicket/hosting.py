@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,6 +27,7 @@ from clicket.vault import has_marker, hide, holds_secret
 
 __all__ = ["Host", "has_turn", "sweep_idle_threads"]
 
+logger = logging.getLogger("clicket.hub")
 _DOCUMENT = "paper"
 _SEALED = b'{"sealed":"'
 
@@ -84,7 +86,10 @@ class Host:
     # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
-        return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered(lately=True)])
+        hub = self._runtime.hub(thread)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("thread %s: %s", thread, await hub.summary())
+        return tuple([self._offer(tool) for tool in await hub.offered(lately=True)])
 
     def _offer(self, tool: Tool) -> ToolOffer:
         offer = self._offers.get(tool)

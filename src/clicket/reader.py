@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import copy
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from clicket.compose import open_store, owner_of, wait_for_store
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
 from clicket.ports import Presence, Store, SystemClock
 from clicket.settings import Settings
-from clicket.views import history_query, record_of
+from clicket.views import HistoryOptions, history_query, record_of
 
 __all__ = ["Reader"]
-
-_UNFILTERED: dict[str, Any] = {
-    "thread": None, "tool": None, "state": None, "since": None, "active": False, "waiting_for": None, "cursor": None,
-}  # fmt: skip
 
 
 class Reader:
@@ -46,8 +42,8 @@ class Reader:
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         return read(id, (await self._calls.find(id, thread, self._caller)).events)
 
-    async def history(self, *, limit: int = 100, **filters: Any) -> Page:
-        found = await self.store.history(history_query(self._caller, limit=limit, **{**_UNFILTERED, **filters}))
+    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
+        found = await self.store.history(history_query(self._caller, limit, cursor, **which))
         cursor = str(found[limit - 1].key) if len(found) > limit else None
         return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
 

@@ -30,7 +30,18 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, history_query, in_order, info, record_of
+from clicket.views import (
+    Audit,
+    Cache,
+    HistoryOptions,
+    ToolInfo,
+    as_request,
+    cache_settings,
+    history_query,
+    in_order,
+    info,
+    record_of,
+)
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -38,9 +49,8 @@ __all__ = ["Cache", "Runtime", "ToolInfo"]
 class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
-    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the
-    default is the file `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
-    runtimes over the same store.
+    `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the default is the file
+    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store.
     """
 
     _clock: Clock | None = None
@@ -97,7 +107,10 @@ class Runtime:
         """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+            try:
+                await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+            finally:
+                self.observers.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -289,23 +302,12 @@ class Runtime:
         """A handle of a call that was submitted earlier, here or in another process."""
         return await self._opened.handles.find(id, thread, self._caller)
 
-    async def history(
-        self,
-        *,
-        thread: str | None = None,
-        tool: str | None = None,
-        state: State | str | None = None,
-        since: float | None = None,
-        active: bool = False,
-        waiting_for: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page:
-        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
-        query = history_query(
-            self._caller, thread=thread, tool=tool, state=state, since=since, active=active, waiting_for=waiting_for,
-            limit=limit, cursor=cursor,
-        )  # fmt: skip
+    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
+        """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
+
+        For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
+        """
+        query = history_query(self._caller, limit, cursor, **which)
         found = await self._opened.store.history(query)
         cursor = str(found[limit - 1].key) if len(found) > limit else None
         return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
@@ -349,11 +351,9 @@ class Runtime:
         return Audit(self._opened.audit, self._opened.store, self._caller)
 
     def subscribe(self, filter: EventFilter | None = None, *, max_pending: int = 1_000) -> Subscription:
-        """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`.
-
-        A reader that is `max_pending` events behind misses some, and gets a `Gap` in their place. A runtime for
-        one caller (`acting_for`) yields only that caller's events.
-        """
+        """The durable events of all calls of this process, as they come: `async for event in rt.subscribe(...)`. A reader that is
+        `max_pending` events behind misses some, and gets a `Gap` in their place. A runtime for one caller (`acting_for`) yields only
+        that caller's events."""
         return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
 
     async def workers(self) -> list[Presence]:
@@ -409,8 +409,8 @@ class Runtime:
 
     @property
     def cache(self) -> Cache:
-        """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        return Cache(self._opened.store, self._opened.audit, self._caller or "")
+        """Cached results: `await rt.cache.stats()`, `await rt.cache.list()`, `await rt.cache.clear(tag="tool:weather")`."""
+        return Cache(self._opened.store, self._opened.audit, self._caller, self._opened.clock.now)
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools."""

@@ -13,7 +13,7 @@ from clicket.bridge import fulfil
 from clicket.journal import Observers
 from clicket.model import Event
 
-__all__ = ["EventFilter", "Gap", "Subscription"]
+__all__ = ["CallEvent", "EventFilter", "Gap", "Subscription"]
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,24 +26,34 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     types: frozenset[str] | None = None
 
 
-class Gap(msgspec.Struct, frozen=True):
-    """Takes the place of events that were left out because the reader was too slow."""
+class CallEvent(Event, frozen=True, gc=False):
+    """An event with the call that it belongs to: ids alone may be used by several threads and callers."""
 
-    missed: int
+    thread: str
+    tool: str
+    caller: str
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Takes the place of events that were left out because the reader was too slow, or was away for too long."""
+
+    missed: int | None
+    """None: how many is not known."""
 
 
 class Subscription:
-    """An async iterator of `Event` and `Gap`. It begins with the first `async with` or `async for`, and ends with `close`."""
+    """An async iterator of `CallEvent` and `Gap`. It begins when it is made, and ends with `close`, at the end of `async with`, or when
+    the runtime closes: then what is pending is still given."""
 
     def __init__(self, observers: Observers, filter: EventFilter, caller: str | None, max_pending: int) -> None:
         self._filter = filter
         self._caller = caller
         self._max_pending = max_pending
-        self._pending: deque[Event] = deque()
+        self._pending: deque[CallEvent] = deque()
         self._missed = 0
         self._news: asyncio.Future[None] | None = None
         self._closed = False
-        self._remove = observers.add(self._on_events)
+        self._remove = observers.add(self._on_events, on_close=self.close)
 
     def _on_events(self, entry: Any, events: Sequence[Event]) -> None:
         wanted = self._filter
@@ -61,7 +71,19 @@ class Subscription:
             if len(self._pending) >= self._max_pending:
                 self._pending.popleft()
                 self._missed += 1
-            self._pending.append(event)
+            self._pending.append(
+                CallEvent(
+                    event.call_id,
+                    event.seq,
+                    event.at,
+                    event.type,
+                    event.state,
+                    event.data,
+                    entry.thread,
+                    entry.tool,
+                    entry.caller,
+                )
+            )
         if self._news is not None:
             fulfil(self._news)
 
@@ -80,7 +102,7 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event | Gap:
+    async def __anext__(self) -> CallEvent | Gap:
         while True:
             if self._missed:
                 missed, self._missed = self._missed, 0

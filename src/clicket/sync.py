@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -21,8 +21,10 @@ from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import Settings
+from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
+from clicket.views import CachePage
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
@@ -58,17 +60,28 @@ class Cache:
         found: CacheStats = self._runtime._wait(self._stats())
         return found
 
-    def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return int(self._runtime._wait(self._clear(tag)))
+    def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
+        """Cached results without their bodies, those that expire first before the others; `cursor` of one page fetches the next."""
+        page: CachePage = self._runtime._wait(self._list(tag, limit, cursor))
+        return page
+
+    def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
+
+        `max_age`: only those that were made more than so many seconds ago.
+        """
+        return int(self._runtime._wait(self._clear(tag, max_age)))
 
     # Only these are looked up in the loop, so that a runtime that is not open raises this module's error.
 
     async def _stats(self) -> CacheStats:
         return await self._runtime._runtime.cache.stats()
 
-    async def _clear(self, tag: str | None) -> int:
-        return await self._runtime._runtime.cache.clear(tag)
+    async def _list(self, tag: str | None, limit: int, cursor: str | None) -> CachePage:
+        return await self._runtime._runtime.cache.list(tag=tag, limit=limit, cursor=cursor)
+
+    async def _clear(self, tag: str | None, max_age: float | None) -> int:
+        return await self._runtime._runtime.cache.clear(tag, max_age=max_age)
 
 
 class Audit:
@@ -327,6 +340,10 @@ class Runtime:
     def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         return CallHandle(self, self._wait(self._runtime.handle(id, thread=thread)))
 
+    def subscribe(self, filter: EventFilter | None = None) -> Iterator[CallEvent | Gap]:
+        """The durable events of all calls from now on; as `clicket.Runtime.subscribe`. Waits for the next one, without an end."""
+        return self._iterate(_events(self._wait(_begun(self._runtime, filter))))
+
     def history(self, **query: Any) -> Page:
         """Calls, newest first; keywords as in `clicket.Runtime.history`."""
         page: Page = self._wait(self._runtime.history(**query))
@@ -353,3 +370,15 @@ class Runtime:
     def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. See `clicket.Runtime.put_artifact`."""
         return str(self._wait(self._runtime.put_artifact(data)))
+
+
+async def _begun(runtime: Any, filter: EventFilter | None) -> Any:
+    return await runtime.subscribe(filter).__aenter__()
+
+
+async def _events(subscription: Any) -> AsyncIterator[CallEvent | Gap]:
+    try:
+        async for event in subscription:
+            yield event
+    finally:
+        await subscription.__aexit__(None, None, None)

@@ -100,7 +100,7 @@ async def test_calls_of_a_claim_whose_answer_was_lost_are_not_lost(server: Postg
             change.owned = False
         await append(store, *changes)
         assert [c.id for c in await store.claim_waiting(ANY_TOOL, 5)] == [f"c{n}" for n in range(5)]
-        line.cut_next_answer(b"claim(")
+        line.cut_next_answer(b"claim_in_turn(")
         claimed = await store.claim_waiting(ANY_TOOL, 5)
         assert line.cuts == 1
         assert [c.id for c in claimed] == [f"c{n}" for n in range(5, 10)]

@@ -240,7 +240,7 @@ async def test_hooks_may_be_async_or_raise_and_change_nothing(
         raise ValueError("a hook's own trouble")
 
     class Mine(ReActAgent):
-        def on_state_changed(self, before: AgentState, after: AgentState) -> None:
+        def on_state_changed(self, before: AgentState, after: AgentState) -> None:  # type: ignore[override]  # without the thread
             seen.append((before, after))
 
     async with make([echo], store) as rt:

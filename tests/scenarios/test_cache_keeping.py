@@ -13,6 +13,7 @@ from tests.scenarios.cache_kit import Counted, stepped
 from tests.scenarios.kit import assert_sound, make
 
 from clicket import Settings, State, StoreUnavailable, tool
+from clicket.errors import PermissionDenied, UsageError
 from clicket.testing import StepClock
 
 # How long -------------------------------------------------------------------------------------------------------------
@@ -170,6 +171,51 @@ async def test_tags_say_what_to_forget(store: str) -> None:
         stats = await rt.cache.stats()
     assert stats.items == 3
     assert stats.bytes > 0
+
+
+async def test_what_is_cached_is_listed_with_its_times_and_uses(store: str) -> None:
+    clock, look, other = StepClock(), Counted(tags=["mine"]), Counted(name="other", cache=50)
+    async with stepped([look.tool, other.tool], store, clock) as rt:
+        made = clock.now()
+        await rt.call("look", {"x": 1})
+        await rt.call("other")
+        clock.advance(10)
+        for _ in range(2):
+            await rt.call("look", {"x": 1})
+        first, second = (await rt.cache.list()).items
+        assert (first.tool, first.tags) == ("other", ("tool:other",))
+        assert (first.access_count, first.expires_at - first.created_at) == (0, 50)
+        assert (second.tool, second.tags, second.access_count) == ("look", ("tool:look", "mine"), 2)
+        assert (second.created_at, second.accessed_at, second.expires_at) == (made, made + 10, made + 300)
+        assert second.size == len(b'{"x":1,"run":1}')
+        page = await rt.cache.list(limit=1)
+        assert page.items == [first]
+        assert (await rt.cache.list(limit=1, cursor=page.cursor)).items == [second]
+        assert [item.tool for item in (await rt.cache.list(tag="mine")).items] == ["look"]
+        clock.advance(45)
+        assert [item.tool for item in (await rt.cache.list()).items] == ["look"]  # the other one expired
+        with pytest.raises(UsageError, match="cursor"):
+            await rt.cache.list(cursor="nonsense")
+        with pytest.raises(UsageError, match="limit"):
+            await rt.cache.list(limit=0)
+        with pytest.raises(PermissionDenied, match="operator"):
+            await rt.acting_for("ann").cache.list()
+
+
+async def test_old_results_are_removed_by_their_age(store: str) -> None:
+    clock, look = StepClock(), Counted(tags=["mine"])
+    async with stepped([look.tool], store, clock) as rt:
+        for x in range(3):
+            await rt.call("look", {"x": x})
+            clock.advance(10)
+        await rt.call("look", {"x": 0})  # a use does not make it younger
+        assert await rt.cache.clear(max_age=30) == 0
+        assert await rt.cache.clear("other", max_age=15) == 0
+        assert await rt.cache.clear("mine", max_age=15) == 2
+        assert [(await rt.call("look", {"x": x})).cached for x in range(3)] == [False, False, True]
+        for wrong in (-1, float("nan"), True, "1h"):
+            with pytest.raises(UsageError, match="max_age"):
+                await rt.cache.clear(max_age=wrong)  # type: ignore[arg-type]
 
 
 async def test_every_call_of_a_cached_tool_is_a_hit_or_a_miss(store: str) -> None:

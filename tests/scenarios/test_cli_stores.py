@@ -145,7 +145,7 @@ class TestOwnersThatAreGone:
     def test_nothing_there_is_no_error_and_no_store_is_made(self, place: Place) -> None:
         assert place.ask("recover")["total"] == 0
         assert place.ask("cache", "stats")["items"] == 0
-        assert place.ask("cache", "clear") == {"removed": 0, "tag": None}
+        assert place.ask("cache", "clear") == {"removed": 0, "tag": None, "max_age": None}
         assert not (place.folder / "calls.db").exists()
 
 
@@ -160,6 +160,11 @@ class TestCache:
         told = place.inside("cache", "stats").stdout
         assert "33.3%" in told
         assert "of 64.0 MiB" in told
+        listed = place.ask("cache", "list")
+        assert {item["tool"] for item in listed["items"]} == {"double"}
+        assert len(place.ask("cache", "list", "--limit", "1")["items"]) == 1
+        assert "double" in place.inside("cache", "list").stdout
+        assert place.ask("cache", "clear", "--max-age", "1h")["removed"] == 0
         assert place.ask("cache", "clear", "--tag", "tool:other")["removed"] == 0
         assert place.ask("cache", "--store", place.store, "clear", "--tag", "tool:double")["removed"] == 2
         assert "removed 0 cached results" in place.inside("cache", "clear").stdout

@@ -214,6 +214,8 @@ class TestSameAsARuntime:
             assert (report.tools["boom"].failed, report.tools["add"].success) == (5, 1)
             assert [(a.tool, a.runs) for a in await rt.anomalies()] == [("boom", 5)]
             assert (await rt.cache.stats()).hits == 0
+            assert (await rt.cache.list(limit=10)).items == []
+            assert await rt.cache.clear(max_age=60) == 0
             assert await rt.cache.clear() == 0
             assert [info.name for info in await rt.tools()] == [each.name for each in ALL]
 

@@ -305,12 +305,30 @@ async def test_a_cancel_from_another_process(tmp_path: Path, index: Index) -> No
         assert gate.cancelled == gate.began
 
 
-async def test_a_slow_engine_is_not_an_idle_tool(index: Index) -> None:
-    async def slow(query: str) -> Sequence[Document]:
-        await asyncio.sleep(0.7)
+async def test_engines_that_are_silent_for_too_long_end_the_call(index: Index) -> None:
+    async def silent(query: str) -> Sequence[Document]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    budget = Budget(query=60, searching=60)
+    search = deep_search.tool(engine=silent, idle_timeout=0.2, budget=budget, options={"max_retries": 0})
+    async with make([search]) as rt:
+        result = await asyncio.wait_for(rt.call(NAME, {"query": QUESTION}), 10)
+        assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "idle")
+
+
+async def test_what_is_not_the_engines_silence_is_not_idle(index: Index) -> None:
+    """A planner that thinks for longer than `idle_timeout`, and engines that answer one after the other."""
+
+    async def thinks(dossier: Any) -> list[str]:
+        await asyncio.sleep(0.5)
+        return ["Ada Lovelace", "Charles Babbage", "Walworth"]
+
+    async def in_a_row(query: str) -> Sequence[Document]:
+        await asyncio.sleep({"Ada Lovelace": 0.2, "Charles Babbage": 0.4, "Walworth": 0.6}.get(query, 0.0))
         return await index.search(query)
 
-    async with make([deep_search.tool(engine=slow, idle_timeout=0.3, max_loop=1)]) as rt:
+    async with make([deep_search.tool(engine=in_a_row, planner=thinks, idle_timeout=0.4, max_loop=1)]) as rt:
         result = await rt.call(NAME, {"query": QUESTION})
         assert result.success, result.error
         assert "heartbeat" in {event.type for event in (await rt.get(result.call_id)).events}

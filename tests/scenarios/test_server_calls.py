@@ -342,7 +342,13 @@ async def test_the_cache() -> None:
         for _ in range(2):
             assert (await it.call("heavy")).json()["output"] == 7
         assert (await it.get("/cache/stats")).json()["hits"] == 1
-        assert (await it.delete("/cache", params={"tag": "tool:heavy"})).json() == {"removed": 1, "tag": "tool:heavy"}
+        (item,) = (await it.get("/cache/items")).json()["items"]
+        assert (item["tool"], item["access_count"], item["size"]) == ("heavy", 1, 1)
+        assert (await it.get("/cache/items", params={"tag": "other"})).json() == {"items": [], "cursor": None}
+        problem(await it.get("/cache/items", params={"cursor": "x"}), 400, "invalid_query")
+        assert (await it.delete("/cache", params={"max_age": "60"})).json()["removed"] == 0
+        cleared = (await it.delete("/cache", params={"tag": "tool:heavy"})).json()
+        assert cleared == {"removed": 1, "tag": "tool:heavy", "max_age": None}
         await it.call("heavy")
         assert len(runs) == 2
 

@@ -6,9 +6,17 @@ import asyncio
 
 from tests.kit.tools import add, breaks
 from tests.scenarios.kit import make
+from tests.scenarios.server_kit import key_for, served, serving_in_thread
 
-from clicket import Event
-from clicket.subscription import EventFilter, Gap
+from clicket import Event, sync
+from clicket.client import Client, SyncClient
+from clicket.subscription import CallEvent, EventFilter, Gap, Subscription
+
+
+def plain(event: CallEvent | Gap) -> Event:
+    """As the record of its call has it."""
+    assert isinstance(event, CallEvent)
+    return Event(event.call_id, event.seq, event.at, event.type, event.state, event.data)
 
 
 async def test_every_event_of_every_call_comes_in_order() -> None:
@@ -17,9 +25,10 @@ async def test_every_event_of_every_call_comes_in_order() -> None:
         await rt.call("breaks", {}, thread="t2", id="two")
         seen = [await asyncio.wait_for(anext(events), 5) for _ in range(11)]
         record = await rt.get("one", thread="t1")
-        assert seen == record.events
+        assert [plain(event) for event in seen] == record.events
+        assert {(e.thread, e.tool, e.caller) for e in seen if isinstance(e, CallEvent)} == {("t1", "add", "")}
         rest = (await rt.get("two", thread="t2")).events
-        assert [await asyncio.wait_for(anext(events), 5) for _ in rest] == rest
+        assert [plain(await asyncio.wait_for(anext(events), 5)) for _ in rest] == rest
 
 
 async def test_a_filter_leaves_out_the_rest() -> None:
@@ -63,6 +72,76 @@ async def test_a_closed_subscription_ends_and_costs_nothing_more() -> None:
         events.close()
         assert await waiting is None
         assert rt.observers.listeners == []
+
+
+async def test_a_subscription_ends_when_the_runtime_closes() -> None:
+    async def read(events: Subscription) -> list[str]:
+        return [event.type async for event in events if isinstance(event, CallEvent)]
+
+    async with make([add]) as rt:
+        reader = asyncio.ensure_future(read(rt.subscribe(EventFilter(types=frozenset({"created", "state_changed"})))))
+        await rt.call("add", {"a": 1, "b": 2})
+    assert await asyncio.wait_for(reader, 5) == ["created"] + ["state_changed"] * 3
+    assert rt.observers.listeners == []
+
+
+# The same over HTTP.
+
+
+async def test_a_client_has_the_same_events() -> None:
+    async with served([add, breaks]) as it, Client(it.url) as client:
+        wanted = EventFilter(thread="t1", types=frozenset({"created", "state_changed"}))
+        async with client.subscribe() as everything, client.subscribe(wanted) as some:
+            await client.call("add", {"a": 1, "b": 2}, thread="t1", id="one")
+            await client.call("breaks", {}, thread="t2", id="two")
+            record = await client.get("one", thread="t1")
+            seen = [await asyncio.wait_for(anext(everything), 5) for _ in record.events]
+            assert [plain(event) for event in seen] == record.events
+            assert {(e.thread, e.tool) for e in seen if isinstance(e, CallEvent)} == {("t1", "add")}
+            await client.call("add", {"a": 1, "b": 2}, thread="t1", id="three")
+            chosen = [await asyncio.wait_for(anext(some), 5) for _ in range(8)]
+            assert [(e.call_id, e.type) for e in chosen if isinstance(e, CallEvent)] == [
+                (id, type) for id in ("one", "three") for type in ("created", *["state_changed"] * 3)
+            ]
+
+
+async def test_a_client_that_was_away_misses_nothing_or_is_told() -> None:
+    async with (
+        served([add]) as it,
+        Client(it.url) as client,
+        client.subscribe(EventFilter(types=frozenset({"created"}))) as events,
+    ):
+        await client.call("add", {"a": 1, "b": 2}, id="one")
+        assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "one"
+        await events._disconnect()  # the connection breaks
+        await client.call("add", {"a": 1, "b": 2}, id="two")
+        assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "two"
+        await events._disconnect()
+        events._last = "another-1"  # the server was started anew: its numbers are others
+        assert await asyncio.wait_for(anext(events), 5) == Gap(None)
+        await events.close()
+        assert await anext(events, None) is None
+
+
+async def test_a_key_gets_the_events_of_its_own_calls_alone() -> None:
+    async with served([add]) as it:
+        headers = [await key_for(it, name, "read", "call") for name in ("ann", "bob")]
+        ann, bob = (Client(it.url, key=each["authorization"].removeprefix("Bearer ")) for each in headers)
+        async with ann, bob, ann.subscribe(EventFilter(types=frozenset({"created"}))) as events:
+            await bob.call("add", {"a": 1, "b": 2}, id="bobs")
+            await ann.call("add", {"a": 1, "b": 2}, id="anns")
+            assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "anns"
+
+
+def test_programs_without_a_loop_have_it_too() -> None:
+    with sync.Runtime([add], store="memory://") as rt:
+        events = rt.subscribe(EventFilter(types=frozenset({"created"})))
+        rt.call("add", {"a": 1, "b": 2}, id="one")
+        assert plain(next(events)).call_id == "one"
+    with serving_in_thread([add]) as url, SyncClient(url) as client:
+        events = client.subscribe(EventFilter(types=frozenset({"created"})))
+        client.call("add", {"a": 1, "b": 2}, id="two")
+        assert plain(next(events)).call_id == "two"
 
 
 async def test_what_a_runtime_does_can_be_looked_at() -> None:

@@ -44,6 +44,10 @@ def test_cache_stats_and_clear(store: str) -> None:
         assert [rt.call("double", {"number": 3}).cached for _ in range(3)] == [False, True, True]
         stats = rt.cache.stats()
         assert (stats.items, stats.hits, stats.misses) == (1, 2, 1)
+        (item,) = rt.cache.list().items
+        assert (item.tool, item.tags, item.access_count) == ("double", ("tool:double", "numbers"), 2)
+        assert rt.cache.list(tag="letters").items == []
+        assert rt.cache.clear(max_age=60) == 0
         assert rt.cache.clear(tag="letters") == 0
         assert rt.cache.clear(tag="numbers") == 1
         assert not rt.call("double", {"number": 3}).cached

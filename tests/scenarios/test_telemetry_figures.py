@@ -126,6 +126,26 @@ async def test_every_way_to_end_is_counted_as_the_journal_has_it(store: str) -> 
         assert report.tools["works"].errors == {"invalid_input": 1}
         assert report.tools["odd"].errors == {"result_unserializable": 1}
         assert report.tools[UNKNOWN].errors == {"tool_not_found": 1}
+        assert report.tools["works"].error_types == {}  # its arguments were refused: it raised nothing
+        assert report.tools["breaks"].errors == {"tool_error": 1}
+        assert report.tools["breaks"].error_types == {"ValueError": 1}
+
+
+async def test_a_tool_that_makes_up_types_without_end_is_counted_in_bounds(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clicket.pipeline.persist._MAX_TYPES", 3)
+
+    @tool(max_retries=0, failure_threshold=100)
+    async def invents(number: int) -> None:
+        raise type(f"Error{number}", (Exception,), {})
+
+    async with make([invents], store) as rt:
+        for number in (0, 1, 2, 3, 4, 1):
+            await rt.call("invents", {"number": number})
+        report = (await rt.report()).tools["invents"]
+        assert report.errors == {"tool_error": 6}
+        assert report.error_types == {"(other)": 2, "Error1": 2, "Error0": 1, "Error2": 1}
 
 
 async def test_a_report_of_a_while_is_the_journals(store: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -12,13 +12,13 @@ from clicket.agents.limits import Stopped
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.transcript import INTERRUPTED
-from clicket.agents.turn import Turn
+from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.wait_all import all_done
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
-from clicket.model.codec import clean
+from clicket.model.codec import clean, encode
 from clicket.model.record import result_of
 from clicket.vault import MASK
 
@@ -80,6 +80,18 @@ class Actor:
         self._keep(turn, message, wanted, found, early, _took(turn, started, watch))
         await turn.make_sure(started, since)
         return stop
+
+    async def call(self, turn: Turn, tool: str, arguments: Mapping[str, Any] | None = None) -> ChatMessage:
+        """Call a tool as a step of the turn, without a model: what a drive of your own does. The answer has the text that a model
+        would read, and `failed`; after a crash it is the one on record. `TurnStopped`: a limit of the run forbids it."""
+        over = turn.over()
+        if over is not None:
+            raise TurnStopped(*over)
+        use = ToolUse(id="", name=tool, arguments=encode(dict(arguments or {})).decode())
+        stop = await self.act(turn, turn.say("", (use,)))
+        if stop is not None:
+            raise TurnStopped(*stop)
+        return turn.messages[-1]
 
     @staticmethod
     def _keep(

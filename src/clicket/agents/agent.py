@@ -16,7 +16,7 @@ from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle
+from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
 from clicket.agents.values import AgentEvent, AgentResult, ThreadView
 from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
 from clicket.execution import turn_log
@@ -87,7 +87,8 @@ class TurnTool:
 class Agent:
     """`drive` is what makes an agent this one: it brings a turn to its end, and says how it ended.
 
-    `on_state_changed(before, after)` is called for every change of state; override it, or give a function.
+    `on_state_changed(before, after, thread)` is called for every change of state; override it, or give a function. One that takes
+    only `(before, after)` is called without the thread.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Agent:
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
-        self._hook = on_state_changed
+        self._hook = None if on_state_changed is None else with_thread(on_state_changed)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Of the turns that somebody here waits for, once they are over."""
         installed = self._host.installed(f"agent:{name}")
@@ -116,16 +117,15 @@ class Agent:
             self._host.install(self._tool)
         self._memory = self._tool.memory
         self._streams = self._tool.streams
-        self._lifecycle = TurnLifecycle(name, self._memory, drive, limits, self._changed, self._tool.turns)
+        self._lifecycle = TurnLifecycle(
+            name, self._memory, drive, limits, with_thread(self.on_state_changed), self._tool.turns
+        )
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
 
-    def on_state_changed(self, before: AgentState, after: AgentState) -> Any:
+    def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> Any:
         """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
-        return None if self._hook is None else self._hook(before, after)
-
-    def _changed(self, before: AgentState, after: AgentState) -> Any:
-        return self.on_state_changed(before, after)
+        return None if self._hook is None else self._hook(before, after, thread)
 
     def acting_for(self, rt: Hosting) -> Self:
         """This agent in the name of a caller: `rt` is a runtime that acts for it."""

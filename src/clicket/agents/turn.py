@@ -16,18 +16,29 @@ from clicket.agents.feed import Feed
 from clicket.agents.limits import Limits, Spent, Stopped, counted
 from clicket.agents.transcript import paired, said
 from clicket.agents.values import AgentEvent, AgentEventType
+from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.codec import canonical, decode
 from clicket.ports import AgentHost, Clock, Taken
 from clicket.vault import MASK
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "TurnStopped"]
 
 Entry = dict[str, Any]
 _AWAY = 0.1
 REFERENCE = "Read it with read_result: artifact "
 """Under a result that was cut; the artifact's name follows."""
+
+
+class TurnStopped(ClicketError):
+    """A limit of the run is reached: the turn ends as `stopped`, with the message as its text."""
+
+    code = "stopped"
+
+    def __init__(self, stopped: Stopped, text: str) -> None:
+        super().__init__(text)
+        self.stopped: Stopped = stopped
 
 
 class Turn:
@@ -52,6 +63,8 @@ class Turn:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
         self.thread: str = thread
+        self.message: str = message
+        """What the turn is asked."""
         self.number: int = number
         self.mark: str = mark
         self.limits: Limits = limits
@@ -180,6 +193,21 @@ class Turn:
         texts = (message.content, message.thought, message.vendor, *asked_for)
         self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
         return message
+
+    def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:
+        """An answer that no model gave: put it on record as a step of the turn, or return the one that is on record."""
+        known = self.known_reply()
+        if known is None:
+            self.leave_if_closing()
+            return self.new_reply(ChatReply(text=text, uses=tuple(uses)), 0.0)
+        asked, on_record = [use.name for use in uses], [use.name for use in known.uses]
+        if asked != on_record:
+            names = ", ".join(repr(name) for name in on_record) or "an answer"
+            raise UsageError(
+                f"step {self.steps} of turn {self.number} asks for {', '.join(asked) or 'an answer'}, but {names} is on record. "
+                "A drive must do the same when it runs again; end this turn with agent.stop(thread)."
+            )
+        return known
 
     def _take(self, message: ChatMessage, usage: Usage, took: float) -> None:
         self.messages.append(message)

@@ -18,7 +18,7 @@ from clicket.agents.loop import NO_STEPS
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.threads import document_of, ended_before, result_of
 from clicket.agents.transcript import paired
-from clicket.agents.turn import Turn
+from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.values import AgentResult
 from clicket.errors import ClicketError
 from clicket.execution import TurnLog
@@ -27,12 +27,14 @@ from clicket.model.codec import clean
 from clicket.ports import AgentHost
 from clicket.vault import hide_text
 
-__all__ = ["Drive", "Hook", "TurnLifecycle"]
+__all__ = ["Drive", "Hook", "StateChanged", "TurnLifecycle", "with_thread"]
 
 logger = logging.getLogger("clicket.agents")
 
 Drive = Callable[[Turn], Awaitable[tuple[Stopped, str]]]
-Hook = Callable[[AgentState, AgentState], Any]
+Hook = Callable[..., Any]
+"""`(before, after)` or `(before, after, thread)`; it may be async."""
+StateChanged = Callable[[AgentState, AgentState, str], Any]
 _MAX_ERROR = 4_000
 
 
@@ -45,7 +47,7 @@ class TurnLifecycle:
         memory: Memory,
         drive: Drive,
         limits: Limits,
-        hook: Hook,
+        hook: StateChanged,
         turns: dict[tuple[str, str], Turn],
     ) -> None:
         self.turns = turns
@@ -97,7 +99,7 @@ class TurnLifecycle:
             soon=True,
         )
         for before, after in changes:
-            await self._changed(before, after)
+            await self._changed(before, after, turn.thread)
 
     async def _through(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
@@ -106,6 +108,8 @@ class TurnLifecycle:
             await self._begin(turn, head, message)
             stopped, text = await self._drive(turn)
             state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
+        except TurnStopped as over:
+            stopped, text, state = over.stopped, over.message, AgentState.IDLE
         except asyncio.CancelledError as cancelled:
             if turn.stopping == "shutdown" or turn.lost:
                 raise
@@ -154,22 +158,37 @@ class TurnLifecycle:
                 await turn.flush()
             turn.leave_if_lost()  # only the process that has the turn writes the memory
             is_reported = True
-            await self._changed(AgentState.RUNNING, state)
+            await self._changed(AgentState.RUNNING, state, turn.thread)
             return await self._memory.save(turn.host, turn.thread, document)
         except asyncio.CancelledError:  # stopped while it ended: it has ended as it had, and is remembered so
             if turn.stopping != "shutdown":
                 if not is_reported:
-                    await self._changed(AgentState.RUNNING, state)
+                    await self._changed(AgentState.RUNNING, state, turn.thread)
                 await self._memory.save(turn.host, turn.thread, document)
             raise
 
-    async def _changed(self, before: AgentState, after: AgentState) -> None:
+    async def _changed(self, before: AgentState, after: AgentState, thread: str) -> None:
         try:
-            waiting = self._hook(before, after)
+            waiting = self._hook(before, after, thread)
             if inspect.isawaitable(waiting):
                 await waiting
         except Exception:
             logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
+
+
+def with_thread(hook: Hook) -> StateChanged:
+    """The hook as one of three arguments. The thread is passed to a parameter called `thread`, or else as the third argument that the
+    hook requires. Other hooks, written for two arguments, are called without it."""
+    try:
+        parameters = inspect.signature(hook).parameters
+    except (TypeError, ValueError):
+        return lambda before, after, thread: hook(before, after)
+    named = parameters.get("thread")
+    if named is not None and named.kind in (named.POSITIONAL_OR_KEYWORD, named.KEYWORD_ONLY):
+        return lambda before, after, thread: hook(before, after, thread=thread)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [each for each in parameters.values() if each.kind in kinds and each.default is each.empty]
+    return hook if len(required) >= 3 else lambda before, after, thread: hook(before, after)
 
 
 def _cancelled(turn: Turn) -> bool:

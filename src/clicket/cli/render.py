@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.terminal import clean, clean_lines
-from clicket.cli.words import STYLES, ago, as_state, at, duration, short, what_happened, with_type
+from clicket.cli.words import STYLES, ago, as_state, at, duration, short, size, what_happened, with_type
 from clicket.kernel import State
 from clicket.model import Event, Record
 
@@ -88,9 +88,10 @@ def _completion(record: Record) -> Iterator[Bar]:
         if event.type == "stage_ended" and event.data["stage"] in ("process", "persist"):
             data = event.data
             ok = data["outcome"] == "ok"
+            made = size(record.sizes["process"]) if data["stage"] == "process" else ""
             yield Bar(
                 label=data["stage"], begin=event.at - data["duration"], end=event.at, length=data["duration"],
-                style="green" if ok else "red", note="" if ok else data["outcome"],
+                style="green" if ok else "red", note=made if ok else data["outcome"],
             )  # fmt: skip
 
 

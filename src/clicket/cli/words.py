@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ __all__ = [
     "as_state",
     "at",
     "duration",
+    "pairs_of",
     "parse_duration",
     "parse_size",
     "short",
@@ -83,6 +84,15 @@ def parse_size(text: str) -> int:
         raise UsageError(f"{text!r} is not a size. Write bytes, or a number with a unit: 500kB, 64MiB, 2GB.")
     number, unit, binary = match.groups()
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
+
+
+def pairs_of(given: Iterable[str]) -> dict[str, str]:
+    """`["KEY=VALUE", …]` as a mapping."""
+    pairs = [text.partition("=") for text in given]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise UsageError(f"{key!r} is not KEY=VALUE.")
+    return {key: value for key, _, value in pairs}
 
 
 def shown_url(text: str) -> str:

@@ -7,6 +7,7 @@ from clicket.client.blocking import SyncAgent, SyncClient
 from clicket.client.client import Cache, Client
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
+from clicket.client.subscription import Subscription
 from clicket.client.wire import ServerUnavailable
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Client",
     "RemoteAgent",
     "ServerUnavailable",
+    "Subscription",
     "SyncAgent",
     "SyncClient",
     "ThreadHub",

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
+from weakref import WeakSet
 
 import msgspec
 
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.subscription import Subscription
 from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
@@ -27,8 +29,9 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
 from clicket.model.request import checked
 from clicket.ports import CacheStats
+from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
-from clicket.views import ToolInfo, as_request, in_order
+from clicket.views import CachePage, HistoryOptions, ToolInfo, as_request, checked_age, in_order
 
 __all__ = ["Cache", "Client"]
 
@@ -73,6 +76,7 @@ class Client:
     def __init__(self, url: str, *, key: str | None = None, transport: Any = None) -> None:
         self._wire = Wire(url, key, transport=transport)
         self.url: str = self._wire.url
+        self._subscriptions: WeakSet[Subscription] = WeakSet()
 
     async def open(self) -> Self:
         """Nothing is sent before the first call."""
@@ -80,6 +84,8 @@ class Client:
 
     async def close(self, *, patience: float | None = None) -> None:
         """Let go of the connections. Calls go on where they run."""
+        for subscription in list(self._subscriptions):
+            await subscription.close()
         await self._wire.close()
 
     async def __aenter__(self) -> Self:
@@ -212,25 +218,17 @@ class Client:
         record = await self.get(id, thread=thread)
         return CallHandle(self._wire, record.id, record.thread)
 
-    async def history(
-        self,
-        *,
-        thread: str | None = None,
-        tool: str | None = None,
-        state: State | str | None = None,
-        since: float | None = None,
-        active: bool = False,
-        waiting_for: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page:
-        """Calls, newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
+    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
+        """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
+
+        Keywords as those of `Runtime.history`.
+        """
         if type(limit) is not int or not 1 <= limit <= 1_000:
             raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
-        query = {
-            "thread": thread, "tool": tool, "state": None if state is None else str(state), "since": since,
-            "active": active or None, "waiting_for": waiting_for, "full": True,
-        }  # fmt: skip
+        query: dict[str, Any] = {**which, "full": True, "active": which.get("active") or None}
+        query.update({f"metadata.{name}": value for name, value in (query.pop("metadata", None) or {}).items()})
+        if query.get("state") is not None:
+            query["state"] = str(query["state"])
         items: list[Record] = []
         while True:
             step = min(limit - len(items), _PAGE)
@@ -256,6 +254,16 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._wire)
+
+    def subscribe(self, filter: EventFilter | None = None) -> Subscription:
+        """The durable events of all calls that the key may see, of all processes over the server's store:
+        `async with rt.subscribe(EventFilter(tool="add")) as events: async for event in events: ...`.
+
+        A connection that breaks is made again, and goes on where it broke. A `Gap` says that some events are not kept any more.
+        """
+        subscription = Subscription(self._wire, filter or EventFilter())
+        self._subscriptions.add(subscription)
+        return subscription
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The server's tools."""
@@ -302,9 +310,17 @@ class Cache:
     async def stats(self) -> CacheStats:
         return await self._wire.get("/cache/stats", CacheStats)
 
-    async def clear(self, tag: str | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many."""
-        return (await self._wire.read("DELETE", "/cache", _Removed, query={"tag": tag})).removed
+    async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
+        """Cached results without their bodies, those that expire first before the others; for admins."""
+        return await self._wire.get("/cache/items", CachePage, query={"tag": tag, "limit": limit, "cursor": cursor})
+
+    async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
+        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
+
+        `max_age`: only those that were made more than so many seconds ago.
+        """
+        query = {"tag": tag, "max_age": None if max_age is None else checked_age(max_age)}
+        return (await self._wire.read("DELETE", "/cache", _Removed, query=query)).removed
 
 
 def _with_id(request: ToolCall) -> ToolCall:

@@ -1,7 +1,10 @@
 """Slots and their queue. A call starts when every slot it needs is free. The queue is bounded and never scanned whole.
 
-What a call needs is a tuple of keys, each ending with its capacity: `("runtime", 10)`, `("tool", "crawl", 2)`. Calls that need
-the same form a group; groups that wait for an exhausted key are parked under it and come back when it is released.
+What a call needs is a tuple of keys, each ending with its capacity: `("runtime", 10)`, `("tool", "crawl", 2)`. Calls of one caller
+that need the same form a group; groups that wait for an exhausted key are parked under it and come back when it is released.
+
+Callers take turns: a free slot goes to the next caller that has a call for it, so a caller with many waiting calls delays another's
+first by one call at most. Among the calls of one caller the highest priority comes first, then the oldest.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ __all__ = ["RUNTIME", "Limiter"]
 
 Key = tuple[Any, ...]
 RUNTIME = "runtime"
-_Group = tuple[Key, ...]
+_Needs = tuple[Key, ...]
+_Group = tuple[str, _Needs]
+"""The caller, and what its calls need."""
 _Place = tuple[int, int, Call]
+_Offer = tuple[int, int, _Needs]
 
 
 class Limiter:
@@ -32,7 +38,10 @@ class Limiter:
         self._start = start
         self._order = itertools.count(1)
         self._groups: dict[_Group, list[_Place]] = {}
-        self._ready: list[tuple[int, int, _Group]] = []
+        self._equal: dict[_Needs, int] = {}
+        """How many callers wait with these needs."""
+        self._ready: dict[str, list[_Offer]] = {}
+        """Groups that may have a call to start, by caller, in the order of the callers' turns."""
         self._left: dict[_Group, int] = {}
         self._parked: dict[Key, set[_Group]] = {}
         self._blocked: set[Key] = set()
@@ -49,7 +58,7 @@ class Limiter:
                 used[key] = taken + 1
                 call.slot = True
                 return True
-        if (not self._groups or needs not in self._groups) and self._exhausted(needs) is None:
+        if (not self._groups or needs not in self._equal) and self._exhausted(needs) is None:
             self._occupy(call)
             return True
         if self.queued >= self.max_queue and not force:
@@ -59,10 +68,14 @@ class Limiter:
             )
         call.place = call.place or next(self._order)  # a call that comes back keeps its place
         place = (-call.entry.priority, call.place, call)
-        group = self._groups.setdefault(needs, [])
-        heapq.heappush(group, place)
-        if group[0] is place:  # the group has a new head: offer it under its rank
-            heapq.heappush(self._ready, (*place[:2], needs))
+        group = (call.entry.caller, needs)
+        places = self._groups.get(group)
+        if places is None:
+            places = self._groups[group] = []
+            self._equal[needs] = self._equal.get(needs, 0) + 1
+        heapq.heappush(places, place)
+        if places[0] is place:  # the group has a new head: offer it under its rank
+            self._offer(group)
         call.queued = True
         self.queued += 1
         return False
@@ -93,18 +106,19 @@ class Limiter:
             return
         call.queued = False
         self.queued -= 1
-        places = self._groups[call.plan.needs]
-        self._left[call.plan.needs] = left = self._left.get(call.plan.needs, 0) + 1
+        group = (call.entry.caller, call.plan.needs)
+        places = self._groups[group]
+        self._left[group] = left = self._left.get(group, 0) + 1
         if left > 32 and left * 2 > len(
             places
         ):  # most entries are of calls that left: remove them, or they pile up behind a slot that is never released
-            del self._left[call.plan.needs]
+            del self._left[group]
             places[:] = [place for place in places if place[2].queued]
             heapq.heapify(places)
             if places:
-                self._offer(call.plan.needs)
+                self._offer(group)
             else:
-                del self._groups[call.plan.needs]
+                self._forget(group)
 
     def block(self, key: Key) -> None:
         """Start no call that needs this key, although this process has room: other processes hold all its slots."""
@@ -130,17 +144,34 @@ class Limiter:
     def _offer(self, group: _Group) -> None:
         places = self._groups.get(group)
         if places:
-            heapq.heappush(self._ready, (*places[0][:2], group))
+            caller, needs = group
+            heapq.heappush(self._ready.setdefault(caller, []), (*places[0][:2], needs))
+
+    def _forget(self, group: _Group) -> None:
+        del self._groups[group]
+        self._left.pop(group, None)
+        needs = group[1]
+        if self._equal[needs] == 1:
+            del self._equal[needs]
+        else:
+            self._equal[needs] -= 1
 
     def _advance(self) -> None:
         while self._ready:
-            rank, order, group = heapq.heappop(self._ready)
+            caller = next(iter(self._ready))
+            offers = self._ready[caller]
+            if not offers:  # nothing of this caller can start: its groups are parked, or gone
+                del self._ready[caller]
+                continue
+            offer = heapq.heappop(offers)
+            rank, order, needs = offer
+            group = (caller, needs)
             places = self._groups.get(group)
             if not places or places[0][:2] != (rank, order):
                 continue  # an old offer: the group is gone, or has another head by now
-            exhausted = self._exhausted(group)
+            exhausted = self._exhausted(needs)
             if exhausted is not None and exhausted[0] == RUNTIME:
-                heapq.heappush(self._ready, (rank, order, group))  # no call can start now
+                heapq.heappush(offers, offer)  # no call can start now
                 return
             if exhausted is not None:
                 self._parked.setdefault(exhausted, set()).add(group)
@@ -149,15 +180,15 @@ class Limiter:
             if places:
                 self._offer(group)
             else:
-                del self._groups[group]
-                self._left.pop(group, None)
+                self._forget(group)
             if call.queued:
+                self._ready[caller] = self._ready.pop(caller)  # the other callers come first now
                 call.queued = False
                 self.queued -= 1
                 self._occupy(call)
                 self._start(call)
 
-    def _exhausted(self, needs: _Group) -> Key | None:
+    def _exhausted(self, needs: _Needs) -> Key | None:
         used = self.used
         for key in needs:
             if used.get(key, 0) >= key[-1] or (self._blocked and key in self._blocked):

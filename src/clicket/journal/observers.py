@@ -29,18 +29,28 @@ class Observers:
         """`left(entry)`: called when another process has the call, or none: no more of its events come here."""
         self.trace: Callable[[], dict[str, str]] | None = None
         """The trace context for a call's first event."""
+        self._on_close: list[Callable[[], None]] = []
         self.errors = 0
         """How often a listener raised."""
 
-    def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; returns a function that removes it."""
+    def add(self, listener: Listener, on_close: Callable[[], None] | None = None) -> Callable[[], None]:
+        """Add a listener; returns a function that removes it. `on_close` is called when the runtime has closed."""
         self.listeners.append(listener)
+        if on_close is not None:
+            self._on_close.append(on_close)
 
         def remove() -> None:
             if listener in self.listeners:
                 self.listeners.remove(listener)
+            if on_close is not None and on_close in self._on_close:
+                self._on_close.remove(on_close)
 
         return remove
+
+    def close(self) -> None:
+        """The runtime has closed: no more events come until it is opened again."""
+        for on_close in tuple(self._on_close):
+            on_close()
 
     def publish(self, entry: Any, events: Sequence[Event]) -> None:
         """Notify every listener. One that raises is counted and logged; the call and the other listeners are not affected."""

@@ -6,18 +6,22 @@ are exact sums of ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import ceil, log2
 
 import msgspec
 
-__all__ = ["BASE", "PER_DOUBLING", "Figure", "bucket_of", "bucket_top", "quantile"]
+__all__ = ["BASE", "OTHER_TYPE", "PER_DOUBLING", "Figure", "bucket_of", "bucket_top", "error_label", "quantile"]
 
 BASE = 0.01
 PER_DOUBLING = 16
 _LEAST = 1e-9
 _SLACK = 1e-9
 """A bound itself must not fall into the next bucket because a logarithm was rounded up."""
+OTHER_TYPE = "(other)"
+"""Exceptions whose type has no usable name, or whose types are too many to count apart."""
+_TYPE = re.compile(r"[^\W\d][\w.]{0,79}")
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +33,30 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     """The terminal state."""
     error: str
-    """The error's code, or empty."""
+    """The error's code, or empty. An exception of a tool has its type behind it: `tool_error:ValueError`."""
     bucket: int | None
     """None: the tool's code never ran, or the result came from the cache; such calls have no run time."""
     count: int
     seconds: float
     least: float
     most: float
+
+    @property
+    def code(self) -> str:
+        """The error's code, or empty."""
+        return self.error.partition(":")[0]
+
+    @property
+    def error_type(self) -> str:
+        """The type of the exception that the tool raised, or empty."""
+        return self.error.partition(":")[2]
+
+
+def error_label(code: str, type: str) -> str:
+    """`Figure.error` of an error. Codes other than `tool_error` say what happened; their types add nothing."""
+    if code != "tool_error":
+        return code
+    return f"{code}:{type if _TYPE.fullmatch(type) else OTHER_TYPE}"
 
 
 def bucket_of(seconds: float) -> int:

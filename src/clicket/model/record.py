@@ -9,9 +9,9 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.model.codec import as_text
+from clicket.model.codec import as_text, encode
 from clicket.model.event import Event
-from clicket.model.result import Stage, ToolError, ToolResult
+from clicket.model.result import Stage, ToolError, ToolResult, size_of
 
 __all__ = ["Attempt", "Page", "Record", "fold", "notes_of", "read", "result_of"]
 
@@ -68,6 +68,18 @@ class Record(msgspec.Struct, kw_only=True):
     @property
     def success(self) -> bool:
         return self.state is State.COMPLETED
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes by stage. `validate`: of the arguments as JSON, refused ones too. `process`: of `content`, which the model reads. The
+        whole of a cut result has `metadata["artifact_size"]`."""
+        found: dict[str, int] = {}
+        if "validate" in self.stages:
+            refused = (self.refused or {}).get("size")
+            found["validate"] = refused if isinstance(refused, int) else len(encode(self.arguments))
+        if "process" in self.stages:
+            found["process"] = size_of(self.content)
+        return found
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

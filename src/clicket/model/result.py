@@ -8,7 +8,7 @@ import msgspec
 
 from clicket.kernel import State
 
-__all__ = ["Stage", "ToolError", "ToolResult"]
+__all__ = ["Stage", "ToolError", "ToolResult", "size_of"]
 
 
 class ToolError(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +31,11 @@ class Stage(msgspec.Struct, frozen=True, gc=False):
     duration: float
 
 
+def size_of(text: str) -> int:
+    """Bytes of a text."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`output` is the value, `content` the text for the model, `artifact` the name of the whole when `content` was cut."""
 
@@ -51,3 +56,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def success(self) -> bool:
         return self.state is State.COMPLETED
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes by stage. `process`: of `content`, which the model reads. The whole of a cut result has `metadata["artifact_size"]`."""
+        return {"process": size_of(self.content)} if "process" in self.stages else {}

@@ -1,7 +1,7 @@
 """Stage 6: writes the outcome in one commit. Every call reaches this stage, also one that an earlier stage ended.
 
 The stage's recorded time is the time to build the outcome. It does not include the commit, because an event cannot contain the
-time of its own write.
+time of its own write. `telemetry/persist_times.py` measures the stage with its write, where metrics are read.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from clicket.call import Call
 from clicket.journal import Journal, OnDurable
 from clicket.kernel import State
 from clicket.model import Stage
-from clicket.model.figures import bucket_of
+from clicket.model.figures import OTHER_TYPE, bucket_of, error_label
 from clicket.ports import CacheUse, HealthEffect, OutcomeStats
 
 __all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
 _COMPLETED = State.COMPLETED
+_MAX_TYPES = 1_000
+"""Types of exceptions that a process counts apart, over all tools: a tool may make up new ones without end."""
 _TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
 _RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
@@ -36,6 +38,7 @@ class Persist:
         self._cache_use = cache_use
         self._clock = journal.clock.monotonic
         self._now = journal.clock.now
+        self._types: set[tuple[str, str]] = set()
 
     def __call__(self, call: Call, on_durable: OnDurable) -> bool:
         """True: the outcome is committed. False: it is staged, and the caller may stage more before it commits."""
@@ -47,7 +50,7 @@ class Persist:
         cache_use = None if call.cache_key is None else self._cache_use(call)
         now = self._now()
         at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
-        call.stats = stats = stats_of(call, at)
+        call.stats = stats = stats_of(call, at, self._types)
         stages["persist"] = Stage("ok", self._clock() - started)
         if (
             call.outcome is _COMPLETED
@@ -78,8 +81,11 @@ class Persist:
             self._journal.record(call.entry, "progress", last)
 
 
-def stats_of(call: Call, at: float) -> OutcomeStats:
-    """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal."""
+def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats:
+    """What the outcome adds to stats and to the tool's health. The run time is that of the execute stage in the journal.
+
+    `types`: the tools' exceptions that are counted by their type; it is added to, up to a bound.
+    """
     entry, ran = call.entry, call.stages.get("execute")
     if ran is not None and call.outcome is _COMPLETED and call.tool is not None and not (call.cached or entry.internal):
         took = ran.duration  # the case of almost every call
@@ -92,7 +98,17 @@ def stats_of(call: Call, at: float) -> OutcomeStats:
     # The process that ends the call may not have the tool; the record says that it was registered.
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
-    return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
+    label = code if error is None else _label(name, code, error.type, types)
+    return OutcomeStats(name, call.outcome._value_, label, bucket, seconds or 0.0, _effect(call, code), at, cause)
+
+
+def _label(tool: str, code: str, type: str, types: set[tuple[str, str]]) -> str:
+    if (tool, type) not in types and code == "tool_error":
+        if len(types) >= _MAX_TYPES:
+            type = OTHER_TYPE
+        else:
+            types.add((tool, type))
+    return error_label(code, type)
 
 
 def _effect(call: Call, code: str) -> HealthEffect:

@@ -86,6 +86,7 @@ class Process:
             call.content = b"".join(pieces).decode()
         else:
             call.artifact = await self._keep(call, pieces, size)
+            call.add_metadata("artifact_size", size)
             call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
             if type(call.output) is not str:
                 call.add_metadata("artifact_type", "json")
@@ -97,6 +98,7 @@ class Process:
         """The streamed chunks are the output."""
         limit = call.required_tool().options.max_result_size
         call.artifact, call.truncated = await self._keep(call, _Pieces(spool), spool.size), True
+        call.add_metadata("artifact_size", spool.size)
         call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
         call.output = spool.value() if spool.in_memory else None
 

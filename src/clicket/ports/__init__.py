@@ -6,10 +6,12 @@ from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
+from clicket.ports.query import Query, picked
 from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
+    CacheEntry,
     CacheItem,
     CacheStats,
     CacheUse,
@@ -22,7 +24,6 @@ from clicket.ports.store import (
     OnHint,
     Owner,
     Presence,
-    Query,
     Stale,
     Store,
     Stored,
@@ -34,6 +35,7 @@ __all__ = [
     "AgentHost",
     "Append",
     "Audited",
+    "CacheEntry",
     "CacheItem",
     "CacheStats",
     "CacheUse",
@@ -71,5 +73,6 @@ __all__ = [
     "elapsed",
     "health_after",
     "mark",
+    "picked",
     "sleep",
 ]

@@ -19,10 +19,12 @@ from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.unit import Unit, events_in
+from clicket.ports.query import Query
 from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
     "Append",
+    "CacheEntry",
     "CacheItem",
     "CacheStats",
     "CacheUse",
@@ -35,7 +37,6 @@ __all__ = [
     "OnHint",
     "Owner",
     "Presence",
-    "Query",
     "Stale",
     "Store",
     "Stored",
@@ -80,6 +81,39 @@ class CacheItem(msgspec.Struct, frozen=True, kw_only=True):
     def is_fresh(self, now: float) -> bool:
         """May it be served? Not after its time, nor when the clock was set back to well before it was made."""
         return self.created_at - _CLOCK_SLACK <= now < self.expires_at
+
+
+class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A cached result as it is listed, without its body. Times are seconds since the epoch."""
+
+    key: str
+    tool: str
+    """Whose result it is; empty if no tag says so."""
+    tags: tuple[str, ...]
+    size: int
+    """Bytes of the result."""
+    created_at: float
+    expires_at: float
+    accessed_at: float
+    access_count: int
+    """How many calls it served."""
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        tags: Sequence[str],
+        size: int,
+        created_at: float,
+        expires_at: float,
+        accessed_at: float,
+        access_count: int,
+    ) -> CacheEntry:
+        tool = next((tag.removeprefix("tool:") for tag in tags if tag.startswith("tool:")), "")
+        return cls(
+            key=key, tool=tool, tags=tuple(tags), size=size, created_at=created_at, expires_at=expires_at,
+            accessed_at=accessed_at, access_count=access_count,
+        )  # fmt: skip
 
 
 class CacheUse(msgspec.Struct, frozen=True, gc=False):
@@ -203,22 +237,6 @@ class Stored(msgspec.Struct, kw_only=True):
     sets such a call aside: its owner is 0 from then on, which is no owner that could die or get requests."""
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What to list. Newest first; `before` is the key to continue below."""
-
-    thread: str | None = None
-    tool: str | None = None
-    state: State | None = None
-    since: float | None = None
-    caller: str | None = None
-    id_prefix: str | None = None
-    waiting_for: str | None = None
-    """Only calls that wait for this; `approval` is the only value."""
-    active: bool = False
-    limit: int = 100
-    before: int | None = None
-
-
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds on ended calls; None is no bound. Calls that ended first are removed first."""
 
@@ -285,7 +303,9 @@ class Store(Records, Protocol):
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]: ...
 
-    async def history(self, query: Query) -> list[Stored]: ...
+    async def history(self, query: Query) -> list[Stored]:
+        """The calls that fit, in the query's order."""
+        ...
 
     # Owning.
 
@@ -303,7 +323,9 @@ class Store(Records, Protocol):
         ...
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take calls of these tools that have no owner: those of the highest priority first, then the oldest."""
+        """Take calls of these tools that have no owner, from callers in turn: one call of each caller, beginning after the caller that
+        this store took from last, then the second of each. Within a caller those of the highest priority first, then the oldest. A
+        store may look at the first 1,000 waiting calls alone."""
         ...
 
     async def claim(self, key: int) -> Stored | None:
@@ -350,6 +372,14 @@ class Store(Records, Protocol):
 
     async def cache_clear(self, tag: str | None) -> int:
         """Remove the results with that tag, or all; how many there were."""
+        ...
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        """Up to `limit` results whose (expires_at, key) is greater than `after`, in that order, also expired ones."""
+        ...
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        """Remove the results with these keys; how many there were."""
         ...
 
     async def cache_stats(self) -> CacheStats: ...

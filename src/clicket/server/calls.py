@@ -137,8 +137,14 @@ class CallHandlers:
             tool=request.query("tool"),
             state=request.query("state"),
             since=request.query("since"),
+            until=request.query("until"),
             active=request.query("active", False),
             waiting_for=waiting,
+            code=request.query("code"),
+            request_id=request.query("request_id"),
+            metadata=request.named("metadata."),
+            id_contains=request.query("id_contains"),
+            order=request.query("order", "desc"),
             limit=min(limit, _MOST_WHOLE) if whole else limit,
             cursor=request.query("cursor"),
         )
@@ -187,7 +193,7 @@ class CallHandlers:
             Operation(
                 method="GET",
                 path="/calls",
-                about="Calls, the newest first. Scope `approve` may list what waits for approval, whoever made it.",
+                about="Calls, the newest first unless told otherwise. Scope `approve` may list what waits for approval, whoever made it.",
                 handler=self.listing,
                 scopes=("read", "approve"),
                 parameters=(
@@ -200,6 +206,18 @@ class CallHandlers:
                         name="since", about="Only calls made at or after this time (seconds since 1970).", kind="number",
                         least=0, most=1e11,
                     ),
+                    Parameter(
+                        name="until", about="Only calls made before this time (seconds since 1970).", kind="number",
+                        least=0, most=1e11,
+                    ),
+                    Parameter(name="code", about="Only calls that this error code ended.", max_length=64),
+                    Parameter(name="request_id", about="Only calls of this request."),
+                    Parameter(
+                        name="metadata.", about="`metadata.KEY=VALUE`: only calls whose metadata has that value; a value that is "
+                        "no text is written as JSON.", prefix=True, min_length=0,
+                    ),
+                    Parameter(name="id_contains", about="Only calls whose id contains this text."),
+                    Parameter(name="order", about="`asc`: the oldest first.", choices=("asc", "desc")),
                     Parameter(name="limit", about="Calls on a page; 100 if left out.", kind="integer", least=1, most=1_000),
                     Parameter(
                         name="cursor", about="What the page before gave.", pattern="^[0-9]{1,18}$",

@@ -24,7 +24,7 @@ from clicket.ports import Query, Store, Stored
 from clicket.server.event_stream import Notifier, Reader, frame
 from clicket.server.shutdown import Shutdown
 
-__all__ = ["EventLog"]
+__all__ = ["EventLog", "Kept"]
 
 logger = logging.getLogger("clicket.server")
 _LOOK_EVERY = 1.0
@@ -37,9 +37,12 @@ _MOST_AT_ONCE = 64 * 1024
 _GAP = b'event: gap\ndata: {"detail":"events before this point are not kept here; load the list of calls again"}\n\n'
 
 
-class _Kept(msgspec.Struct, frozen=True, gc=False):
+class Kept(msgspec.Struct, frozen=True, gc=False):
     number: int
     caller: str
+    thread: str
+    tool: str
+    call_id: str
     type: str
     frame: bytes
 
@@ -81,7 +84,7 @@ class EventLog:
         self._shutdown = shutdown
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[Kept] = deque()
         self._bytes = 0
         self._number = 0
         self._readers = 0
@@ -130,7 +133,7 @@ class EventLog:
         for index in range(reader.place - first + 1, len(self._kept)):
             kept = self._kept[index]
             reader.place = kept.number
-            if reader.sees is None or reader.sees(kept.caller, kept.type):
+            if reader.sees is None or reader.sees(kept):
                 parts.append(kept.frame)
                 size += len(kept.frame)
                 if size >= _MOST_AT_ONCE:
@@ -147,19 +150,19 @@ class EventLog:
             return
         if self._poller is not None and events:
             self._mark((entry.caller, entry.thread, entry.id, entry.events[0].at), events)
-        self._keep(entry.caller, entry.thread, events)
+        self._keep(entry.caller, entry.thread, entry.tool, events)
 
     def _mark(self, call: _Call, events: Sequence[Event]) -> None:
         mark = self._marks.setdefault(call, _Mark())
         mark.seq = max(mark.seq, events[-1].seq)
         mark.ended = mark.ended or any(event.is_terminal for event in events)
 
-    def _keep(self, caller: str, thread: str, events: Sequence[Event]) -> None:
+    def _keep(self, caller: str, thread: str, tool: str, events: Sequence[Event]) -> None:
+        head = b'{"thread":' + encode(thread) + b',"caller":' + encode(caller) + b',"tool":' + encode(tool) + b","
         for event in events:
             self._number += 1
-            data = b'{"thread":' + encode(thread) + b',"caller":' + encode(caller) + b"," + encode(event)[1:]
-            made = frame(f"{self.epoch}-{self._number}", event.type, data)
-            self._kept.append(_Kept(self._number, caller, event.type, made))
+            made = frame(f"{self.epoch}-{self._number}", event.type, head + encode(event)[1:])
+            self._kept.append(Kept(self._number, caller, thread, tool, event.call_id, event.type, made))
             self._bytes += len(made)
         while self._kept and (len(self._kept) > self._max_events or self._bytes > self._max_bytes):
             self._bytes -= len(self._kept.popleft().frame)
@@ -205,7 +208,9 @@ class EventLog:
             if not mark.ended and not self._is_held(id, thread, caller):
                 for stored in await store.load(id, thread, caller):
                     if _name_of(stored) == call:
-                        self._keep(caller, thread, [event for event in stored.events if event.seq > mark.seq])
+                        self._keep(
+                            caller, thread, _tool_of(stored), [event for event in stored.events if event.seq > mark.seq]
+                        )
             self._marks.pop(call, None)
 
     def _take_in(self, stored: Stored) -> _Call | None:
@@ -226,7 +231,7 @@ class EventLog:
             new = [event for event in stored.events if event.at >= self._joined_at]
         self._mark(call, stored.events)
         if new:
-            self._keep(caller, thread, new)
+            self._keep(caller, thread, _tool_of(stored), new)
         return call
 
 
@@ -236,3 +241,7 @@ def _name_of(stored: Stored) -> _Call | None:
         return None
     first = stored.events[0]
     return first.data.get("caller", ""), first.data["thread"], stored.id, first.at
+
+
+def _tool_of(stored: Stored) -> str:
+    return str(stored.events[0].data.get("tool", ""))

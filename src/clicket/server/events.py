@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clicket.server.call_feed import CallFeeds
-from clicket.server.event_log import EventLog
+from clicket.server.event_log import EventLog, Kept
 from clicket.server.grants import Grants
 from clicket.server.lookup import CALLER, THREAD, CallLookup
 from clicket.server.operations import EVENT_STREAM, Answer, Operation
@@ -84,7 +84,15 @@ class EventHandlers:
                 "are not kept any more: load the list of calls again.",
                 handler=self.of_all,
                 scopes=("read",),
-                parameters=(Parameter(name="after", about="The same as Last-Event-ID.", max_length=64), _LAST_ID),
+                parameters=(
+                    Parameter(name="after", about="The same as Last-Event-ID.", max_length=64),
+                    Parameter(name="thread", about="Only events of this thread's calls."),
+                    Parameter(name="tool", about="Only events of this tool's calls."),
+                    Parameter(name="id", about="Only events of calls with this id."),
+                    Parameter(name="types", about="Only events of these types, with commas between them."),
+                    Parameter(name="caller", about="Only events of this caller's calls; for admins."),
+                    _LAST_ID,
+                ),
                 answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
                 tag="events",
             ),
@@ -101,10 +109,30 @@ def _after(request: Request) -> int:
     return int(text)
 
 
-def _seen_by(request: Request) -> Callable[..., bool] | None:
-    """Which events a key may see: an admin all, others those of their own calls, and with `approve` every request for approval."""
-    principal = request.principal
+def _seen_by(request: Request) -> Callable[[Kept], bool] | None:
+    """Which events a key is sent: an admin all, others those of their own calls, and with `approve` every request for approval; of
+    these the ones that the query asks for."""
+    principal, wanted = request.principal, _wanted(request)
     if principal.is_admin:
-        return None
+        return wanted
     decides = principal.may("approve")
-    return lambda caller, kind: caller == principal.id or (decides and kind == "approval_requested")
+
+    def sees(kept: Kept) -> bool:
+        mine = kept.caller == principal.id or (decides and kept.type == "approval_requested")
+        return mine and (wanted is None or wanted(kept))
+
+    return sees
+
+
+def _wanted(request: Request) -> Callable[[Kept], bool] | None:
+    thread, tool, id, caller = (request.query(name) for name in ("thread", "tool", "id", "caller"))
+    types = None if (text := request.query("types")) is None else frozenset(text.split(","))
+    if all(each is None for each in (thread, tool, id, caller, types)):
+        return None
+    return lambda kept: (
+        (thread is None or kept.thread == thread)
+        and (tool is None or kept.tool == tool)
+        and (id is None or kept.call_id == id)
+        and (caller is None or kept.caller == caller)
+        and (types is None or kept.type in types)
+    )

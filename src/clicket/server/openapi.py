@@ -190,7 +190,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema["maximum"] = parameter.most
     if parameter.schema is not None:
         schema = parameter.schema
-    return {"name": parameter.name, "in": parameter.place, "description": parameter.about, "schema": schema}
+    made = {"name": parameter.name, "in": parameter.place, "description": parameter.about, "schema": schema}
+    if not parameter.prefix:
+        return made
+    names = (
+        f"^{re.escape(parameter.name)}[^\u0000]{{1,100}}$"  # the properties of an object are parameters of their own
+    )
+    schema = {"type": "object", "patternProperties": {names: schema}, "additionalProperties": False}
+    return {**made, "name": parameter.name.rstrip("."), "schema": schema, "style": "form", "explode": True}
 
 
 def _responses(operation: Operation) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from clicket.server.problems import Refused
 __all__ = ["Parameter", "parse_query"]
 
 _MAX_PARAMETERS = 32
+_MAX_NAME = 128
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     wanted: str = ""
     schema: dict[str, Any] | None = None
     """What the document says of it instead."""
+    prefix: bool = False
+    """The name is the beginning of many: `metadata.` stands for `metadata.KEY`, with any key."""
 
     def parse(self, text: str) -> Any:
         """The value, or `ValueError` with what it must be."""
@@ -72,6 +75,7 @@ def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
     if not text:
         return {}
     known = {each.name: each for each in parameters if each.place == "query"}
+    open_ended = [known.pop(name) for name in [each.name for each in known.values() if each.prefix]]
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS, errors="strict")
     except (ValueError, UnicodeError):
@@ -80,7 +84,7 @@ def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
         ) from None
     values: dict[str, Any] = {}
     for name, value in pairs:
-        parameter = known.get(name)
+        parameter = known.get(name) or next((each for each in open_ended if _is_named(each, name)), None)
         if parameter is None:
             names = f" Known: {', '.join(known)}." if known else " This route takes none."
             raise Refused("invalid_query", f"there is no parameter {name!r:.100}.{did_you_mean(name, known)}{names}")
@@ -91,3 +95,7 @@ def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
         except ValueError as wanted:
             raise Refused("invalid_query", f"{name} must be {wanted}, not {value[:100]!r}.") from None
     return values
+
+
+def _is_named(parameter: Parameter, name: str) -> bool:
+    return name.startswith(parameter.name) and len(parameter.name) < len(name) <= _MAX_NAME and "\x00" not in name

@@ -40,6 +40,12 @@ class Request:
     def query(self, name: str, default: Any = None) -> Any:
         return self._parsed_query().get(name, default)
 
+    def named(self, prefix: str) -> dict[str, Any]:
+        """The parameters whose names begin so, by the rest of their names."""
+        return {
+            name.removeprefix(prefix): value for name, value in self._parsed_query().items() if name.startswith(prefix)
+        }
+
     def check_query(self) -> None:
         """Refuse parameters that the operation does not know, also where its handler reads none."""
         self._parsed_query()

@@ -22,7 +22,7 @@ class Streams:
     async def send(
         self, request: Request, source: Source, after: int = 0, sees: Callable[..., bool] | None = None
     ) -> Sent:
-        """Send a source from the place `after` on. `sees(caller, type)`: which events the client may see; None: all."""
+        """Send a source from the place `after` on. `sees` says which events the client is sent, for a source that asks; None: all."""
         reader = Reader(request.scope, after, sees)
         with self._revocation.over(request.scope, reader.end_unauthorized):
             await self._readers.serve(reader, source, request.receive, request.send)

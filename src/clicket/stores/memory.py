@@ -15,6 +15,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Duplicate,
@@ -30,11 +31,13 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ToolHealth,
+    picked,
 )
 from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
+from clicket.stores.turns import last_caller
 
 __all__ = ["MemoryStore"]
 
@@ -65,6 +68,7 @@ class MemoryStore:
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
         self._cache = MemoryCache()
+        self._last_caller = ""
         self._kept = MemoryRecords(time.time)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
@@ -219,18 +223,23 @@ class MemoryStore:
 
     async def history(self, query: Query) -> list[Stored]:
         self._check_open()
+        if query.by_content:
+            return await picked(query, self.history)
         found: list[Stored] = []
-        for call in reversed(self._calls.values()):
+        for call in self._calls.values() if query.ascending else reversed(self._calls.values()):
             if len(found) == query.limit:
                 break
             if (
                 (query.before is None or call.key < query.before)
+                and (query.after is None or call.key > query.after)
                 and (query.thread is None or call.thread == query.thread)
                 and (query.tool is None or call.tool == query.tool)
                 and (query.state is None or call.state is query.state)
                 and (query.caller is None or call.caller == query.caller)
                 and (query.since is None or call.created_at >= query.since)
+                and (query.until is None or call.created_at < query.until)
                 and (query.id_prefix is None or call.id.startswith(query.id_prefix))
+                and (query.id_contains is None or query.id_contains in call.id)
                 and (query.waiting_for is None or (call.waiting_for == query.waiting_for and call.ended_at is None))
                 and not (query.active and call.ended_at is not None)
             ):
@@ -253,7 +262,15 @@ class MemoryStore:
         self._check_open()
         waiting = [c for c in self._live() if not c.owned and c.tool in tools]
         waiting.sort(key=lambda call: (-call.priority, call.key))
-        return [_claimed(call) for call in waiting[:limit]]
+        turns: Counter[str] = Counter()
+        ranked: list[tuple[int, bool, str, _Call]] = []
+        for call in waiting:
+            turns[call.caller] += 1
+            ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
+        ranked.sort(key=lambda each: each[:3])
+        claimed = [_claimed(call) for _, _, _, call in ranked[:limit]]
+        self._last_caller = last_caller(claimed, self._last_caller)
+        return claimed
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()
@@ -303,6 +320,14 @@ class MemoryStore:
     async def cache_clear(self, tag: str | None) -> int:
         self._check_open()
         return self._cache.clear(tag)
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        self._check_open()
+        return self._cache.items(after, limit)
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        self._check_open()
+        return self._cache.remove(keys)
 
     async def cache_stats(self) -> CacheStats:
         self._check_open()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import msgspec
 
-from clicket.ports import CacheItem, CacheStats, CacheUse, Sweep
+from clicket.ports import CacheEntry, CacheItem, CacheStats, CacheUse, Sweep
 
 __all__ = ["MemoryCache"]
 
@@ -52,6 +53,16 @@ class MemoryCache:
             self._drop(key)
         return len(keys)
 
+    def items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        found = sorted((item.expires_at, key) for key, item in self._items.items() if (item.expires_at, key) > after)
+        return [_entry(self._items[key]) for _, key in found[:limit]]
+
+    def remove(self, keys: Sequence[str]) -> int:
+        known = [key for key in dict.fromkeys(keys) if key in self._items]
+        for key in known:
+            self._drop(key)
+        return len(known)
+
     def sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
         swept = Sweep()
         expired = [key for key in self._items if self.get(key, now) is None]
@@ -64,3 +75,9 @@ class MemoryCache:
             self.stats.evictions += 1
         swept.more = swept.calls == limit
         return swept
+
+
+def _entry(item: CacheItem) -> CacheEntry:
+    return CacheEntry.of(
+        item.key, item.tags, len(item.body), item.created_at, item.expires_at, item.accessed_at, item.access_count
+    )

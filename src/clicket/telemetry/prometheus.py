@@ -16,7 +16,9 @@ from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
+from clicket.ports import Clock
 from clicket.telemetry.live import Active, Live, survey
+from clicket.telemetry.persist_times import PersistTimes
 from clicket.telemetry.report import named
 from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
 
@@ -34,6 +36,8 @@ _ENDED = tuple(state.value for state in State if state.is_terminal)
 class Scraped(Active, Protocol):
     @property
     def observers(self) -> Observers: ...
+    @property
+    def clock(self) -> Clock: ...
 
 
 async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
@@ -41,7 +45,9 @@ async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
     caller = runtime.caller
     figures, live = await survey(runtime)
     turns = TurnCounts.over(runtime.observers).seen_by(caller)
-    return exposition(figures, live if caller is None else None, store_up=live.store_up, accept=accept, turns=turns)
+    persisted = PersistTimes.over(runtime.observers, runtime.clock.now)
+    mine = live if caller is None else None
+    return exposition(figures, mine, store_up=live.store_up, accept=accept, turns=turns, persisted=persisted)
 
 
 def exposition(
@@ -51,6 +57,7 @@ def exposition(
     store_up: bool = True,
     accept: str = "",
     turns: dict[tuple[str, str], Turns] | None = None,
+    persisted: PersistTimes | None = None,
 ) -> tuple[bytes, str]:
     """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it.
 
@@ -65,7 +72,7 @@ def exposition(
             "Install it with: pip install 'clicket[server]'."
         ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up, turns or {}))
+    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up, turns or {}, persisted))
     if live is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
@@ -76,8 +83,14 @@ class _Page:
     """A collector, as Prometheus' client asks for one."""
 
     def __init__(
-        self, figures: list[Figure], live: Live | None, store_up: bool, turns: dict[tuple[str, str], Turns]
+        self,
+        figures: list[Figure],
+        live: Live | None,
+        store_up: bool,
+        turns: dict[tuple[str, str], Turns],
+        persisted: PersistTimes | None,
     ) -> None:
+        self._persisted = persisted
         self._figures = figures
         self._live = live
         self._store_up = store_up
@@ -101,6 +114,7 @@ class _Page:
         if self._live is not None:
             yield from _gauges(self._live)
             yield from _store(self._live)
+            yield from (self._persisted.metric(),) if self._persisted is not None else ()
 
 
 def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]:
@@ -108,27 +122,34 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
 
     ended = CounterMetricFamily("clicket_tool_executions", "Ended calls.", labels=("tool", "state"))
     errors = CounterMetricFamily("clicket_tool_errors", "Calls by the error that ended them.", labels=("tool", "code"))
+    raised = CounterMetricFamily(
+        "clicket_tool_exceptions", "Exceptions of tools that ended a call, by their type.", labels=("tool", "type")
+    )
     served = CounterMetricFamily("clicket_tool_cached", "Calls that were served from the cache.", labels=("tool",))
     took = HistogramMetricFamily(
         "clicket_tool_execution_seconds", "How long tools ran, retries and failures included.", labels=("tool",)
     )
     groups = named(figures)
     for tool in sorted({*groups, *registered}):
-        counts, codes, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), 0
+        counts, codes, types, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), dict[str, int](), 0
         for figure in groups.get(tool, ()):
             counts[figure.outcome] += figure.count
             if figure.error:
-                codes[figure.error] = codes.get(figure.error, 0) + figure.count
+                codes[figure.code] = codes.get(figure.code, 0) + figure.count
+                if figure.error_type:
+                    types[figure.error_type] = types.get(figure.error_type, 0) + figure.count
             elif figure.bucket is None:
                 cached += figure.count
         for state, count in counts.items():
             ended.add_metric((tool, state), count)
         for code, count in sorted(codes.items()):
             errors.add_metric((tool, code), count)
+        for type, count in sorted(types.items()):
+            raised.add_metric((tool, type), count)
         served.add_metric((tool,), cached)
         timed = [figure for figure in groups.get(tool, ()) if figure.bucket is not None]
         took.add_metric((tool,), _buckets(timed), sum(figure.seconds for figure in timed))
-    yield from (ended, errors, served, took)
+    yield from (ended, errors, raised, served, took)
 
 
 def _turn_seconds(figures: list[Figure]) -> Metric:

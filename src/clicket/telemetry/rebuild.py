@@ -11,7 +11,7 @@ from math import isfinite
 
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import Record, read
-from clicket.model.figures import Figure, bucket_of
+from clicket.model.figures import Figure, bucket_of, error_label
 from clicket.ports import Query, Store
 from clicket.telemetry.report import UNKNOWN
 from clicket.telemetry.turns import is_turn
@@ -81,7 +81,7 @@ class _Sums:
             record.caller,
             record.tool if "tool_version" in record.events[0].data else "",
             record.state.value,
-            "" if record.error is None else record.error.code,
+            "" if record.error is None else error_label(record.error.code, record.error.type),
             None if seconds is None else bucket_of(seconds),
         )
         took = seconds or 0.0

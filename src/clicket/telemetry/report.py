@@ -40,6 +40,8 @@ class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
     p99: float | None = None
     errors: dict[str, int] = {}
     """How often each error code ended a call; timeouts and cancels have theirs."""
+    error_types: dict[str, int] = {}
+    """How often an exception of each type ended a call: `tool_error` by the class that the tool raised."""
     cached: int = 0
     """Completed calls that were served from the cache; they have no run time."""
     runs: int = 0
@@ -86,7 +88,7 @@ def anomalies_in(figures: Iterable[Figure]) -> list[Anomaly]:
     for name, group in named(figures).items():
         runs = [figure for figure in group if _is_run(figure)]
         count = sum(figure.count for figure in runs)
-        tries = count + sum(figure.count for figure in group if figure.error == "tool_unavailable")
+        tries = count + sum(figure.count for figure in group if figure.code == "tool_unavailable")
         if count and tries >= LEAST_RUNS:
             rate = sum(figure.count for figure in runs if figure.outcome == State.COMPLETED) / count
             if rate < _LEAST_SUCCESS:
@@ -109,7 +111,7 @@ def named(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
 
 
 def _is_run(figure: Figure) -> bool:
-    if figure.error == "outcome_unknown":  # its process died, so nobody knows for how long it had run
+    if figure.code == "outcome_unknown":  # its process died, so nobody knows for how long it had run
         return True
     return figure.bucket is not None and figure.outcome != State.CANCELLED
 
@@ -118,10 +120,13 @@ def _tool(name: str, figures: list[Figure]) -> ToolReport:
     total = sum(figure.count for figure in figures)
     ended = dict.fromkeys((State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED), 0)
     errors: dict[str, int] = {}
+    types: dict[str, int] = {}
     for figure in figures:
         ended[State(figure.outcome)] += figure.count
         if figure.error:
-            errors[figure.error] = errors.get(figure.error, 0) + figure.count
+            errors[figure.code] = errors.get(figure.code, 0) + figure.count
+        if figure.error_type:
+            types[figure.error_type] = types.get(figure.error_type, 0) + figure.count
     timed = [figure for figure in figures if figure.bucket is not None]
     count = sum(figure.count for figure in timed)
     return ToolReport(
@@ -138,10 +143,15 @@ def _tool(name: str, figures: list[Figure]) -> ToolReport:
         p50=quantile(timed, 0.5),
         p95=quantile(timed, 0.95),
         p99=quantile(timed, 0.99),
-        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        errors=_most_first(errors),
+        error_types=_most_first(types),
         cached=sum(f.count for f in figures if f.outcome == State.COMPLETED and f.bucket is None),
         runs=sum(figure.count for figure in figures if _is_run(figure)),
     )
+
+
+def _most_first(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _failing(tool: str, rate: float, runs: int, refused: int) -> Anomaly:

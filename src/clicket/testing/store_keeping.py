@@ -146,6 +146,33 @@ async def cached_results_go_by_tag_time_and_size(make: Callable[[], Store]) -> N
         law.equal((await store.cache_clear(None), await _get(store, "k9")), (1, None), "all at once")
 
 
+async def cached_results_are_listed_and_removed_by_key(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        law.equal(await store.cache_items((0.0, ""), 10), [], "nothing there yet")
+        for key, at, tags in (("b", 100.0, ("tool:t", "x")), ("a", 100.0, ("tool:t",)), ("c", 99.123456789, ())):
+            item = _item(key, b"x" * 10, at=at, tags=tags)
+            await _used(store, f"call-{key}", CacheUse(key, False, item), at=at)
+        await _used(store, "hit", CacheUse("a", True), at=150.0)
+        listed = await store.cache_items((0.0, ""), 10)
+        law.equal([entry.key for entry in listed], ["c", "a", "b"], "by the time they expire, then by key")
+        first = listed[1]
+        law.equal((first.tool, first.tags, first.size), ("t", ("tool:t",), 10), "its tool, its tags, its size")
+        law.equal((first.created_at, first.accessed_at, first.access_count), (100.0, 150.0, 1), "its times and uses")
+        law.equal(
+            (listed[0].tool, listed[0].created_at), ("", 99.123456789), "a result without a tool; times are exact"
+        )
+        place, seen = (0.0, ""), list[str]()
+        while found := await store.cache_items(place, 1):
+            seen += [entry.key for entry in found]
+            place = found[-1].expires_at, found[-1].key
+        law.equal(seen, ["c", "a", "b"], "page by page, none twice, none left out")
+        law.equal(await store.cache_remove(["a", "c", "no such", "a"]), 2, "those that were there")
+        law.equal(await store.cache_remove([]), 0, "nothing to remove")
+        law.equal([entry.key for entry in await store.cache_items((0.0, ""), 10)], ["b"], "the others stay")
+        stats = await store.cache_stats()
+        law.equal((stats.items, stats.bytes, stats.evictions), (1, 10, 0), "what is removed is not counted any more")
+
+
 laws: Sequence[Check] = (
     sweeping_goes_in_small_steps,
     the_oldest_ends_go_when_a_bound_is_broken,
@@ -153,4 +180,5 @@ laws: Sequence[Check] = (
     pinned_artifacts_stay_until_their_pin_ends,
     results_are_cached_with_their_outcome,
     cached_results_go_by_tag_time_and_size,
+    cached_results_are_listed_and_removed_by_key,
 )

@@ -156,6 +156,56 @@ async def history_is_filtered_newest_first(make: Callable[[], Store]) -> None:
         law.equal(seen, list(range(11, -1, -1)), "pages cover all, once")
 
 
+async def history_is_filtered_by_content_and_in_either_order(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n in range(12):
+            change = creation(f"c{n}", thread=f"t{n % 2}", at=100.0 + n)
+            metadata = {"user": f"u{n % 3}", "n": n, "odd": bool(n % 2), "text": "\"ü%'"}
+            data = {"tool": "tool", "thread": f"t{n % 2}", "request_id": f"r{n // 4}", "metadata": metadata}
+            change.unit = rows_of([an_event(f"c{n}", 1, "created", State.PENDING, data)])
+            law.equal(await append(store, change), [None], "a call is stored")
+            if n >= 6:
+                code, state = [("tool_error", State.FAILED), ("timeout", State.TIMEOUT), ("", State.COMPLETED)][n % 3]
+                more = {"error": {"code": code, "message": "", "type": ""}} if code else {"metadata": {"user": "late"}}
+                end = an_event(f"c{n}", 2, "state_changed", state, more)
+                last = Append(change.call, 1, change.fence, rows_of([end]), state, ended_at=200.0, key=change.key)
+                law.equal(await append(store, last), [None], "a call ends")
+
+        async def names(**wanted: Any) -> list[int]:
+            return [int(s.events[0].call_id[1:]) for s in await store.history(Query(**wanted))]
+
+        law.equal(await names(code="tool_error"), [9, 6], "by error code")
+        law.equal(await names(code="timeout"), [10, 7], "a code with a state of its own")
+        law.equal(await names(code="timeout", state=State.FAILED), [], "a code that the state cannot have")
+        law.equal(await names(code="no such code"), [], "a code that nothing has")
+        law.equal(await names(request_id="r1"), [7, 6, 5, 4], "by request id")
+        law.equal(await names(metadata=(("user", "u1"),)), [10, 7, 4, 1], "by metadata")
+        law.equal(await names(metadata=(("user", "late"),)), [11, 8], "the outcome's metadata comes after the call's")
+        law.equal(await names(metadata=(("user", "u0"), ("odd", True))), [9, 3], "all of it")
+        law.equal(await names(metadata=(("n", 1),)), [1], "a number is not a truth value")
+        law.equal(await names(metadata=(("n", "10"),)), [10], "a text finds what is written so")
+        law.equal(await names(metadata=(("text", "\"ü%'"),), limit=1), [11], "text is text, not a pattern")
+        law.equal(await names(metadata=(("nothing", None),)), [], "a key that is not there has no value")
+        law.equal(await names(until=104.0), [3, 2, 1, 0], "made before")
+        law.equal(await names(since=102.0, until=104.0), [3, 2], "a span of time")
+        law.equal(await names(id_contains="1"), [11, 10, 1], "by a part of the id")
+        law.equal(await names(id_contains="%"), [], "a part is text, not a pattern")
+        law.equal(await names(ascending=True), list(range(12)), "oldest first")
+        law.equal(await names(ascending=True, thread="t1", limit=2), [1, 3], "the oldest of a thread")
+        law.equal(await names(ascending=True, since=109.5), [10, 11], "oldest first since")
+        law.equal(await names(ascending=True, active=True), list(range(6)), "active ones, oldest first")
+        law.equal(await names(ascending=True, state=State.FAILED), [6, 9], "by state, oldest first")
+        law.equal(await names(ascending=True, id_prefix="c1"), [1, 10, 11], "by the beginning of the id, oldest first")
+        law.equal(await names(ascending=True, request_id="r2", limit=2), [8, 9], "by content, oldest first")
+        for wanted in ({}, {"metadata": (("odd", True),)}, {"id_prefix": "c1"}):
+            seen: list[int] = []
+            after: int | None = None
+            while page := await store.history(Query(limit=2, after=after, ascending=True, **wanted)):
+                seen += [int(s.events[0].call_id[1:]) for s in page]
+                after = page[-1].key
+            law.equal(seen, await names(ascending=True, **wanted), "pages cover all, once")
+
+
 async def artifacts_are_kept_by_content(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         data = bytes(range(256)) * 16
@@ -222,6 +272,7 @@ laws: Sequence[Check] = (
     answers_come_once_on_the_loop,
     what_cannot_be_stored_harms_no_other,
     history_is_filtered_newest_first,
+    history_is_filtered_by_content_and_in_either_order,
     artifacts_are_kept_by_content,
     requests_of_outsiders_are_kept,
     a_closed_store_refuses,

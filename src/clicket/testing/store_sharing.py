@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from clicket.kernel import State
+from clicket.model import rows_of
 from clicket.ports import Append, Stale, Store
 from clicket.testing.store_kit import (
     ALIVE,
     ANY_TOOL,
     DEAD,
     Check,
+    an_event,
     append,
     created,
     creation,
@@ -79,8 +81,10 @@ async def handed_back_calls_are_claimed(make: Callable[[], Store]) -> None:
         )
 
 
-async def _waiting(store: Store, id: str, priority: int = 0, tool: str = "tool") -> Append:
-    change = creation(id, tool=tool, priority=priority)
+async def _waiting(store: Store, id: str, priority: int = 0, tool: str = "tool", caller: str = "") -> Append:
+    change = creation(id, tool=tool, priority=priority, caller=caller)
+    data = {"tool": tool, "thread": "t", "caller": caller}
+    change.unit = rows_of([an_event(id, 1, "created", State.PENDING, data)])
     change.owned = False
     law.equal(await append(store, change), [None], "a call may be created for others to run")
     return change
@@ -178,12 +182,31 @@ async def dead_owners_hold_no_slots(make: Callable[[], Store]) -> None:
         law(await one.hold("tool:a", 1, 1), "then it is free")
 
 
+async def waiting_calls_are_claimed_from_callers_in_turn(make: Callable[[], Store]) -> None:
+    async with opened(make) as one:
+        for n in range(30):
+            await _waiting(one, f"a{n}", caller="ann")
+        await _waiting(one, "b0", caller="bob")
+        await _waiting(one, "b1", priority=5, caller="bob")
+        await _waiting(one, "c0", priority=-5, caller="cleo")
+
+        async def claim(limit: int) -> list[str]:
+            return [call.id for call in await one.claim_waiting(ANY_TOOL, limit)]
+
+        law.equal(await claim(4), ["a0", "b1", "c0", "a1"], "one of each, by priority within a caller")
+        await _waiting(one, "d0", caller="dora")
+        law.equal(await claim(1), ["b0"], "the next claim goes on with the next caller")
+        law.equal(await claim(1), ["d0"], "a caller that came late waits for no other's queue")
+        law.equal(await claim(3), ["a2", "a3", "a4"], "a caller that waits alone takes all turns")
+
+
 laws: Sequence[Check] = (
     what_was_written_is_there_for_others,
     live_owners_are_left_alone,
     dead_owners_calls_are_claimed_once,
     handed_back_calls_are_claimed,
     waiting_calls_are_claimed_once_by_priority,
+    waiting_calls_are_claimed_from_callers_in_turn,
     a_call_can_be_given_away,
     a_dead_owners_call_may_be_taken_by_name,
     owners_are_listed_and_come_back,

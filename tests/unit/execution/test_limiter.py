@@ -17,12 +17,12 @@ from clicket.execution.limiter import RUNTIME, Limiter
 class Call:
     """As much of a call as the limiter looks at."""
 
-    def __init__(self, name: str, needs: tuple[Any, ...], priority: int = 0) -> None:
+    def __init__(self, name: str, needs: tuple[Any, ...], priority: int = 0, caller: str = "") -> None:
         self.name = name
         self.needs = needs
         self.plan = SimpleNamespace(needs=needs)
         self.priority = priority
-        self.entry = SimpleNamespace(priority=priority, tool="")
+        self.entry = SimpleNamespace(priority=priority, tool="", caller=caller)
         self.queued = False
         self.slot = False
         self.place = 0
@@ -74,6 +74,71 @@ def test_higher_priority_first_also_across_groups() -> None:
             line.release(started[-1])
     line.release(holders[1])
     assert [c.name for c in started] == ["d", "c", "a", "b", "e"]
+
+
+def drain(line: Any, started: list[Call], held: list[Call]) -> list[str]:
+    """The names of the waiting calls in the order in which they start."""
+    for call in held:
+        line.release(call)
+    for call in started:  # it grows meanwhile
+        line.release(call)
+    return [call.name for call in started]
+
+
+def test_one_callers_hundred_do_not_stand_before_anothers_first() -> None:
+    line, started = limiter()
+    holder = Call("h", ((RUNTIME, 1),))
+    line.take(holder)
+    for number in range(100):
+        line.take(Call(f"a{number}", ((RUNTIME, 1),), caller="ann"))
+    line.take(Call("b0", ((RUNTIME, 1),), caller="bob"))
+    line.take(Call("b1", ((RUNTIME, 1),), caller="bob"))
+    line.take(Call("c0", ((RUNTIME, 1),), caller="cleo"))
+    order = drain(line, started, [holder])
+    assert order[:6] == ["a0", "b0", "c0", "a1", "b1", "a2"]
+    assert order[6:] == [f"a{number}" for number in range(3, 100)]
+
+
+def test_callers_take_turns_also_across_groups_and_priority_counts_within_a_caller() -> None:
+    line, started = limiter()
+    one, other = ((RUNTIME, 1),), ((RUNTIME, 1), ("tool", "x", 5))
+    holder = Call("h", one)
+    line.take(holder)
+    for name, needs, priority, caller in (
+        ("a0", one, 0, "ann"), ("a1", other, 9, "ann"), ("a2", one, 9, "ann"), ("a3", other, 0, "ann"),
+        ("b0", other, -5, "bob"), ("b1", one, 0, "bob"),
+    ):  # fmt: skip
+        line.take(Call(name, needs, priority, caller))
+    assert drain(line, started, [holder]) == ["a1", "b1", "a2", "b0", "a0", "a3"]
+
+
+def test_a_caller_whose_calls_cannot_start_loses_no_turn_of_others() -> None:
+    line, started = limiter()
+    narrow, wide = ((RUNTIME, 2), ("tool", "narrow", 1)), ((RUNTIME, 2),)
+    first, second = Call("first", narrow, caller="ann"), Call("second", wide)
+    assert line.take(first)
+    assert line.take(second)
+    for number in range(3):
+        line.take(Call(f"a{number}", narrow, caller="ann"))
+    for number in range(3):
+        line.take(Call(f"b{number}", wide, caller="bob"))
+    line.release(second)
+    assert [call.name for call in started] == ["b0"]
+    line.release(first)
+    line.release(started[0])
+    assert [call.name for call in started] == ["b0", "b1", "a0"]  # once it can start, it has its turn
+    assert line.queued == 3
+
+
+def test_nothing_is_kept_of_callers_that_wait_no_more() -> None:
+    line, started = limiter()
+    holder = Call("h", ((RUNTIME, 1),))
+    line.take(holder)
+    for number in range(1_000):
+        line.take(Call(str(number), ((RUNTIME, 1),), caller=f"caller {number}"))
+    drain(line, started, [holder])
+    assert len(started) == 1_000
+    assert not any((line._groups, line._equal, line._parked, line._left, line._ready, line.used))
 
 
 def test_a_full_line_refuses_and_changes_nothing() -> None:
@@ -128,7 +193,7 @@ def test_those_who_left_are_not_kept_while_nothing_moves() -> None:
         call = Call(f"c{i}", (ALL,))
         line.take(call)
         line.leave(call)
-    kept = sum(len(places) for places in line._groups.values()) + len(line._ready)
+    kept = sum(len(places) for places in line._groups.values()) + sum(len(offers) for offers in line._ready.values())
     assert kept < 500
 
 
@@ -155,7 +220,7 @@ def test_under_any_order_of_events_limits_hold_and_nobody_waits_without_need(see
         action = chance.random()
         if action < 0.55:
             needs = (KEYS[0], *sorted(chance.sample(KEYS[1:], chance.randrange(3)), key=str))
-            call = Call(f"c{number}", needs, chance.randrange(-2, 3))
+            call = Call(f"c{number}", needs, chance.randrange(-2, 3), chance.choice(["", "ann", "bob"]))
             rank[call] = (-call.priority, number)
             (running if line.take(call) else waiting).append(call)
         elif action < 0.85 and running:
@@ -164,7 +229,7 @@ def test_under_any_order_of_events_limits_hold_and_nobody_waits_without_need(see
             gone = waiting.pop(chance.randrange(len(waiting)))
             line.leave(gone)
         for call in started:
-            equals = [c for c in waiting if c.needs == call.needs]
+            equals = [c for c in waiting if (c.needs, c.entry.caller) == (call.needs, call.entry.caller)]
             assert rank[call] == min(rank[c] for c in equals)  # nobody overtakes an equal
             waiting.remove(call)
             running.append(call)

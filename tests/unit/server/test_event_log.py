@@ -24,7 +24,7 @@ def log(observers: Observers, **bounds: int) -> EventLog:
 
 def publish(observers: Observers, count: int) -> None:
     events = [Event("c", number, 1.0, "note", State.RUNNING, {}) for number in range(1, count + 1)]
-    observers.publish(SimpleNamespace(id="c", thread="t", caller="a", events=events), events)
+    observers.publish(SimpleNamespace(id="c", thread="t", caller="a", tool="t", events=events), events)
 
 
 def read(events: EventLog, after: int) -> bytes:
@@ -36,7 +36,7 @@ async def test_a_reader_gets_the_events_that_it_may_see(sees: bool) -> None:
     observers = Observers()
     events = log(observers)
     events.start()
-    reader = Reader({}, events.join(None), lambda caller, _: sees and caller == "a")
+    reader = Reader({}, events.join(None), lambda kept: sees and kept.caller == "a")
     publish(observers, 2)
     assert events.take(reader)[0].count(b"event: note") == (2 if sees else 0)
     await events.stop()

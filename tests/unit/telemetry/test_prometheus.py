@@ -52,6 +52,14 @@ def test_counts_are_the_figures() -> None:
     assert samples(page, "clicket_tool_cached_total")[("t",)] == 4
 
 
+def test_exceptions_are_counted_by_their_type_and_errors_by_their_code() -> None:
+    figures = [failure(code="tool_error:ValueError"), failure(code="tool_error:KeyError"), failure(code="tool_error")]
+    page, _ = exposition(figures)
+    assert samples(page, "clicket_tool_errors_total") == {("tool_error", "t"): 3}
+    assert samples(page, "clicket_tool_exceptions_total") == {("t", "ValueError"): 1, ("t", "KeyError"): 1}
+    promtool(page)
+
+
 def test_buckets_are_exact_at_their_bounds() -> None:
     page, _ = exposition(FIGURES, LIVE)
     of = {
@@ -89,8 +97,8 @@ def test_one_callers_page_has_no_gauges() -> None:
     page, _ = exposition(FIGURES, None)
     names = {family.name for family in parse(page.decode())}
     assert names == {
-        "clicket_tool_executions", "clicket_tool_errors", "clicket_tool_cached", "clicket_tool_execution_seconds",
-        "clicket_build_info",
+        "clicket_tool_executions", "clicket_tool_errors", "clicket_tool_exceptions", "clicket_tool_cached",
+        "clicket_tool_execution_seconds", "clicket_build_info",
     }  # fmt: skip
 
 

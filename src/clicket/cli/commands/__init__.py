@@ -88,7 +88,10 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "stats": Entry(
                 "cache", "stats", "Show how many results are cached, how much they take, and how often they served."
             ),
-            "clear": Entry("cache", "clear", "Remove cached results: all of them, or those with a tag."),
+            "list": Entry("cache", "items", "List cached results, those that expire first before the others."),
+            "clear": Entry(
+                "cache", "clear", "Remove cached results: all of them, those with a tag, those that are old."
+            ),
         },
     ),
     "keys": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import msgspec
@@ -9,10 +10,12 @@ import typer
 from rich.table import Table
 
 from clicket.cli.session import Session
-from clicket.cli.words import size
+from clicket.cli.terminal import clean
+from clicket.cli.words import ago, duration, parse_duration, size
 from clicket.ports import CacheStats
+from clicket.views import CachePage
 
-__all__ = ["clear", "stats"]
+__all__ = ["clear", "items", "stats"]
 
 
 async def stats(session: Session) -> None:
@@ -40,19 +43,58 @@ async def stats(session: Session) -> None:
     terminal.out.print(table)
 
 
+async def items(
+    session: Session,
+    tag: Annotated[
+        str | None,
+        typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many to show.")] = 100,
+) -> None:
+    """List cached results, those that expire first before the others."""
+    terminal, page = session.terminal, CachePage(items=[])
+    if session.store_exists:
+        async with session.watcher() as runtime:
+            page = await runtime.cache.list(tag=tag, limit=limit)
+    if terminal.json:
+        terminal.print_json(msgspec.to_builtins(page))
+        return
+    if not page.items:
+        terminal.write("nothing is cached.\n")
+        return
+    now = time.time()
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("KEY", "TOOL", "MADE", "USED", "USES", "EXPIRES IN", "SIZE", "TAGS"):
+        table.add_column(name, no_wrap=name != "TAGS", overflow="fold" if name == "TAGS" else "ellipsis")
+    for each in page.items:
+        tags = ", ".join(clean(one) for one in each.tags if not one.startswith("tool:"))
+        used = ago(each.accessed_at) if each.access_count else ""
+        table.add_row(
+            each.key[:12], clean(each.tool), ago(each.created_at), used, f"{each.access_count:,}",
+            duration(max(each.expires_at - now, 0)), size(each.size), tags,
+        )  # fmt: skip
+    terminal.out.print(table)
+    if page.cursor is not None:
+        terminal.write(f"There are more than these {len(page.items)}: raise --limit.\n")
+
+
 async def clear(
     session: Session,
     tag: Annotated[
         str | None,
         typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
     ] = None,
+    max_age: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only results that were made longer ago: 90s, 15m, 2h.")
+    ] = None,
 ) -> None:
-    """Remove cached results: all of them, or those with a tag."""
+    """Remove cached results: all of them, those with a tag, those that are old."""
     terminal, removed = session.terminal, 0
+    seconds = None if max_age is None else parse_duration(max_age)
     if session.store_exists:
         async with session.watcher() as runtime:
-            removed = await runtime.cache.clear(tag=tag)
+            removed = await runtime.cache.clear(tag=tag, max_age=seconds)
     if terminal.json:
-        terminal.print_json({"removed": removed, "tag": tag})
+        terminal.print_json({"removed": removed, "tag": tag, "max_age": seconds})
     else:
         terminal.write(f"removed {removed} cached results{f' with the tag {tag}' if tag else ''}.\n")

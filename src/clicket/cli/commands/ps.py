@@ -12,10 +12,10 @@ from rich.text import Text
 from clicket.cli.owners import Owners, waits
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, duration, short, shortened, with_type
-from clicket.kernel import State
+from clicket.cli.words import ago, as_state, duration, pairs_of, short, shortened, with_type
 from clicket.model import Page, Record
-from clicket.ports import Query, Stored
+from clicket.ports import Stored
+from clicket.views import HistoryOptions, history_query
 
 __all__ = ["ps"]
 
@@ -30,23 +30,31 @@ async def ps(
     tool: Annotated[str | None, typer.Option(help="Of this tool.")] = None,
     state: Annotated[str | None, typer.Option(help="In this state; looks at ended calls too.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
+    code: Annotated[str | None, typer.Option(help="Ended by this error code.")] = None,
+    request_id: Annotated[str | None, typer.Option(help="Of this request.")] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Whose metadata has this value; may be repeated.")
+    ] = None,
+    oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
-    """List calls, newest first."""
+    """List calls, newest first unless told otherwise."""
     terminal = session.terminal
-    active = not all and state is None
+    active = not all and state is None and code is None
+    which: HistoryOptions = {
+        "thread": thread, "tool": tool, "state": state, "active": active, "code": code, "request_id": request_id,
+        "metadata": pairs_of(metadata or ()), "order": "asc" if oldest else "desc",
+    }  # fmt: skip
     left: set[_Name] = set()
     waiting: set[_Name] = set()
     if not session.store_exists:
         page, hint = Page(items=[]), f"there is no store {session.store_url} yet. {session.store_hint}"
     else:
         async with session.reader() as runtime:
-            page = await runtime.history(
-                thread=thread, tool=tool, state=state, active=active, limit=limit, cursor=cursor
-            )
+            page = await runtime.history(limit=limit, cursor=cursor, **which)
             if any(not record.state.is_terminal for record in page.items):
-                before, wanted = None if cursor is None else int(cursor), None if state is None else State(state)
-                query = Query(thread=thread, tool=tool, state=wanted, active=True, limit=limit, before=before)
+                which["active"] = True
+                query = history_query(None, limit, cursor, **which)
                 found, owners = await runtime.store.history(query), await Owners.of(runtime)
                 left = {_name(stored) for stored in found if owners.have_left(stored)}
                 waiting = {_name(stored) for stored in found if waits(stored)}

@@ -22,6 +22,7 @@ __all__ = ["report"]
 _GREY = "bright_black"
 _WIDE = 100
 _LONG = ("CALLS", "SUCCESS", "FAILED", "TIMEOUT", "CANCELLED", "CACHED", "RATE", "MEAN", "MAX", "MIN")
+_MAX_TYPES = 5
 _SHORT = ("CALLS", "OK", "FAILED", "TIMEOUT", "CANC.", "CACHED", "RATE", "MEAN", "MAX")
 """On narrow terminals; whoever wants the rest has --json."""
 
@@ -130,5 +131,14 @@ def _errors(found: Report) -> Table:
     for each in found.tools.values():
         for place, (code, count) in enumerate(each.errors.items()):
             name = Text(clean(each.tool), style="bold") if place == 0 else ""
-            table.add_row(name, Text(clean(code), style="red"), Text(f"{count:,}", justify="right"))
+            table.add_row(name, Text(clean(code), style="red"), Text(f"{count:,}", justify="right"), _types(each, code))
     return table
+
+
+def _types(each: ToolReport, code: str) -> Text:
+    """The exceptions behind a `tool_error`, the most frequent first."""
+    if code != "tool_error":
+        return Text("")
+    shown = [f"{clean(type)} {count:,}" for type, count in list(each.error_types.items())[:_MAX_TYPES]]
+    more = len(each.error_types) - _MAX_TYPES
+    return Text(", ".join([*shown, f"{more} more types"] if more > 0 else shown), style=_GREY)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, ref
 import msgspec
 
 from clicket.errors import InvalidInput, StoreUnavailable, UsageError, did_you_mean
+from clicket.kernel import SearchState
 from clicket.model.codec import encode
 from clicket.search.dossier import SearchResult
 from clicket.search.run.budget import Budget
@@ -28,7 +29,7 @@ from clicket.tools.schema import DIALECT
 __all__ = ["DeepSearch"]
 
 _BEAT = 5.0
-"""Seconds between signs of life while engines work."""
+"""Seconds between heartbeats."""
 _ROUNDS, _ANSWER = 0.8, 0.15
 """Of a call's time: what the rounds may take, and what the answer."""
 _STAGES = ("decomposing", "searching", "analyzing")
@@ -97,9 +98,10 @@ class DeepSearch:
         return {"query": query, "max_loop": int(arguments.get("max_loop", self.setup.max_loop))}
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        beating = asyncio.create_task(_beat(ctx, self.options.idle_timeout))
+        work = _Work()
+        beating = asyncio.create_task(_beat(ctx, self.options.idle_timeout, work))
         try:
-            return await self._search(bound, ctx)
+            return await self._search(bound, ctx, work)
         finally:
             beating.cancel()
             await asyncio.wait((beating,))
@@ -124,11 +126,11 @@ class DeepSearch:
         if shelf is not None:
             await shelf.close()
 
-    async def _search(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    async def _search(self, bound: Mapping[str, Any], ctx: ToolContext, work: _Work) -> dict[str, Any]:
         kept = await ctx.checkpoints()
         async with self._shelf().engines() as engines:
             budget = _fitted(self.setup.budget, ctx.time_left)
-            machine = prepare(
+            machine = work.machine = prepare(
                 bound["query"],
                 **{**_own(self.setup), **engines, "max_loop": bound["max_loop"], "budget": budget},
                 checkpoints=_Journaled(kept, ctx),
@@ -200,12 +202,24 @@ class _Journaled:
             self._ctx.note(f"{key} is not kept: after a crash it is done again. {error.message}", level="warning")
 
 
-async def _beat(ctx: ToolContext, idle: float | None) -> None:
-    """Engines have limits of their own: while one of them works the call is alive."""
+class _Work:
+    """What a call of the tool is doing."""
+
+    machine: Machine | None = None
+
+    @property
+    def waits_for_engines(self) -> bool:
+        return self.machine is not None and self.machine.state is SearchState.SEARCHING
+
+
+async def _beat(ctx: ToolContext, idle: float | None, work: _Work) -> None:
+    """Opening an index, planning and answering have limits of their own, and count as activity. Searching does not: there each answer
+    of an engine is activity, and engines that are silent for `idle_timeout` end the call."""
     every = _BEAT if idle is None else min(_BEAT, idle / 3)
     while True:
         await asyncio.sleep(every)
-        ctx.heartbeat()
+        if not work.waits_for_engines:
+            ctx.heartbeat()
 
 
 def _fitted(budget: Budget, left: float | None) -> Budget:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError
-from clicket.ports import CacheItem, CacheStats, Found, Sweep
+from clicket.ports import CacheEntry, CacheItem, CacheStats, Found, Sweep
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
 
@@ -24,6 +25,11 @@ _CLEAR = """WITH gone AS (DELETE FROM cache WHERE key IN (
     SELECT count(*) FROM gone"""
 _STATS = """SELECT (SELECT count(*) FROM cache), (SELECT coalesce(sum(bytes), 0)::bigint FROM cache),
     coalesce(sum(hits), 0)::bigint, coalesce(sum(misses), 0)::bigint, coalesce(sum(evictions), 0)::bigint FROM cache_counts"""
+_ITEMS = """SELECT key, tags, bytes, created_at, expires_at, accessed_at, access_count FROM cache
+    WHERE (expires_at, key COLLATE "C") > ($1::float8, $2::text COLLATE "C") ORDER BY expires_at, key COLLATE "C" LIMIT $3::integer"""
+_REMOVE = """WITH gone AS (DELETE FROM cache WHERE key IN (
+        SELECT key FROM cache WHERE key = ANY ($1::text[]) ORDER BY key FOR UPDATE) RETURNING key)
+    SELECT count(*) FROM gone"""
 # Expired ones first, then the least recently used until the rest fits.
 _SWEEP = """WITH lasting AS (
         SELECT key, bytes, expires_at <= $1::float8 AS expired,
@@ -79,6 +85,12 @@ class Cache:
         if tag is not None and "\0" in tag:
             return 0
         return int((await self._pool.query(_CLEAR, tag))[0][0])
+
+    async def items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        return [CacheEntry.of(*row) for row in await self._pool.query(_ITEMS, *after, limit)]
+
+    async def remove(self, keys: Sequence[str]) -> int:
+        return int((await self._pool.query(_REMOVE, list(keys)))[0][0])
 
     async def stats(self) -> CacheStats:
         ((items, size, hits, misses, evictions),) = await self._pool.query(_STATS)

@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.model import Event, load_call, load_events
-from clicket.ports import Query, Stored
+from clicket.ports import Query, Stored, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 
@@ -35,6 +35,8 @@ class Calls:
         return await self._select({"c.id": id, "c.thread": thread, "c.caller": caller}, " ORDER BY c.key DESC")
 
     async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
         wanted: dict[str, Param] = {"c.thread": query.thread, "c.tool": query.tool, "c.caller": query.caller}
         fixed = " AND c.ended_at IS NULL" if query.active else ""
         if query.state is not None:
@@ -44,10 +46,13 @@ class Calls:
         if query.waiting_for is not None:
             wanted["c.waiting_for"] = query.waiting_for
             fixed += " AND c.ended_at IS NULL"
-        wanted |= {"c.created_at >=": query.since, "c.key <": query.before}
+        wanted |= {"c.created_at >=": query.since, "c.created_at <": query.until}
+        wanted |= {"c.key <": query.before, "c.key >": query.after, "strpos": query.id_contains}
         if query.id_prefix is not None:
             wanted |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
-        return await self._select(wanted, f"{fixed} ORDER BY c.key DESC LIMIT {int(query.limit)}")
+        return await self._select(
+            wanted, f"{fixed} ORDER BY c.key {'ASC' if query.ascending else 'DESC'} LIMIT {int(query.limit)}"
+        )
 
     async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:
         """Calls that were just taken, with the owners that they were taken from."""
@@ -90,6 +95,8 @@ class Calls:
 
 
 def _term(column: str, number: int) -> str:
+    if column == "strpos":
+        return f"strpos(c.id, ${number}::text) > 0"
     name, _, compare = column.partition(" ")
     return f"{name} {compare or '='} ${number}::{_TYPES.get(name, 'text')}"
 

@@ -13,6 +13,7 @@ from clicket.stores.postgres.calls import Calls
 from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
+from clicket.stores.turns import LOOKED_AT, last_caller
 
 __all__ = ["Ownership"]
 
@@ -20,6 +21,8 @@ _OWNERS = """SELECT id, host, boot, pid, started, lease, renewed + make_interval
     FROM owners ORDER BY id"""
 _CLAIM = """SELECT keys, freed FROM claim($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text, $6::bigint[],
     $7::text[], $8::bigint, $9::integer)"""
+_CLAIM_IN_TURN = """SELECT keys, freed FROM claim_in_turn($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text,
+    $7::integer, $8::integer)"""
 _HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::integer, $5::bigint)"
 _MOST = 2**31 - 1
 
@@ -32,6 +35,7 @@ class Ownership:
         self._hints = hints
         self._undelivered: set[int] = set()
         self._claiming = asyncio.Lock()
+        self._last_caller = ""
         self._holding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def owners(self) -> list[Presence]:
@@ -74,8 +78,14 @@ class Ownership:
                 nonlocal first
                 unheard = [] if first else sorted(asked)
                 first = False
-                params = (ticket, unheard, what, gone, tools, key, min(limit, _MOST // 8))
-                ((keys, freed),) = await self._membership.run(self._pool.run, _CLAIM, *params)
+                most = min(limit, _MOST // 8)
+                run = self._membership.run
+                if what == "waiting":
+                    in_turn = (ticket, unheard, tools, self._last_caller, LOOKED_AT, most)
+                    ((keys, freed),) = await run(self._pool.run, _CLAIM_IN_TURN, *in_turn)
+                else:
+                    params = (ticket, unheard, what, gone, tools, key, most)
+                    ((keys, freed),) = await run(self._pool.run, _CLAIM, *params)
                 if freed:
                     self._hints.post("slot", 0)
                 return list(keys)
@@ -84,6 +94,7 @@ class Ownership:
             claimed = await self._calls.claimed(keys, self._membership.id) if keys else []
             self._undelivered -= asked
         if what == "waiting":
+            self._last_caller = last_caller(claimed, self._last_caller)
             return claimed  # in the order in which they were taken
         return sorted(claimed, key=lambda stored: stored.key)
 

@@ -11,6 +11,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Found,
@@ -158,6 +159,12 @@ class PostgresStore:
 
     async def cache_clear(self, tag: str | None) -> int:
         return await self._open.cache.clear(tag)
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        return await self._open.cache.items(after, limit)
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        return await self._open.cache.remove(keys)
 
     async def cache_stats(self) -> CacheStats:
         return await self._open.cache.stats()

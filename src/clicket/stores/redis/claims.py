@@ -10,6 +10,7 @@ from clicket.ports import Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
+from clicket.stores.turns import LOOKED_AT, last_caller
 
 __all__ = ["Claims"]
 
@@ -23,6 +24,7 @@ class Claims:
     def __init__(self, session: Session, dead_owners: DeadOwners) -> None:
         self._session = session
         self._dead_owners = dead_owners
+        self._last_caller = ""
         self._unanswered: dict[str, list[str]] = {}
 
     async def orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
@@ -56,12 +58,19 @@ class Claims:
         while len(found) < limit:
             step = min(_STEP, limit - len(found))
             try:
-                rows = await self._execute("claim_waiting", {"tools": sorted(tools), "limit": step})
+                arguments = {
+                    "tools": sorted(tools),
+                    "limit": step,
+                    "look": LOOKED_AT,
+                    "last_caller": self._last_caller,
+                }
+                rows = await self._execute("claim_waiting", arguments)
             except ClicketError:
                 if not found:
                     raise
                 break
             found += [stored(row) for row in rows]
+            self._last_caller = last_caller(found, self._last_caller)
             if len(rows) < step:
                 break
         return found

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from clicket.model import load_call
-from clicket.ports import CacheItem, Stored
+from clicket.ports import CacheEntry, CacheItem, Stored
 
-__all__ = ["cache_item", "stored"]
+__all__ = ["cache_entry", "cache_item", "stored"]
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
 
@@ -49,4 +49,14 @@ def cache_item(key: str, row: list[Any]) -> CacheItem | None:
             access_count=int(count),
         )
     except (TypeError, ValueError):  # msgspec's errors are ValueErrors
+        return None
+
+
+def cache_entry(row: list[Any]) -> CacheEntry | None:
+    """`{key, fields, size, score}`. None: it expired by itself, or is not of our making."""
+    key, (tags, created, expires, accessed, count), size, _ = row
+    try:
+        times = float(created), float(expires), float(accessed)
+        return CacheEntry.of(key.decode(), _tags.decode(tags), size, *times, int(count))
+    except (TypeError, ValueError):
         return None

@@ -39,6 +39,8 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "artifact_keep": (_WRITES, ("write", "spare")),
     "artifact_read": (_READS, ("read",)),
     "cache_get": (_READS, ("read",)),
+    "cache_items": (_READS, ("read",)),
+    "cache_remove": (_SMALL, ("write", "cache")),
     "cache_clear": (_SMALL, ("write", "cache")),
     "cache_sweep": (_SMALL, ("write", "cache")),
     "pins_end": (_SMALL, ("write",)),

@@ -23,6 +23,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Found,
@@ -36,6 +37,7 @@ from clicket.ports import (
     Sweep,
     ToolHealth,
     Unstorable,
+    picked,
 )
 from clicket.stores.redis import retention
 from clicket.stores.redis.address import address
@@ -46,7 +48,7 @@ from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.stores.redis.listener import Listener
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.records import Records
-from clicket.stores.redis.rows import cache_item, stored
+from clicket.stores.redis.rows import cache_entry, cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
 from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
@@ -230,6 +232,8 @@ class RedisStore:
         return [event for event in events if event.seq > after]
 
     async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
         session = self._ready().session
         arguments = _given(
             {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
@@ -239,22 +243,33 @@ class RedisStore:
             arguments["state"] = query.state.value
         if query.since is not None:
             arguments["since"] = repr(query.since)
+        if query.until is not None:
+            arguments["made_before"] = repr(query.until)
+        if query.ascending:
+            arguments["ascending"] = True
+        arguments |= _given({"contains": query.id_contains})
         if query.active or (query.state is not None and not query.state.is_terminal):
             arguments["active"] = True
         found: list[Stored] = []
-        before = _NEWEST if query.before is None else query.before
+        before, after = _NEWEST if query.before is None else query.before, query.after or 0
         while len(found) < query.limit:
-            arguments |= {"before": before, "limit": min(_STEP, query.limit - len(found)), "budget": _BUDGET}
+            arguments |= {
+                "before": before,
+                "after": after,
+                "limit": min(_STEP, query.limit - len(found)),
+                "budget": _BUDGET,
+            }
             try:
-                rows, gone, walk, before = await session.read("history", arguments)
+                rows, gone, walk, place = await session.read("history", arguments)
             except Unstorable:
                 return []
             found += [stored(row) for row in rows]
             if gone:
                 with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
                     await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
-            if not before:
+            if not place:
                 break
+            before, after = (before, place) if query.ascending else (place, after)
         return found
 
     # Owning.
@@ -323,6 +338,21 @@ class RedisStore:
             count, more = await session.write("cache_clear", _given({"tag": tag}))
             total += count
         return total
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        found: list[CacheEntry] = []
+        expires, key = repr(float(after[0])), after[1]
+        while len(found) < limit:  # rows that cannot be read make room for others
+            ask = {"expires": expires, "key": key, "limit": limit - len(found)}
+            rows = await self._ready().session.read("cache_items", ask)
+            found += [entry for entry in map(cache_entry, rows) if entry is not None]
+            if not rows:
+                break
+            expires, key = rows[-1][3].decode(), rows[-1][0].decode(errors="replace")
+        return found
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        return int(await self._ready().session.write("cache_remove", {"keys": list(keys)})) if keys else 0
 
     async def cache_stats(self) -> CacheStats:
         totals = await retention.totals(self._ready().session)

@@ -9,9 +9,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from clicket.ports import CacheItem, CacheStats, Sweep
+from clicket.ports import CacheEntry, CacheItem, CacheStats, Sweep
 
-__all__ = ["clear", "count_hits", "get", "missed", "stats", "sweep"]
+__all__ = ["clear", "count_hits", "get", "items", "missed", "remove", "stats", "sweep"]
 
 _COLUMNS = "key, body, tags, created_at, expires_at, accessed_at, access_count"
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(tuple[str, ...]).decode
@@ -101,6 +101,18 @@ def clear(connection: apsw.Connection, tag: str | None) -> int:
         connection.execute("DELETE FROM cache; DELETE FROM cache_tags; UPDATE cache_totals SET items = 0, bytes = 0")
         return count
     return _drop(connection, "row IN (SELECT row FROM cache_tags WHERE tag = ?)", (tag,), -1).calls
+
+
+def items(connection: apsw.Connection, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+    sql = """SELECT key, tags, length(body), created_at, expires_at, accessed_at, access_count FROM cache
+        WHERE (expires_at, key) > (?, ?) ORDER BY expires_at, key LIMIT ?"""
+    return [
+        CacheEntry.of(key, _known_tags(tags), *rest) for key, tags, *rest in connection.execute(sql, (*after, limit))
+    ]
+
+
+def remove(connection: apsw.Connection, keys: Sequence[str]) -> int:
+    return sum(_drop(connection, "key = ?", (key,), 1).calls for key in keys)
 
 
 def stats(connection: apsw.Connection) -> CacheStats:

@@ -9,6 +9,7 @@ import apsw
 from clicket.ports import Owner, Presence, Stored
 from clicket.stores.liveness import host_clock, is_dead
 from clicket.stores.sqlite.rows import select
+from clicket.stores.turns import LOOKED_AT
 
 __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold", "presences", "register", "sign_off"]
 
@@ -66,9 +67,17 @@ def claim_orphans(connection: apsw.Connection, mine: int, tools: frozenset[str],
     return claimed
 
 
-def claim_waiting(connection: apsw.Connection, mine: int, tools: frozenset[str], limit: int) -> list[Stored]:
-    clause = f"{_UNOWNED} AND tool IN ({_marks(list(tools))}) ORDER BY priority DESC, key LIMIT ?"
-    return _take(connection, mine, select(connection, clause, [*tools, limit]))
+def claim_waiting(
+    connection: apsw.Connection, mine: int, tools: frozenset[str], limit: int, last_caller: str
+) -> list[Stored]:
+    """Calls of all callers in turn, beginning after `last_caller` in the order of names."""
+    sql = f"""SELECT key FROM (
+            SELECT key, caller, row_number() OVER (PARTITION BY caller ORDER BY priority DESC, key) AS turn FROM (
+                SELECT key, caller, priority FROM calls {_UNOWNED} AND tool IN ({_marks(list(tools))})
+                ORDER BY priority DESC, key LIMIT ?))
+        ORDER BY turn, caller <= ?, caller LIMIT ?"""  # noqa: S608  # question marks
+    keys = [key for (key,) in connection.execute(sql, (*tools, LOOKED_AT, last_caller, limit))]
+    return _take(connection, mine, [call for key in keys for call in select(connection, "WHERE key = ?", [key])])
 
 
 def claim_one(connection: apsw.Connection, mine: int, key: int) -> Stored | None:

@@ -21,6 +21,7 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    CacheEntry,
     CacheStats,
     Done,
     Found,
@@ -33,6 +34,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ToolHealth,
+    picked,
 )
 from clicket.private_files import make_folder
 from clicket.stores.sqlite import cache, owners, records, retention
@@ -42,6 +44,7 @@ from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.writer import Writer
+from clicket.stores.turns import last_caller
 
 __all__ = ["SqliteStore"]
 
@@ -64,6 +67,7 @@ class SqliteStore:
         self.on_hint: OnHint = _ignore_hint
         self.group_appends = True
         self._busy = busy
+        self._last_caller = ""
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None
@@ -194,6 +198,8 @@ class SqliteStore:
         return [event for event in found if event.seq > after]
 
     async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
         state = query.state.value if query.state is not None else None
         where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
         where += " AND state <> 'swept'"  # see retention
@@ -208,13 +214,24 @@ class SqliteStore:
             where += " AND ended_at IS NULL"
         if query.since is not None:
             where, values = where + " AND created_at >= ?", [*values, query.since]
+        if query.until is not None:
+            where, values = where + " AND created_at < ?", [*values, query.until]
+        for text in query.mentions:
+            where += (
+                " AND (first_unit IS NULL OR last_unit IS NULL OR instr(first_unit, ?) > 0 OR instr(last_unit, ?) > 0)"
+            )
+            values = [*values, text, text]
         if query.before is not None:
             where, values = where + " AND key < ?", [*values, query.before]
+        if query.after is not None:
+            where, values = where + " AND key > ?", [*values, query.after]
+        if query.id_contains is not None:
+            where, values = where + " AND instr(id, ?) > 0", [*values, query.id_contains]
         if query.id_prefix is not None:
             where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
         # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys.
         hint = "INDEXED BY calls_live " if active and query.waiting_for is None else ""
-        clause = f"{hint}WHERE {where} ORDER BY key DESC LIMIT ?"
+        clause = f"{hint}WHERE {where} ORDER BY key {'ASC' if query.ascending else 'DESC'} LIMIT ?"
         return await self._read(lambda c: select(c, clause, [*values, query.limit]))
 
     # Owning.
@@ -236,7 +253,10 @@ class SqliteStore:
         sql = "SELECT 1 FROM calls WHERE owner IS NULL AND ended_at IS NULL LIMIT 1"
         if not tools or await self._read(lambda c: c.execute(sql).get) is None:  # looking costs no writer anything
             return []
-        return await self._write(lambda c: owners.claim_waiting(c, self._owner, tools, limit))
+        after = self._last_caller
+        claimed = await self._write(lambda c: owners.claim_waiting(c, self._owner, tools, limit, after))
+        self._last_caller = last_caller(claimed, after)
+        return claimed
 
     async def claim(self, key: int) -> Stored | None:
         return await self._write(lambda c: owners.claim_one(c, self._owner, key))
@@ -290,6 +310,12 @@ class SqliteStore:
 
     async def cache_clear(self, tag: str | None) -> int:
         return await self._write(lambda c: cache.clear(c, tag))
+
+    async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
+        return await self._read(lambda c: cache.items(c, after, limit))
+
+    async def cache_remove(self, keys: Sequence[str]) -> int:
+        return await self._write(lambda c: cache.remove(c, keys))
 
     async def cache_stats(self) -> CacheStats:
         return await self._read(cache.stats)

@@ -1,4 +1,4 @@
--- Calls that match, the newest first, along the shortest list that has them all. A step looks at no more than `budget` of
+-- Calls that match, the newest first or the oldest first, along the shortest list that has them all. A step looks at no more than `budget` of
 -- them and hands out no more than `limit`. Answers: calls, keys of calls that are gone, that list, and where to go on.
 local MOST = 10000 -- of keys that are gathered and sorted, as the list of ids is not in their order
 
@@ -27,11 +27,16 @@ if ask.prefix then
     walk, gathered = base .. 'ids', {}
     for _, member in ipairs(call('ZRANGEBYLEX', walk, from, to)) do
       local key = tonumber(string.match(member, '%d+$'))
-      if key and key < ask.before then
+      if key and key < ask.before and key > ask.after then
         gathered[#gathered + 1] = key
       end
     end
-    table.sort(gathered, function(a, b) return a > b end)
+    table.sort(gathered, function(a, b)
+      if ask.ascending then
+        return a < b
+      end
+      return a > b
+    end)
   end
 end
 
@@ -47,10 +52,17 @@ if ask.since then
   end
 end
 
-local at, position = ask.before, 0
+local at, position = ask.ascending and math.max(ask.after, oldest - 1) or ask.before, 0
+local function exact(number)
+  return string.format('%.0f', number)
+end
 local function next_keys()
   if not gathered then
-    return call('ZREVRANGEBYSCORE', walk, '(' .. string.format('%.0f', at), oldest, 'LIMIT', 0, 50)
+    if ask.ascending then
+      return call('ZRANGEBYSCORE', walk, '(' .. exact(at), '(' .. exact(ask.before), 'LIMIT', 0, 50)
+    end
+    local least = ask.after >= oldest and '(' .. exact(ask.after) or exact(oldest)
+    return call('ZREVRANGEBYSCORE', walk, '(' .. exact(at), least, 'LIMIT', 0, 50)
   end
   local keys = {}
   for n = position + 1, math.min(position + 50, #gathered) do
@@ -64,6 +76,8 @@ local function matches(row)
   return (not ask.thread or row[2] == ask.thread) and (not ask.tool or row[3] == ask.tool)
     and (not ask.state or row[4] == ask.state) and (not ask.caller or row[5] == ask.caller)
     and (not ask.active or (row[7] or '') == '') and (not ask.since or (tonumber(row[6]) or 0) >= tonumber(ask.since))
+    and (not ask.made_before or (tonumber(row[6]) or 0) < tonumber(ask.made_before))
+    and (not ask.contains or string.find(row[1] or '', ask.contains, 1, true))
     and (not ask.prefix or string.sub(row[1] or '', 1, #ask.prefix) == ask.prefix)
     and (not ask.waiting or row[9] == ask.waiting)
 end

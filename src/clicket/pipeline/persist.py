@@ -20,7 +20,7 @@ from clicket.ports import CacheUse, HealthEffect, OutcomeStats
 __all__ = ["Persist", "stats_of"]
 
 _CAUSE = 300
-_TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
+_RAISED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
 _RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
 
@@ -72,7 +72,8 @@ def stats_of(call: Call, at: float) -> OutcomeStats:
     entry = call.entry
     if call.outcome is State.COMPLETED and call.tool is not None and not call.cached and not entry.internal:
         took = stages[0][2]  # execute: the case of almost every call
-        return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
+        if call.tool.options.breaker == "thread":
+            return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None if call.cached else _execute_time(stages)
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
@@ -81,7 +82,13 @@ def stats_of(call: Call, at: float) -> OutcomeStats:
     # The process that ends the call may not have the tool; the record says that it was registered.
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
-    return OutcomeStats(name, call.outcome._value_, code, bucket, seconds or 0.0, _effect(call, code), at, cause)
+    effect = _effect(call, code)
+    version, shared = "", False
+    if call.tool is not None:
+        version = call.tool.options.version if effect == "failed" else ""
+        shared = call.tool.options.breaker == "shared"
+    took = seconds or 0.0
+    return OutcomeStats(name, call.outcome._value_, code, bucket, took, effect, at, cause, version, shared)
 
 
 def _execute_time(stages: tuple[StageEnd, ...]) -> float | None:
@@ -89,6 +96,7 @@ def _execute_time(stages: tuple[StageEnd, ...]) -> float | None:
 
 
 def _effect(call: Call, code: str) -> HealthEffect:
+    """Only what the tool's body did says something about the tool: not what the runtime, a person, a policy or the caller did."""
     if call.entry.internal:  # it has no health
         return "none"
     if call.outcome is State.COMPLETED:
@@ -100,7 +108,7 @@ def _effect(call: Call, code: str) -> HealthEffect:
         blamed = call.tool is None or call.tool.traits.timeout_is_failure
         phase = None if call.metadata is None else call.metadata.get("phase")
         return "failed" if blamed and phase in _RAN else "none"
-    return "failed" if code in _TOOL_FAILED and not call.is_blameless else "none"
+    return "failed" if code in _RAISED and not call.is_blameless else "none"
 
 
 def _outcome(call: Call, duration: float) -> dict[str, Any]:

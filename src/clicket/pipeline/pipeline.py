@@ -243,8 +243,8 @@ class Pipeline:
         self.finish(call, on_durable)
 
     def fail(self, call: Call, error: ToolError, on_durable: OnDurable) -> None:
-        """End a call as failed."""
-        call.outcome, call.error = State.FAILED, error
+        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
+        call.outcome, call.error, call.is_blameless = State.FAILED, error, True
         self.finish(call, on_durable)
 
     def finish(self, call: Call, on_durable: OnDurable) -> None:

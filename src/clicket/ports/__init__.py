@@ -6,7 +6,7 @@ from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
-from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
+from clicket.ports.records import SHARED_PLACE, Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
@@ -31,6 +31,7 @@ from clicket.ports.store import (
 )
 
 __all__ = [
+    "SHARED_PLACE",
     "AgentHost",
     "Append",
     "Audited",

@@ -9,8 +9,10 @@ import msgspec
 
 from clicket.model.figures import Figure
 
-__all__ = ["Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth"]
+__all__ = ["SHARED_PLACE", "Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth"]
 
+SHARED_PLACE = ("", "")
+"""The caller and the thread under which the health of a tool over all callers is kept. No thread of a call has this name."""
 HealthEffect = Literal["completed", "served", "failed", "none"]
 """What an outcome says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
 about the tool's health. `failed`: the tool failed. `none`: refused, cancelled, or it never ran."""
@@ -29,6 +31,10 @@ class OutcomeStats(msgspec.Struct, frozen=True, gc=False):
     at: float
     cause: str = ""
     """The beginning of the error's message, redacted; kept as `last_error` when the tool failed."""
+    tool_version: str = ""
+    """The version of the tool that failed."""
+    shared: bool = False
+    """The tool has one breaker over all callers: the outcome also changes its health at `SHARED_PLACE`."""
 
 
 class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +59,8 @@ class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
     version: int = 0
     """Grows with every write, those of outcomes included."""
+    tool_version: str = ""
+    """The version of the tool that `consecutive_failures` are failures of."""
 
 
 class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):

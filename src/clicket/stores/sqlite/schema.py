@@ -114,6 +114,10 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE standings RENAME TO tool_health",
         "ALTER TABLE papers RENAME TO documents",
     ),
+    (
+        # Failures in a row are of one version of a tool. Those that are on record may be deaths of a host: they count no more.
+        "ALTER TABLE tool_health ADD COLUMN tool_version TEXT NOT NULL DEFAULT ''",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 

@@ -116,6 +116,8 @@ def _outcome(call: Call, duration: float) -> dict[str, Any]:
     data: dict[str, Any] = {"duration": duration}
     if call.outcome is not State.COMPLETED:
         data["error"] = to_builtins(call.error)
+        if call.traceback:
+            data["traceback"] = call.traceback
     elif call.truncated:
         data["content"] = call.content
         data["truncated"] = True

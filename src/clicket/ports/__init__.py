@@ -6,7 +6,16 @@ from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
-from clicket.ports.records import SHARED_PLACE, Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
+from clicket.ports.records import (
+    SHARED_PLACE,
+    Audited,
+    CountsEnded,
+    HealthEffect,
+    OutcomeStats,
+    Records,
+    StoredDocument,
+    ToolHealth,
+)
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
@@ -43,6 +52,7 @@ __all__ = [
     "Caller",
     "ChatModel",
     "Clock",
+    "CountsEnded",
     "Done",
     "Duplicate",
     "Embedder",

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from clicket.model.ended import Ended
 from clicket.model.figures import Figure
 
-__all__ = ["SHARED_PLACE", "Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth"]
+__all__ = [
+    "SHARED_PLACE",
+    "Audited",
+    "CountsEnded",
+    "HealthEffect",
+    "OutcomeStats",
+    "Records",
+    "StoredDocument",
+    "ToolHealth",
+]
 
 SHARED_PLACE = ("", "")
 """The caller and the thread under which the health of a tool over all callers is kept. No thread of a call has this name."""
@@ -79,6 +89,18 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     at: float
     body: bytes
+
+
+@runtime_checkable
+class CountsEnded(Protocol):
+    """A store that can say how calls ended without reading their events; for others the records are read."""
+
+    async def ended(
+        self, *, caller: str | None, tool: str | None, since: float, before: int | None, limit: int
+    ) -> list[Ended]:
+        """Calls that have ended and were made since a time, those of the highest keys first; all below the key `before`. Calls
+        that cannot be read are left out, unless they are the last of a page: then they are in it with no outcome."""
+        ...
 
 
 class Records(Protocol):

@@ -161,6 +161,8 @@ class Call(msgspec.Struct, eq=False):
     """Artifacts that its tool stored: they are removed with this call, so its output cannot serve equal calls."""
     cached: bool = False
     error: ToolError | None = None
+    traceback: str = ""
+    """Where the tool raised in the last attempt; the journal has it masked."""
     is_blameless: bool = False
     """It failed, but not because of its tool."""
     metadata: dict[str, Any] | None = None
@@ -273,6 +275,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "tool_artifacts": "clicket.execution.sink",
     "cached": "clicket.pipeline.pipeline",
     "error": "clicket.pipeline.pipeline",
+    "traceback": "clicket.pipeline.pipeline",
     "is_blameless": "clicket.pipeline.pipeline",
     "metadata": "clicket.call",
     "stage_at": "clicket.pipeline.pipeline",

@@ -31,7 +31,7 @@ class ClicketError(Exception):
     """The root of every error that clicket raises on purpose."""
 
     code = "clicket_error"
-    blames_tool = True
+    blames_tool: bool = True
     """Raised by a tool: does it count among the failures for which the tool is taken out of use?"""
 
     def __init__(self, message: str, **details: Any) -> None:

@@ -60,7 +60,7 @@ async def test_a_whole_conversation(provider: Provider, claude: AsyncAnthropic) 
     texts = [str(r["content"]) for r in results]
     assert texts[0] == "3"
     assert texts[1] == "Größe von ä.txt: 3 €"
-    assert texts[2] == "tool_error: out of paper"
+    assert texts[2] == "tool_error: ValueError: out of paper"
     assert refused(texts[3], "timeout")
     assert len(texts[4].encode()) <= 200
     assert "[clicket: cut" in texts[4]

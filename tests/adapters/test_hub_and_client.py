@@ -61,7 +61,7 @@ async def test_over_http() -> None:
         results = await anthropic.run(rt, asked, "t1")
         ANTHROPIC.validate_python(results)
         assert [(r["content"], r["is_error"]) for r in results] == [
-            ("2", False), ("Größe von é: 3 €", False), ("tool_error: out of paper", True),
+            ("2", False), ("Größe von é: 3 €", False), ("tool_error: ValueError: out of paper", True),
         ]  # fmt: skip
         assert await anthropic.run(rt, asked, "t1") == results
         assert len(RUNS) == 2

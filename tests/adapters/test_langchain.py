@@ -76,7 +76,7 @@ async def test_an_agent_in_langgraph() -> None:
     ]  # fmt: skip
     assert told[0].content == "2"
     assert told[1].content == "Größe von é: 3 €"
-    assert told[2].content == "tool_error: out of paper"
+    assert told[2].content == "tool_error: ValueError: out of paper"
     assert str(told[3].content).startswith("invalid_input: ")
     assert {r.id for r in records} >= {told[0].artifact["call_id"], told[1].artifact["call_id"]}
     assert len(records) == 4

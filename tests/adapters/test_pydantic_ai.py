@@ -70,7 +70,7 @@ async def test_failures_are_told_and_the_run_goes_on() -> None:
     assert told["c1"].content == "2"
     assert str(told["c2"].content).startswith("invalid_input: ")
     assert str(told["c3"].content).startswith("invalid_input: /a")
-    assert told["c4"].content == "tool_error: out of paper"
+    assert told["c4"].content == "tool_error: ValueError: out of paper"
     assert told["c5"].content == "5"
     assert str(told["c6"].content).startswith("timeout: ")
     assert len(records) == 8, "the second step's calls are calls of their own"

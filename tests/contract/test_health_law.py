@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,8 +16,8 @@ from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 
 from clicket.kernel import State
-from clicket.ports import HealthEffect, OutcomeStats, Store, ToolHealth, health_after
-from clicket.ports.health import HEALTH_LAW, assignments, runs_of_outcomes
+from clicket.ports import SHARED_PLACE, HealthEffect, OutcomeStats, Store, ToolHealth, health_after
+from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore
@@ -28,20 +29,24 @@ _numbers = count()
 
 effects: st.SearchStrategy[HealthEffect] = st.sampled_from(["completed", "served", "failed", "none"])
 outcomes = st.builds(
-    lambda effect, tool, at, seconds, cause: OutcomeStats(
-        tool, "failed" if effect == "failed" else "completed", "", 1, seconds, effect, at, cause
+    lambda effect, tool, at, seconds, cause, version: OutcomeStats(
+        tool, "failed" if effect == "failed" else "completed", "", 1, seconds, effect, at, cause, version
     ),
     effects,
     st.sampled_from(["one", "two", ""]),
     st.floats(1.0, 2e9),
     st.floats(0.0, 1e3),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12),
+    st.sampled_from(["", "1", "2"]),
 )
 batches = st.lists(st.lists(outcomes, min_size=1, max_size=12), max_size=6)
 put = st.none() | st.builds(
-    lambda streak, first: ToolHealth(tool="one", consecutive_failures=streak, first_success_at=first),
+    lambda streak, first, version: ToolHealth(
+        tool="one", consecutive_failures=streak, first_success_at=first, tool_version=version
+    ),
     st.integers(0, 9),
     st.none() | st.floats(1.0, 2e9),
+    st.sampled_from(["", "1"]),
 )
 
 
@@ -95,24 +100,39 @@ async def _compare(make: Callable[[], Store], batches: list[list[OutcomeStats]],
             assert found == wanted
 
 
+async def test_an_outcome_of_a_tool_with_a_shared_breaker_counts_in_both_places(make: Callable[[], Store]) -> None:
+    tool = f"shared{next(_numbers)}"
+    async with opened(make) as store:
+        for thread in ("s1", "s2"):
+            change = creation(f"{tool}-{thread}", thread=f"{tool}-{thread}", caller=thread)
+            stats = OutcomeStats(tool, "failed", "tool_error", 1, 0.1, "failed", 5.0, "down", "1", shared=True)
+            change.state, change.ended_at, change.stats = State.FAILED, 5.0, stats
+            assert await append(store, change) == [None]
+        shared = {health.tool: health for health in await store.tool_health(*SHARED_PLACE)}
+        assert (shared[tool].consecutive_failures, shared[tool].last_error) == (2, "down")
+        (own,) = await store.tool_health("s1", f"{tool}-s1")
+        assert own.consecutive_failures == 1
+
+
 # The table itself.
 
 
 def test_every_rule_names_a_column_of_health() -> None:
     for rules in HEALTH_LAW.values():
         assert set(rules) <= set(ToolHealth.__struct_fields__)
-    assert dict(assignments("served", dict.fromkeys(("add", "zero", "at", "at_if_unset", "cause"), "<{column}>"))) == {
+    assert dict(assignments("served", dict.fromkeys(get_args(HealthRule), "<{column}>"))) == {
         column: f"<{column}>" for column in HEALTH_LAW["served"]
     }
 
 
 def test_what_each_effect_does() -> None:
     before = ToolHealth(
-        tool="x", completions=1, failures=2, consecutive_failures=2, first_success_at=5.0, last_error="e", version=3
-    )
+        tool="x", completions=1, failures=2, consecutive_failures=2, first_success_at=5.0, last_error="e", version=3,
+        tool_version="1",
+    )  # fmt: skip
 
-    def after(effect: HealthEffect) -> dict[str, object]:
-        new = health_after(before, OutcomeStats("x", "o", "", None, 0.1, effect, 9.0, "cause"))
+    def after(effect: HealthEffect, version: str = "1") -> dict[str, object]:
+        new = health_after(before, OutcomeStats("x", "o", "", None, 0.1, effect, 9.0, "cause", version))
         names = ToolHealth.__struct_fields__
         return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(before, name)}
 
@@ -121,6 +141,8 @@ def test_what_each_effect_does() -> None:
     assert after("served") == {"completions": 2, "last_success_at": 9.0, **every}
     changed = {"failures": 3, "consecutive_failures": 3, "last_failure_at": 9.0, "last_error": "cause"}
     assert after("failed") == {**changed, **every}
+    anew = {**changed, "consecutive_failures": 1, "tool_version": "2"}
+    assert after("failed", "2") == {**anew, **every}
     assert after("none") == {}
 
 
@@ -128,4 +150,4 @@ def test_what_each_effect_does() -> None:
 def test_runs_keep_the_order_and_count_all(given: list[OutcomeStats]) -> None:
     runs = runs_of_outcomes(given)
     assert [run.effect for run in runs for _ in range(run.count)] == [stats.effect for stats in given]
-    assert all(one.effect != two.effect for one, two in pairwise(runs))
+    assert all((one.effect, one.tool_version) != (two.effect, two.tool_version) for one, two in pairwise(runs))

@@ -59,6 +59,18 @@ def test_failures_are_seen_and_reset(place: Place) -> None:
     assert [entry["what"] for entry in place.ask("audit")["entries"]] == ["hub.status_set"]
 
 
+def test_reset_needs_no_tools(place: Place) -> None:
+    for _ in range(3):
+        place.inside("call", "bad", "--thread", "t1")
+    refused = place.inside("call", "bad", "--thread", "t1")
+    assert "clicket reset t1 bad" in " ".join(refused.stderr.split())
+    stranger = Place(place.folder, sqlite_url(place.folder), "")
+    assert stranger.ask("reset", "t1", "bad") == {"thread": "t1", "reset": ["bad"]}
+    unknown = stranger.inside("reset", "t1", "bed")
+    assert (unknown.returncode, "Did you mean 'bad'" in unknown.stderr) == (2, True)
+    assert "boom" in place.inside("call", "bad", "--thread", "t1").stderr
+
+
 def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
     place.inside("call", "base", "--thread", "t1")
     done = place.ask("states", "t1", "--set", "base=maintenance", "--reason", "moving house")

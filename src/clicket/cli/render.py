@@ -280,6 +280,9 @@ def _error(record: Record) -> RenderableType:
             Text(f"{clean(p.get('path') or '(arguments)')}  ", style="cyan").append(clean(p["message"]))
             for p in problems
         ]
+    trace = next((attempt.traceback for attempt in reversed(record.attempts) if attempt.traceback), "")
+    if trace:
+        parts += ["", Text(clean(trace).rstrip("\n"), style="bright_black")]
     if error.code in _NEXT:
         parts.append(Text(_NEXT[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black"))
     return Group(*parts)

@@ -108,7 +108,8 @@ class Teller:
                 took = event.data.get("duration")
                 text = Text(f"{error['code']}: {short(error['message'], 100)}", style="red") if error else Text("")
                 text.append(f"  {duration(took)}" if error else duration(took), style="bright_black")
-                self._tell(entry, "ended", text, event, error=error.get("code"), duration=took, attempts=entry.attempts)
+                facts = {"error": error.get("code"), "duration": took, "attempts": entry.attempts}
+                self._tell(entry, "ended", text, event, **facts)
             elif event.type == "state_changed" and event.state is State.RETRYING:
                 self._retrying(entry, event)
 
@@ -125,12 +126,16 @@ class Teller:
     def _tell(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
             names = {"id": entry.id, "thread": entry.thread, "tool": entry.tool, "state": str(event.state)}
-            self.json(what, event.at, **names, **facts)
+            trace = {"traceback": event.data["traceback"]} if "traceback" in event.data else {}
+            self.json(what, event.at, **names, **facts, **trace)
         elif not self._quiet:
             line = Text(f"{at(event.at)}  ", style="bright_black")
             line.append_text(_padded(as_state(event.state, plain=self.terminal.plain)))
             line.append(f"  {clean(entry.id)[:14]}  ", style="bright_black").append(f"{clean(entry.tool)}  ", "bold")
             self._say(line.append_text(text))
+            if "traceback" in event.data:
+                lines = clean(event.data["traceback"]).splitlines()
+                self._say("\n".join(f"    {each}" for each in lines), style="bright_black")
 
     def _say(self, text: str | Text, style: str = "") -> None:
         with suppress(BrokenPipeError):  # nobody reads it; the work goes on

@@ -157,8 +157,7 @@ def shortened(ids: list[str]) -> dict[str, str]:
 
 def with_type(error: ToolError) -> str:
     """The message, with the exception's name where the tool's own words alone would be a riddle (`KeyError: 'id'`)."""
-    foreign = error.code == "tool_error" and error.type not in ("RetryableError", "RestError")
-    return f"{error.type}: {error.message}" if foreign and error.type not in error.message else error.message
+    return str(error).removeprefix(f"{error.code}: ")
 
 
 def what_happened(event: Event, width: int = 100) -> Text:

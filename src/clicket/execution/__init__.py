@@ -21,6 +21,7 @@ from clicket.execution.stopping import (
     stop,
     stop_error,
 )
+from clicket.execution.tracebacks import log_failure, traceback_of
 from clicket.execution.turn_log import TurnLog, entries_in
 
 __all__ = [
@@ -45,12 +46,14 @@ __all__ = [
     "granted",
     "is_abandoned",
     "lane_of",
+    "log_failure",
     "name_of",
     "progress_data",
     "read_artifact",
     "state_of",
     "stop",
     "stop_error",
+    "traceback_of",
     "transient",
     "turn_log",
     "unknown",

@@ -23,11 +23,12 @@ from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.sink import CallSink
 from clicket.execution.stopping import Stopped, attempt_of, can_stop, forget_stop, set_stopper, stop, stop_error
 from clicket.execution.thread_lane import ThreadLane
+from clicket.execution.tracebacks import log_failure, traceback_of
 from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Tool
-from clicket.vault import Vault, hide_error
+from clicket.vault import Vault, hide_error, hide_text
 
 __all__ = ["Runner", "lane_of"]
 
@@ -131,6 +132,7 @@ class Runner:
         attempt = attempt_of(call)
         if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:
             raise error
+        trace = ""
         if isinstance(error, Stopped):
             if not can_stop(call):  # the call was stopped while the attempt ended
                 raise Stopped(call.stopping or error.reason)
@@ -139,18 +141,19 @@ class Runner:
             forget_stop(call)
             reason = stop_error(call, error.reason)
         elif transient(error, options):
-            reason = describe(error, retryable=True)
+            reason, trace = describe(error, retryable=True), hide_text(traceback_of(error), call.secrets)
         else:
             raise error
         attempt.retries += 1
         if attempt.sink is not None:
             attempt.sink.flush()
         delay = backoff(attempt.retries, options, error, self._chance)
-        self._journal.advance(
-            call.entry,
-            State.RETRYING,
-            {"attempt": call.entry.attempts, "error": to_builtins(hide_error(reason, call.secrets)), "delay": delay},
-        )
+        number, shown = call.entry.attempts, to_builtins(hide_error(reason, call.secrets))
+        data: dict[str, Any] = {"attempt": number, "error": shown, "delay": delay}
+        if trace:
+            data["traceback"] = trace
+            log_failure(call.entry.tool, call.id, number, trace)
+        self._journal.advance(call.entry, State.RETRYING, data)
         self._journal.commit(call.entry)
         await self._wait(call, delay)
         await self.begin(call)

@@ -2,7 +2,7 @@
 
 The hub checks most calls from memory: it trusts what it read while the store's stamp says that no other process has written. It
 reads the store first when a thread is new in this process, and always when the answer could be no: for tools that depend on
-others, and for tools that failed recently.
+others, for tools that failed recently, and for tools with one breaker over all callers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import msgspec
 
 from clicket.call import Call
 from clicket.errors import ClicketError, ToolUnavailable
-from clicket.hub.judge import ToolView, judge, status_of
+from clicket.hub.judge import Place, ToolView, hand_reason, judge, status_of
 from clicket.kernel import ToolStatus
+from clicket.model.call import DEFAULT_THREAD
 from clicket.model.codec import canonical
-from clicket.ports import Clock, Store, ToolHealth, health_after
+from clicket.ports import SHARED_PLACE, Clock, Store, ToolHealth, health_after
 from clicket.tools import Registry, Tool
 
 __all__ = ["Change", "Hub", "Watcher"]
@@ -108,7 +109,7 @@ class Hub:
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:
         """Must the hub read the store before it can check a call of the tool?"""
-        if name in self.registry.dependent:
+        if name in self.registry.dependent or name in self.registry.shared:
             return True
         place = (caller, thread)
         if self.alone and place not in self.degraded:  # no other process writes, and no failure was written
@@ -120,11 +121,13 @@ class Hub:
         if stamp != known.stamp or (stamp is None and not self._refresh(known, name, place)):
             return True
         health = known.health.get(name)
-        return health is not None and (health.consecutive_failures > 0 or health.status is not None)
+        if health is None:
+            return False
+        return health.status is not None or (health.consecutive_failures > 0 and thread != DEFAULT_THREAD)
 
     def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
         """Is it known, without reading the store, that the thread may use every tool? `lately`: a recent read is enough."""
-        if self.registry.dependent or (caller, thread) in self.degraded:
+        if self.registry.dependent or self.registry.shared or (caller, thread) in self.degraded:
             return False
         known = self._known.get((caller, thread)) if lately else None
         if known is not None and known.epoch == self._epoch and self.clock.monotonic() - known.at <= _FRESH:
@@ -150,11 +153,12 @@ class Hub:
         method gives the slot back."""
         known = await self._read(caller, thread)
         tool = self.registry.get(name)
-        if tool is None or status_of(tool, known.get(name)) is not ToolStatus.FAILED:
+        if tool is None or status_of(tool, known.get(name), thread) is not ToolStatus.FAILED:
             return None
-        if not self._view(tool, known).available:
+        place = (caller, thread)
+        if not self._view(tool, known, place).available:
             return None
-        slot = f"trial:{canonical([caller, thread, name]).decode()}"
+        slot = f"trial:{canonical([*self._breaker_place(tool, place), name]).decode()}"
         if not (self._slots.take_spare(slot) or await self._slots.take(slot, 1)):
             return None
         taken = False
@@ -162,7 +166,8 @@ class Hub:
             fresh = await self._read(
                 caller, thread
             )  # another process's trial may have ended while we waited for the slot
-            taken = self._view(tool, fresh).available and status_of(tool, fresh.get(name)) is ToolStatus.FAILED
+            failed = status_of(tool, fresh.get(name), thread) is ToolStatus.FAILED
+            taken = failed and self._view(tool, fresh, place).available
         finally:  # a slot that is never given back would block every later trial
             if not taken:
                 self._slots.give(slot)
@@ -170,14 +175,15 @@ class Hub:
 
     def check(self, call: Call, tool: Tool) -> None:
         """Refuse a call if its thread may not use the tool now. Does not wait: `look` has read the store, if that was necessary."""
-        known = self._known.get((call.caller, call.thread))
+        place = (call.caller, call.thread)
+        known = self._known.get(place)
         health = known.health if known is not None else {}
         record = health.get(tool.name)
         if not tool.options.depends_on and (
             record is None or (not record.consecutive_failures and record.status is None)
         ):
             return
-        view = self._view(tool, health)
+        view = self._view(tool, health, place)
         if view.available and (view.status is ToolStatus.AVAILABLE or call.trial is not None):
             return
         why = (
@@ -188,8 +194,12 @@ class Hub:
             why, status=str(view.status), reason=view.reason, missing=view.missing, suggested=view.suggested
         )
 
-    def _view(self, tool: Tool, health: dict[str, ToolHealth]) -> ToolView:
-        return judge(tool, self.registry, health, self.clock.now(), self.opened_at)
+    def _view(self, tool: Tool, health: dict[str, ToolHealth], place: Place) -> ToolView:
+        return judge(tool, self.registry, health, self.clock.now(), self.opened_at, place)
+
+    def _breaker_place(self, tool: Tool, place: Place) -> Place:
+        """Where the failures in a row are counted that take the tool out of use."""
+        return SHARED_PLACE if tool.options.breaker == "shared" else place
 
     # After a call ended.
 
@@ -220,16 +230,17 @@ class Hub:
 
     async def _announce_change(self, caller: str, thread: str, tool: Tool) -> None:
         """Announce a new status, once among all processes: the process that records the announcement notifies the listeners."""
+        place = caller, thread = self._breaker_place(tool, (caller, thread))
         try:
             for _ in range(_TRIES):
                 health = await self._read(caller, thread)
                 record = health.get(tool.name)
-                status = status_of(tool, record)
+                status = status_of(tool, record, thread)
                 if record is None or record.announced == status:
                     break
                 announced = msgspec.structs.replace(record, announced=str(status))
                 if await self.store.put_tool_health(caller, thread, announced, record.version):
-                    reason = self._view(tool, health).reason
+                    reason = self._view(tool, health, place).reason
                     self.changed(caller, thread, tool.name, ToolStatus(record.announced), status, reason)
                     break
         except ClicketError as error:
@@ -257,15 +268,27 @@ class Hub:
         """The health of the thread's tools, as the store has it now."""
         return dict(await self._read(caller, thread))
 
+    async def rows(self, caller: str, thread: str) -> dict[str, ToolHealth]:
+        """The health of the thread's tools as it is written, for a change of it: without the failures of other callers."""
+        return {health.tool: health for health in await self._rows(caller, thread)}
+
+    async def _rows(self, caller: str, thread: str) -> list[ToolHealth]:
+        found = self.store.tool_health_now(caller, thread)
+        return await self.store.tool_health(caller, thread) if found is None else found
+
     async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
         epoch, stamp = (
             self._epoch,
             self.store.health_stamp(),
         )  # taken before the read: what is written meanwhile is read again
-        found = self.store.tool_health_now(caller, thread)
-        if found is None:
-            found = await self.store.tool_health(caller, thread)
-        known = _Known({health.tool: health for health in found}, self.clock.monotonic(), epoch, stamp)
+        health = await self.rows(caller, thread)
+        if self.registry.shared and (caller, thread) != SHARED_PLACE:
+            shared = await self.rows(*SHARED_PLACE)
+            health.update(
+                {name: _with_shared(name, health.get(name), shared.get(name)) for name in self.registry.shared}
+            )
+        found = health.values()
+        known = _Known(health, self.clock.monotonic(), epoch, stamp)
         self._known[caller, thread] = known
         self._known.move_to_end((caller, thread))
         if any(_is_degraded(health) for health in found):
@@ -287,6 +310,20 @@ class Hub:
         for watcher in self.watchers:
             if place is None or watcher.place == place:
                 watcher.news.set()
+
+
+def _with_shared(name: str, own: ToolHealth | None, shared: ToolHealth | None) -> ToolHealth:
+    """A thread's tool with the failures in a row of all callers. Completions, which others depend on, stay the thread's own."""
+    own, shared = own or ToolHealth(tool=name), shared or ToolHealth(tool=name)
+    return msgspec.structs.replace(
+        own,
+        consecutive_failures=shared.consecutive_failures,
+        last_failure_at=shared.last_failure_at,
+        last_error=shared.last_error,
+        tool_version=shared.tool_version,
+        reason=hand_reason(shared) if own.status is None else own.reason,
+        updated_at=max(own.updated_at, shared.updated_at),
+    )
 
 
 def _is_degraded(health: ToolHealth) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from clicket.kernel import ToolStatus
+from clicket.model.call import DEFAULT_THREAD
 from clicket.ports import ToolHealth
 from clicket.tools import Group, Registry, Tool, names_of
 
-__all__ = ["ToolState", "ToolView", "judge", "judge_all", "offered", "status_of"]
+__all__ = ["Place", "ToolState", "ToolView", "hand_reason", "judge", "judge_all", "offered", "status_of"]
 
 HealthByTool = Mapping[str, ToolHealth]
+Place = tuple[str, str]
+"""A caller and a thread."""
 
 
 class ToolState(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,39 +55,56 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
         return not self.depends_on
 
 
-def status_of(tool: Tool, health: ToolHealth | None) -> ToolStatus:
+def status_of(tool: Tool, health: ToolHealth | None, thread: str) -> ToolStatus:
     """The status that a person set, else the one that follows from consecutive failures. Dependencies do not change it."""
     if health is None:
         return ToolStatus.AVAILABLE
     if health.status is not None:
         return ToolStatus(health.status)
-    failed = health.consecutive_failures >= tool.options.failure_threshold
+    failed = _has_breaker(tool, thread) and _failures_in_a_row(tool, health) >= tool.options.failure_threshold
     return ToolStatus.FAILED if failed else ToolStatus.AVAILABLE
 
 
-def judge_all(registry: Registry, health: HealthByTool, now: float, opened_at: float) -> list[ToolView]:
-    return [judge(tool, registry, health, now, opened_at) for tool in registry]
+def _has_breaker(tool: Tool, thread: str) -> bool:
+    """Calls without a thread have no conversation: the failures of one caller must not stop the others."""
+    return thread != DEFAULT_THREAD or tool.options.breaker == "shared"
 
 
-def offered(tool: Tool, health: HealthByTool, now: float) -> bool:
+def _failures_in_a_row(tool: Tool, health: ToolHealth) -> int:
+    """Failures of another version say nothing about this one."""
+    return health.consecutive_failures if health.tool_version == tool.options.version else 0
+
+
+def hand_reason(health: ToolHealth) -> str:
+    """The reason that a person gave, if no call ended since. An outcome sets `updated_at` and one of the other times alike."""
+    last = max(health.last_success_at or 0.0, health.last_failure_at or 0.0)
+    return health.reason if health.updated_at > last else ""
+
+
+def judge_all(registry: Registry, health: HealthByTool, now: float, opened_at: float, place: Place) -> list[ToolView]:
+    return [judge(tool, registry, health, now, opened_at, place) for tool in registry]
+
+
+def offered(tool: Tool, health: HealthByTool, now: float, thread: str) -> bool:
     """`judge(...).available` without the texts: agents compute it for every tool before every step."""
     if tool.options.depends_on and _missing(tool.options.depends_on, health):
         return False
     record = health.get(tool.name)
     if record is None:
         return True
-    status = status_of(tool, record)
+    status = status_of(tool, record, thread)
     return status is ToolStatus.AVAILABLE or (status is ToolStatus.FAILED and _cooled_down(tool, record, now))
 
 
-def judge(tool: Tool, registry: Registry, health: HealthByTool, now: float, opened_at: float) -> ToolView:
+def judge(tool: Tool, registry: Registry, health: HealthByTool, now: float, opened_at: float, place: Place) -> ToolView:
+    """`health`: that of the thread; of a tool with a shared breaker with the failures of all callers."""
     record = health.get(tool.name)
-    status = status_of(tool, record)
+    status = status_of(tool, record, place[1])
     groups = tool.options.depends_on
     missing = _missing(groups, health)
     trial = status is ToolStatus.FAILED and record is not None and _cooled_down(tool, record, now)
     available = not missing and (status is ToolStatus.AVAILABLE or trial)
-    suggested = _suggested(missing, registry, health, now) if missing else []
+    suggested = _suggested(missing, registry, health, now, place) if missing else []
     reason = _reason(tool, status, record, missing, trial=trial)
     return ToolView(
         name=tool.name,
@@ -93,19 +114,23 @@ def judge(tool: Tool, registry: Registry, health: HealthByTool, now: float, open
         missing=missing,
         suggested=suggested,
         depends_on=names_of(groups),
-        state=_state(status, reason, record, opened_at, trial=trial),
-        why="" if available else _why(tool, status, record, missing, suggested, now) + _unknown(missing, registry),
+        state=_state(tool, status, reason, record, opened_at, trial=trial),
+        why=""
+        if available
+        else _why(tool, status, record, missing, suggested, now, place) + _unknown(missing, registry),
     )
 
 
-def _state(status: ToolStatus, reason: str, health: ToolHealth | None, opened_at: float, *, trial: bool) -> ToolState:
+def _state(
+    tool: Tool, status: ToolStatus, reason: str, health: ToolHealth | None, opened_at: float, *, trial: bool
+) -> ToolState:
     if health is None:
         return ToolState(status=status, reason=reason, last_updated=opened_at)
     return ToolState(
         status=status,
         reason=reason,
         last_updated=health.updated_at,
-        consecutive_failures=health.consecutive_failures,
+        consecutive_failures=_failures_in_a_row(tool, health),
         last_success_at=health.last_success_at,
         last_failure_at=health.last_failure_at,
         should_rebind=trial,
@@ -151,14 +176,14 @@ def _rest_of_sequence(names: tuple[str, ...], health: HealthByTool) -> list[str]
     return []
 
 
-def _suggested(missing: list[str], registry: Registry, health: HealthByTool, now: float) -> list[str]:
+def _suggested(missing: list[str], registry: Registry, health: HealthByTool, now: float, place: Place) -> list[str]:
     """The tools to call first: those of the missing that are available, and what the others need. There are no cycles."""
     found: list[str] = []
     for name in missing:
         tool = registry.get(name)
         if tool is None:
             continue
-        view = judge(tool, registry, health, now, 0.0)
+        view = judge(tool, registry, health, now, 0.0, place)
         found += [name] if view.available else view.suggested
     return list(dict.fromkeys(found))
 
@@ -172,13 +197,23 @@ def _reason(tool: Tool, status: ToolStatus, health: ToolHealth | None, missing: 
         return (health.reason if health is not None else "") or "set by hand"
     if missing:
         return f"waits for {', '.join(missing)}"
-    if health is not None and health.consecutive_failures:
+    return (_history(tool, health) if health is not None else "") or (
+        "dependencies are met" if tool.options.depends_on else "not used in this thread yet"
+    )
+
+
+def _history(tool: Tool, health: ToolHealth) -> str:
+    """Why an available tool is available, from what happened last."""
+    by_hand = hand_reason(health)
+    if by_hand:
+        return by_hand
+    if _failures_in_a_row(tool, health):
         return f"the last run failed: {health.last_error}" if health.last_error else "the last run failed"
-    if health is not None and health.reason and health.updated_at >= (health.last_success_at or 0.0):
-        return health.reason
-    if health is not None and health.completions:
-        return "the last run completed"
-    return "dependencies are met" if tool.options.depends_on else "not used in this thread yet"
+    if health.consecutive_failures:
+        return f"version {tool.options.version!r} has not run in this thread yet"
+    if (health.last_failure_at or 0.0) > (health.last_success_at or 0.0):
+        return "it works again after a failure"
+    return "the last run completed" if health.completions else ""
 
 
 def _unknown(missing: list[str], registry: Registry) -> str:
@@ -187,16 +222,34 @@ def _unknown(missing: list[str], registry: Registry) -> str:
 
 
 def _why(
-    tool: Tool, status: ToolStatus, health: ToolHealth | None, missing: list[str], suggested: list[str], now: float
+    tool: Tool,
+    status: ToolStatus,
+    health: ToolHealth | None,
+    missing: list[str],
+    suggested: list[str],
+    now: float,
+    place: Place,
 ) -> str:
     if status is not ToolStatus.AVAILABLE:
         reason, wait = _reason(tool, status, health, [], trial=False), ""
         if status is ToolStatus.FAILED and health is not None and health.status is None:
             left = tool.options.cooldown - (now - (health.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
-        return f"{tool.name!r} is {status} in this thread: {reason}.{wait} Use another tool, or ask an operator to reset it."
+        shared = tool.options.breaker == "shared" and bool(wait)
+        where = "for all callers" if shared else "in this thread"
+        command = _reset_command(tool, ("", DEFAULT_THREAD) if shared else place)
+        return (
+            f"{tool.name!r} is {status} {where}: {reason.rstrip('.')}.{wait} Use another tool, or ask an operator to make it "
+            f"available again: `{command}`."
+        )
     groups = tool.options.depends_on
     one = len(groups) == 1 and groups[0].kind == "any"  # else every suggested tool is needed
     first = f" Call {(' or ' if one else ', ').join(map(repr, suggested))} first." if suggested else ""
     wanted, undone = "; ".join(map(str, groups)), ", ".join(missing)
     return f"{tool.name!r} waits for {wanted}; not completed in this thread yet: {undone}.{first}"
+
+
+def _reset_command(tool: Tool, place: Place) -> str:
+    caller, thread = place
+    words = ["clicket", "reset", thread, tool.name, *(("--caller", caller) if caller else ())]
+    return shlex.join(words)

@@ -61,7 +61,7 @@ def dump(views: Iterable[ToolView], health: Mapping[str, ToolHealth], registry: 
             status=view.status,
             reason=view.reason,
             last_updated=iso(view.state.last_updated),
-            consecutive_failures=record.consecutive_failures,
+            consecutive_failures=view.state.consecutive_failures,
             last_success_time=iso(record.last_success_at),
             last_failure_time=iso(record.last_failure_at),
             first_success_time=iso(record.first_success_at),

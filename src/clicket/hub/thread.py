@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import msgspec
 
 from clicket.errors import Conflict, ToolNotFound, UsageError, did_you_mean
 from clicket.hub.hub import Change, Hub, Watcher
-from clicket.hub.judge import ToolState, ToolView, judge, judge_all, offered, status_of
+from clicket.hub.judge import Place, ToolState, ToolView, judge, judge_all, offered, status_of
 from clicket.hub.prompt import prompt_of, summary_of
 from clicket.hub.snapshot import dump, load
 from clicket.kernel import TOOL_STATUS, ToolStatus
 from clicket.model.codec import clean
 from clicket.model.request import check_name
-from clicket.ports import ToolHealth
+from clicket.ports import SHARED_PLACE, ToolHealth
 from clicket.tools import Tool
 from clicket.vault import hide_known
 
@@ -44,12 +45,17 @@ class ThreadHub:
         caller: str,
         audit: Audit | None = None,
         forbids: Callable[[Tool], str | None] | None = None,
+        *,
+        resets_shared: bool = True,
     ) -> None:
+        """`resets_shared`: this caller may reset breakers over all callers."""
         check_name("thread", thread)
         self.thread: str = thread
         self._forbids = forbids
         self._hub = hub
         self._caller = caller
+        self._place: Place = (caller, thread)
+        self._resets_shared = resets_shared
         self._audit = audit
 
     # Reading.
@@ -57,7 +63,7 @@ class ThreadHub:
     async def tools(self) -> list[ToolView]:
         """Every registered tool: is it available, if not why, and which tools to call first."""
         hub, health = self._hub, await self._health()
-        views = judge_all(hub.registry, health, hub.clock.now(), hub.opened_at)
+        views = judge_all(hub.registry, health, hub.clock.now(), hub.opened_at, self._place)
         return views if self._forbids is None else [self._permitted(view, self._forbids) for view in views]
 
     def _permitted(self, view: ToolView, forbids: Callable[[Tool], str | None]) -> ToolView:
@@ -79,13 +85,13 @@ class ThreadHub:
         found = list(hub.registry)
         if not hub.offers_all(self.thread, self._caller, lately=lately):
             health, now = await self._health(), hub.clock.now()
-            found = [tool for tool in found if offered(tool, health, now)]
+            found = [tool for tool in found if offered(tool, health, now, self.thread)]
         return found if forbids is None else [tool for tool in found if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)
-        health = await self._health()
-        return judge(tool, self._hub.registry, health, self._hub.clock.now(), self._hub.opened_at).state
+        hub, health = self._hub, await self._health()
+        return judge(tool, hub.registry, health, hub.clock.now(), hub.opened_at, self._place).state
 
     async def states(self) -> dict[str, ToolState]:
         """The status of every registered tool."""
@@ -137,22 +143,51 @@ class ThreadHub:
         except ValueError:
             near = did_you_mean(str(status), [str(known) for known in ToolStatus])
             raise UsageError(f"{status!r} is no status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
-        await self._write(self._find(name), wanted, _fit(reason), _fit(by))
+        tool = self._find(name)
+        await self._write(self._place, tool.name, wanted, _fit(reason), _fit(by))
+        if wanted is ToolStatus.AVAILABLE and self._resets_shared and tool.options.breaker == "shared":
+            await self._write(SHARED_PLACE, tool.name, wanted, _fit(reason), _fit(by))
         return await self.status(name)
 
     async def reset(self, name: str | None = None, *, by: str = "") -> list[str]:
-        """Make a tool, or all tools, available again. Returns the names of those that were not available, or had failures."""
-        tools = [self._find(name)] if name is not None else list(self._hub.registry)
-        by = _fit(by)
-        return [tool.name for tool in tools if await self._write(tool, ToolStatus.AVAILABLE, "reset by hand", by)]
+        """Make a tool, or all tools, available again. Returns the names of those that were not available, or had failures.
 
-    async def _write(self, tool: Tool, wanted: ToolStatus, reason: str, by: str) -> bool:
+        The tools need not be registered here: what the thread has on record is enough.
+        """
+        own = await self._hub.rows(*self._place)
+        shared = await self._hub.rows(*SHARED_PLACE) if self._resets_shared else {}
+        registered = [tool.name for tool in self._hub.registry]
+        if name is not None and name not in own and name not in shared:
+            self._find(name, own)
+        names = dict.fromkeys([*registered, *own, *shared] if name is None else [name])
+        reason, by = "reset by hand", _fit(by)
+        reset: list[str] = []
+        for each in names:
+            done = await self._write(self._place, each, ToolStatus.AVAILABLE, reason, by)
+            if each in shared:
+                done = await self._write(SHARED_PLACE, each, ToolStatus.AVAILABLE, reason, by) or done
+            if done:
+                reset.append(each)
+        return reset
+
+    def _on_record(self, name: str, health: ToolHealth, place: Place) -> tuple[ToolStatus, int]:
+        """The status of a row and its failures in a row, as far as they count there."""
+        tool = self._hub.registry.get(name)
+        if tool is None:  # only its last announcement is known
+            failures = health.consecutive_failures
+            status = health.status or ("failed" if failures and health.announced == "failed" else "available")
+            return ToolStatus(status), failures
+        if tool.options.breaker == "shared" and place != SHARED_PLACE:
+            return ToolStatus(health.status or "available"), 0
+        return status_of(tool, health, place[1]), health.consecutive_failures
+
+    async def _write(self, place: Place, name: str, wanted: ToolStatus, reason: str, by: str) -> bool:
         hub = self._hub
         for _ in range(_TRIES):
-            health = (await self._health()).get(tool.name) or ToolHealth(tool=tool.name)
-            current = status_of(tool, health)
+            health = (await hub.rows(*place)).get(name) or ToolHealth(tool=name)
+            current, failures = self._on_record(name, health, place)
             free = wanted is ToolStatus.AVAILABLE
-            if free and current is wanted and not health.consecutive_failures:
+            if free and current is wanted and not failures:
                 return False
             if current is not wanted:
                 TOOL_STATUS.advance(current, wanted)
@@ -163,26 +198,26 @@ class ThreadHub:
                 by=by,
                 consecutive_failures=0 if free else health.consecutive_failures,
                 announced=str(wanted),
-                updated_at=max(hub.clock.now(), health.updated_at),
+                updated_at=max(hub.clock.now(), math.nextafter(health.updated_at, math.inf)),  # after the last outcome
             )
-            if await hub.store.put_tool_health(self._caller, self.thread, new, health.version):
+            if await hub.store.put_tool_health(*place, new, health.version):
                 await self._health()
                 announced = ToolStatus(health.announced)
                 if announced is not current:  # the status that follows from the counters was not announced yet
-                    hub.changed(self._caller, self.thread, tool.name, announced, current, health.last_error)
+                    hub.changed(*place, name, announced, current, health.last_error)
                 if current is not wanted:
-                    hub.changed(self._caller, self.thread, tool.name, current, wanted, reason)
-                facts = {"tool": tool.name, "before": str(current), "after": str(wanted), "reason": reason}
+                    hub.changed(*place, name, current, wanted, reason)
+                facts = {"tool": name, "before": str(current), "after": str(wanted), "reason": reason}
                 await self._note("hub.status_set", by, **facts)
                 return True
-        raise self._busy(tool)
+        raise self._busy(name)
 
     # Snapshots.
 
     async def snapshot(self) -> str:
         """The health of every registered tool as JSON, for `restore` in this store or another."""
         health, now = await self._health(), self._hub.clock.now()
-        views = judge_all(self._hub.registry, health, now, self._hub.opened_at)
+        views = judge_all(self._hub.registry, health, now, self._hub.opened_at, self._place)
         return dump(views, health, self._hub.registry, now)
 
     async def restore(self, text: str | bytes, *, by: str = "") -> bool:
@@ -205,30 +240,31 @@ class ThreadHub:
     async def _replace(self, tool: Tool, new: ToolHealth) -> None:
         """Write a tool's health, and announce a change of status. It is dated now: the next sweep would remove the health of an
         old snapshot as unused."""
-        after = status_of(tool, new)
+        new = msgspec.structs.replace(new, tool_version=tool.options.version)
+        after = status_of(tool, new, self.thread)
         new = msgspec.structs.replace(new, announced=str(after), updated_at=self._hub.clock.now())
         for _ in range(_TRIES):
-            old = (await self._health()).get(tool.name) or ToolHealth(tool=tool.name)
+            old = (await self._hub.rows(*self._place)).get(tool.name) or ToolHealth(tool=tool.name)
             if await self._hub.store.put_tool_health(self._caller, self.thread, new, old.version):
                 state = await self.status(tool.name)
                 announced = ToolStatus(old.announced)
                 if announced is not after:
                     self._hub.changed(self._caller, self.thread, tool.name, announced, after, state.reason)
                 return
-        raise self._busy(tool)
+        raise self._busy(tool.name)
 
     async def _health(self) -> dict[str, ToolHealth]:
         return await self._hub.tool_health(self._caller, self.thread)
 
-    def _find(self, name: str) -> Tool:
+    def _find(self, name: str, known: Iterable[str] = ()) -> Tool:
         tool = self._hub.registry.get(name)
         if tool is None:
-            near = did_you_mean(str(name), self._hub.registry.names)
+            near = did_you_mean(str(name), {*self._hub.registry.names, *known})
             raise ToolNotFound(f"there is no tool {str(name)[:200]!r}.{near}")
         return tool
 
-    def _busy(self, tool: Tool) -> Conflict:
-        return Conflict(f"{tool.name!r} in thread {self.thread!r} is being changed by other processes. Try again.")
+    def _busy(self, name: str) -> Conflict:
+        return Conflict(f"{name!r} in thread {self.thread!r} is being changed by other processes. Try again.")
 
     async def _note(self, what: str, by: str, **details: object) -> None:
         if self._audit is not None:

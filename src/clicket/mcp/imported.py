@@ -33,6 +33,12 @@ class RemoteError(ClicketError):
     code = "tool_error"
 
 
+class BadParameters(RemoteError):
+    """The server works, and refuses the arguments."""
+
+    blames_tool = False
+
+
 class Gone(ConnectionError):
     """The connection broke during a call that may be repeated."""
 
@@ -129,7 +135,8 @@ class ImportedTool:
         if any(said in error.message.lower() for said in _SESSION_GONE):
             self._link.lose(client)
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the request was turned away
-        return RemoteError(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
+        kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
+        return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
 
 
 def _output(result: types.CallToolResult) -> Any:

@@ -7,7 +7,10 @@ from typing import Any, TypedDict
 
 import msgspec
 
-__all__ = ["Arguments", "CallOptions", "ToolCall"]
+__all__ = ["DEFAULT_THREAD", "Arguments", "CallOptions", "ToolCall"]
+
+DEFAULT_THREAD = "default"
+"""The thread of calls that name none. It is no conversation: callers that have nothing to do with each other share it."""
 
 
 Arguments = Mapping[str, Any] | str | bytes | None
@@ -35,7 +38,7 @@ class ToolCall(_Request, frozen=True, kw_only=True, gc=False):
     """`timeout` limits each attempt, `deadline` the whole call, both in seconds. Higher `priority` leaves the queue first."""
 
     id: str | None = None
-    thread: str = "default"
+    thread: str = DEFAULT_THREAD
     timeout: float | None = None
     deadline: float | None = None
     priority: int = 0

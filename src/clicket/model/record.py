@@ -25,6 +25,8 @@ class Attempt(msgspec.Struct, kw_only=True):
     outcome: str | None = None
     error: ToolError | None = None
     delay: float | None = None
+    traceback: str = ""
+    """Where the tool raised, masked and at most some thousand characters. For the call's owner and for administrators."""
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -160,6 +162,7 @@ def _state_changed(record: Record, event: Event) -> None:
             attempt.error = error
             attempt.outcome = "ok" if event.state is State.COMPLETED else error.code if error else str(event.state)
             attempt.delay = data.get("delay")
+            attempt.traceback = data.get("traceback", "")
     if not event.state.is_terminal:
         return
     record.error = error

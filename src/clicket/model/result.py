@@ -21,6 +21,9 @@ class ToolError(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
     def __str__(self) -> str:
+        """For people and models: a tool's own words alone may be a riddle (`'id'`), so its exception is named (`KeyError: 'id'`)."""
+        if self.code == "tool_error" and self.type not in self.message:
+            return f"{self.code}: {self.type}: {self.message}"
         return f"{self.code}: {self.message}"
 
 

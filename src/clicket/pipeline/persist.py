@@ -24,7 +24,7 @@ _CAUSE = 300
 _COMPLETED = State.COMPLETED
 _MAX_TYPES = 1_000
 """Types of exceptions that a process counts apart, over all tools: a tool may make up new ones without end."""
-_TOOL_FAILED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
+_RAISED = frozenset({"tool_error", "outcome_unknown", "result_unserializable"})
 _RAN = frozenset({"attempt", "idle"})  # the caller chose the deadline: it is not a failure of the tool
 
 
@@ -86,10 +86,11 @@ def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats
 
     `types`: the tools' exceptions that are counted by their type; it is added to, up to a bound.
     """
-    entry, ran = call.entry, call.stages.get("execute")
-    if ran is not None and call.outcome is _COMPLETED and call.tool is not None and not (call.cached or entry.internal):
+    entry, tool, ran = call.entry, call.tool, call.stages.get("execute")
+    if ran is not None and call.outcome is _COMPLETED and tool is not None and not (call.cached or entry.internal):
         took = ran.duration  # the case of almost every call
-        return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
+        if tool.options.breaker == "thread":
+            return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None if call.cached or ran is None else ran.duration
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
@@ -99,7 +100,13 @@ def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats
     registered = call.tool is not None or (entry.durable > 0 and "tool_version" in entry.events[0].data)
     name = entry.tool if registered else ""
     label = code if error is None else _label(name, code, error.type, types)
-    return OutcomeStats(name, call.outcome._value_, label, bucket, seconds or 0.0, _effect(call, code), at, cause)
+    effect = _effect(call, code)
+    version, shared = "", False
+    if tool is not None:
+        version = tool.options.version if effect == "failed" else ""
+        shared = tool.options.breaker == "shared"
+    took = seconds or 0.0
+    return OutcomeStats(name, call.outcome._value_, label, bucket, took, effect, at, cause, version, shared)
 
 
 def _label(tool: str, code: str, type: str, types: set[tuple[str, str]]) -> str:
@@ -112,6 +119,7 @@ def _label(tool: str, code: str, type: str, types: set[tuple[str, str]]) -> str:
 
 
 def _effect(call: Call, code: str) -> HealthEffect:
+    """Only what the tool's body did says something about the tool: not what the runtime, a person, a policy or the caller did."""
     if call.entry.internal:  # it has no health
         return "none"
     if call.outcome is State.COMPLETED:
@@ -123,7 +131,7 @@ def _effect(call: Call, code: str) -> HealthEffect:
         blamed = call.tool is None or call.tool.traits.timeout_is_failure
         phase = None if call.metadata is None else call.metadata.get("phase")
         return "failed" if blamed and phase in _RAN else "none"
-    return "failed" if code in _TOOL_FAILED and not call.is_blameless else "none"
+    return "failed" if code in _RAISED and not call.is_blameless else "none"
 
 
 def _outcome(call: Call, duration: float) -> dict[str, Any]:
@@ -131,6 +139,8 @@ def _outcome(call: Call, duration: float) -> dict[str, Any]:
     data: dict[str, Any] = {"duration": duration}
     if call.outcome is not State.COMPLETED:
         data["error"] = to_builtins(call.error)
+        if call.traceback:
+            data["traceback"] = call.traceback
     elif call.truncated:
         data["content"] = call.content
         data["truncated"] = True

@@ -14,7 +14,17 @@ from msgspec import to_builtins
 
 from clicket.call import Call, Late
 from clicket.errors import ClicketError
-from clicket.execution import Stopped, caller_left, describe, is_abandoned, state_of, stop_error, transient
+from clicket.execution import (
+    Stopped,
+    caller_left,
+    describe,
+    is_abandoned,
+    log_failure,
+    state_of,
+    stop_error,
+    traceback_of,
+    transient,
+)
 from clicket.journal import Journal, OnDurable
 from clicket.kernel import State
 from clicket.model import Stage, ToolError
@@ -26,7 +36,7 @@ from clicket.pipeline.persist import Persist
 from clicket.pipeline.process import Process
 from clicket.pipeline.validate import Validate
 from clicket.ports import Clock, mark
-from clicket.vault import Vault, hide, hide_error, hide_said
+from clicket.vault import Vault, hide, hide_error, hide_said, hide_text
 
 __all__ = ["Pipeline", "refusal"]
 
@@ -218,7 +228,7 @@ class Pipeline:
             outcome = str(call.outcome)
         else:
             call.error = describe(error, retryable=transient(error, call.required_tool().options))
-            call.outcome = State.FAILED
+            call.outcome, call.traceback = State.FAILED, traceback_of(error)
             call.is_blameless = isinstance(error, ClicketError) and not error.blames_tool
             outcome = call.error.code
         call.stages[name] = Stage(outcome, self._clock() - call.stage_at)
@@ -250,8 +260,8 @@ class Pipeline:
         self.finish(call, on_durable)
 
     def fail(self, call: Call, error: ToolError, on_durable: OnDurable) -> None:
-        """End a call as failed."""
-        call.outcome, call.error = State.FAILED, error
+        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
+        call.outcome, call.error, call.is_blameless = State.FAILED, error, True
         self.finish(call, on_durable)
 
     def finish(self, call: Call, on_durable: OnDurable) -> None:
@@ -262,6 +272,9 @@ class Pipeline:
             attempt.sink.flush()
         if call.error is not None:
             call.error = hide_error(call.error, call.secrets)
+            if call.traceback:
+                call.traceback = hide_text(call.traceback, call.secrets)
+                log_failure(call.entry.tool, call.id, call.entry.attempts, call.traceback)
         if call.metadata:
             call.replace_metadata(hide_said(call.metadata, call.secrets))
         call.ending = True
@@ -279,6 +292,9 @@ class Pipeline:
             data: dict[str, Any] = {"output": hide(plain_output(value)[0], call.secrets)}
         except BaseException as raised:
             data = {"error": to_builtins(hide_error(describe(raised, retryable=False), call.secrets))}
+            trace = hide_text(traceback_of(raised), call.secrets)
+            if trace:
+                data["traceback"] = trace
         self._journal.record(call.entry, "late_result", data)
 
 

@@ -7,7 +7,16 @@ from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.query import Query, picked
-from clicket.ports.records import Audited, HealthEffect, OutcomeStats, Records, StoredDocument, ToolHealth
+from clicket.ports.records import (
+    SHARED_PLACE,
+    Audited,
+    CountsEnded,
+    HealthEffect,
+    OutcomeStats,
+    Records,
+    StoredDocument,
+    ToolHealth,
+)
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
 from clicket.ports.store import (
     Append,
@@ -32,6 +41,7 @@ from clicket.ports.store import (
 )
 
 __all__ = [
+    "SHARED_PLACE",
     "AgentHost",
     "Append",
     "Audited",
@@ -44,6 +54,7 @@ __all__ = [
     "Caller",
     "ChatModel",
     "Clock",
+    "CountsEnded",
     "Done",
     "Duplicate",
     "Embedder",

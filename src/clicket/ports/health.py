@@ -25,9 +25,10 @@ __all__ = [
     "runs_of_outcomes",
 ]
 
-HealthRule = Literal["add", "zero", "at", "at_if_unset", "cause"]
-"""`add`: one more. `zero`: 0. `at`: the time of the outcome. `at_if_unset`: that time, unless the column has one. `cause`: the
-beginning of the error's message."""
+HealthRule = Literal["add", "add_or_restart", "zero", "at", "at_if_unset", "cause", "tool_version"]
+"""`add`: one more. `add_or_restart`: one more if the last failure was one of the same version of the tool, else 1. `zero`: 0.
+`at`: the time of the outcome. `at_if_unset`: that time, unless the column has one. `cause`: the beginning of the error's
+message. `tool_version`: the version of the tool that failed."""
 
 _EVERY: Final[Mapping[str, HealthRule]] = {"updated_at": "at", "version": "add"}
 HEALTH_LAW: Final[Mapping[HealthEffect, Mapping[str, HealthRule]]] = {
@@ -41,9 +42,10 @@ HEALTH_LAW: Final[Mapping[HealthEffect, Mapping[str, HealthRule]]] = {
     "served": {"completions": "add", "first_success_at": "at_if_unset", "last_success_at": "at", **_EVERY},
     "failed": {
         "failures": "add",
-        "consecutive_failures": "add",
+        "consecutive_failures": "add_or_restart",
         "last_failure_at": "at",
         "last_error": "cause",
+        "tool_version": "tool_version",
         **_EVERY,
     },
     "none": {},
@@ -58,10 +60,12 @@ def assignments(effect: HealthEffect, expressions: Mapping[HealthRule, str]) -> 
 
 _PYTHON: Final[Mapping[HealthRule, str]] = {
     "add": "old.{column} + run.count",
+    "add_or_restart": "(old.{column} if old.tool_version == run.tool_version else 0) + run.count",
     "zero": "0",
     "at": "run.last_at",
     "at_if_unset": "run.first_at if old.{column} is None else old.{column}",
     "cause": "run.cause",
+    "tool_version": "run.tool_version",
 }
 _After = Callable[[ToolHealth, "HealthRun"], ToolHealth]
 
@@ -79,7 +83,11 @@ _AFTER: Final[Mapping[HealthEffect, _After]] = {effect: _compiled(effect) for ef
 
 def health_after(health: ToolHealth | None, stats: OutcomeStats) -> ToolHealth:
     """A tool's health after an outcome."""
-    return health_after_run(health, stats.tool, HealthRun(stats.effect, 1, stats.at, stats.at, stats.cause))
+    return health_after_run(health, stats.tool, _run_of(stats))
+
+
+def _run_of(stats: OutcomeStats) -> HealthRun:
+    return HealthRun(stats.effect, 1, stats.at, stats.at, stats.cause, stats.tool_version)
 
 
 def health_after_run(health: ToolHealth | None, tool: str, run: HealthRun) -> ToolHealth:
@@ -88,17 +96,20 @@ def health_after_run(health: ToolHealth | None, tool: str, run: HealthRun) -> To
 
 
 class HealthRun(msgspec.Struct, frozen=True, gc=False):
-    """Outcomes of one tool with the same effect, one directly after the other: `add` adds `count`, `at` is `last_at`, and
-    `at_if_unset` is `first_at`."""
+    """Outcomes of one tool with the same effect and of the same version, one directly after the other: `add` adds `count`, `at` is
+    `last_at`, and `at_if_unset` is `first_at`."""
 
     effect: HealthEffect
     count: int
     first_at: float
     last_at: float
     cause: str
+    tool_version: str
 
 
 def runs_of_outcomes(outcomes: Iterable[OutcomeStats]) -> list[HealthRun]:
     """Outcomes of one tool, in their order, as few runs: a store that writes a batch touches its row once for each run."""
-    runs = [list(run) for _, run in groupby(outcomes, attrgetter("effect"))]
-    return [HealthRun(run[0].effect, len(run), run[0].at, run[-1].at, run[-1].cause) for run in runs]
+    runs = [list(run) for _, run in groupby(outcomes, attrgetter("effect", "tool_version"))]
+    return [
+        HealthRun(run[0].effect, len(run), run[0].at, run[-1].at, run[-1].cause, run[0].tool_version) for run in runs
+    ]

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from clicket.model.ended import Ended
 from clicket.model.figures import Figure
 
-__all__ = ["Audited", "HealthEffect", "OutcomeStats", "Records", "StoredDocument", "ToolHealth"]
+__all__ = [
+    "SHARED_PLACE",
+    "Audited",
+    "CountsEnded",
+    "HealthEffect",
+    "OutcomeStats",
+    "Records",
+    "StoredDocument",
+    "ToolHealth",
+]
 
+SHARED_PLACE = ("", "")
+"""The caller and the thread under which the health of a tool over all callers is kept. No thread of a call has this name."""
 HealthEffect = Literal["completed", "served", "failed", "none"]
 """What an outcome says about its tool. `completed`: it ran and completed. `served`: completed from the cache, which says nothing
 about the tool's health. `failed`: the tool failed. `none`: refused, cancelled, or it never ran."""
@@ -29,6 +41,10 @@ class OutcomeStats(msgspec.Struct, frozen=True, gc=False):
     at: float
     cause: str = ""
     """The beginning of the error's message, redacted; kept as `last_error` when the tool failed."""
+    tool_version: str = ""
+    """The version of the tool that failed."""
+    shared: bool = False
+    """The tool has one breaker over all callers: the outcome also changes its health at `SHARED_PLACE`."""
 
 
 class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +69,8 @@ class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
     version: int = 0
     """Grows with every write, those of outcomes included."""
+    tool_version: str = ""
+    """The version of the tool that `consecutive_failures` are failures of."""
 
 
 class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +89,18 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     at: float
     body: bytes
+
+
+@runtime_checkable
+class CountsEnded(Protocol):
+    """A store that can say how calls ended without reading their events; for others the records are read."""
+
+    async def ended(
+        self, *, caller: str | None, tool: str | None, since: float, before: int | None, limit: int
+    ) -> list[Ended]:
+        """Calls that have ended and were made since a time, those of the highest keys first; all below the key `before`. Calls
+        that cannot be read are left out, unless they are the last of a page: then they are in it with no outcome."""
+        ...
 
 
 class Records(Protocol):

@@ -32,6 +32,7 @@ from clicket.server.shapes import (
     record_json,
     result_json,
     summary_of,
+    without_tracebacks,
 )
 from clicket.server.traces import traced
 
@@ -120,7 +121,7 @@ class CallHandlers:
         _, record = await self._lookup.find(request)
         if record.artifact is not None:
             await self._grants.give(record.caller, record)
-        return Reply(200, record_json(record))
+        return Reply(200, record_json(_as_seen_by(request, record)))
 
     async def listing(self, request: Request) -> Reply:
         waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
@@ -148,6 +149,8 @@ class CallHandlers:
             limit=min(limit, _MOST_WHOLE) if whole else limit,
             cursor=request.query("cursor"),
         )
+        if whole:
+            page = msgspec.structs.replace(page, items=[_as_seen_by(request, record) for record in page.items])
         return _page(page, whole=whole)
 
     # Ending.
@@ -287,6 +290,11 @@ async def _accepted(own: Runtime, handle: Handle, tool: str) -> Reply:
         location += f"?thread={quote(handle.thread, safe='')}"
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
     return json_reply(accepted, 202, (b"location", location.encode("ascii")))
+
+
+def _as_seen_by(request: Request, record: Record) -> Record:
+    principal = request.principal
+    return record if principal.is_admin or record.caller == principal.id else without_tracebacks(record)
 
 
 def _page(page: Page, *, whole: bool) -> Reply:

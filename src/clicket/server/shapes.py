@@ -13,7 +13,7 @@ from clicket.model.codec import encode
 
 __all__ = [
     "Accepted", "CallRequest", "CallSummary", "Cancelled", "Decided", "Decision", "Denial", "Listing", "Name", "Reason",
-    "Stop", "record_json", "result_json", "summary_of",
+    "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
@@ -126,6 +126,20 @@ def result_json(result: ToolResult) -> bytes:
     if result.truncated and result.output is not None:
         result = msgspec.structs.replace(result, output=None)
     return (b'{"success":true,' if result.state is State.COMPLETED else b'{"success":false,') + encode(result)[1:]
+
+
+def without_tracebacks(record: Record) -> Record:
+    """For keys that may look at a call of another caller: where its tool raised is for its owner and for administrators."""
+    events = [
+        event if "traceback" not in event.data else msgspec.structs.replace(event, data=_without(event.data))
+        for event in record.events
+    ]
+    attempts = [msgspec.structs.replace(attempt, traceback="") for attempt in record.attempts]
+    return msgspec.structs.replace(record, attempts=attempts, events=events)
+
+
+def _without(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name != "traceback"}
 
 
 def record_json(record: Record) -> bytes:

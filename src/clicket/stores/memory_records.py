@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports import SHARED_PLACE, Audited, OutcomeStats, StoredDocument, ToolHealth
 from clicket.ports.health import health_after_run, runs_of_outcomes
 
 __all__ = ["MemoryRecords"]
@@ -47,6 +47,8 @@ class MemoryRecords:
                 if place != last:
                     several, last = places.setdefault(place, []), place
                 several.append(stats)
+                if stats.shared:
+                    places.setdefault((*SHARED_PLACE, stats.tool), []).append(stats)
         for (caller, thread, tool), several in places.items():
             tools = self._health.setdefault((caller, thread), {})
             for run in runs_of_outcomes(several):

@@ -12,13 +12,15 @@ from math import isfinite
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import Record, read
 from clicket.model.figures import Figure, bucket_of, error_label
-from clicket.ports import Query, Store
+from clicket.ports import CountsEnded, Query, Store
 from clicket.telemetry.report import UNKNOWN
 from clicket.telemetry.turns import is_turn
 
 __all__ = ["figures_in", "from_journal", "of_journal", "run_time"]
 
 _PAGE = 100  # calls carry their whole results
+_ENDED_PAGE = 1_000
+"""A page is read by the thread that serves all reads of its store: it must not take long."""
 _Key = tuple[str, str, str, str, int | None]
 
 
@@ -34,6 +36,8 @@ async def of_journal(
     store: Store, *, caller: str | None = None, tool: str | None = None, since: float | None = None
 ) -> list[Figure]:
     """Figures of the calls that were made since then and have ended, page by page."""
+    if isinstance(store, CountsEnded):
+        return await _of_ended(store, caller=caller, tool=tool, since=since or 0.0)
     sums, before = _Sums(), None
     while True:
         found = await store.history(Query(caller=caller, tool=tool, since=since, before=before, limit=_PAGE))
@@ -44,6 +48,18 @@ async def of_journal(
                 except StoreUnavailable:  # a call that makes no sense hides no other
                     continue
         if len(found) < _PAGE:
+            return sums.figures()
+        before = found[-1].key
+
+
+async def _of_ended(store: CountsEnded, *, caller: str | None, tool: str | None, since: float) -> list[Figure]:
+    sums, before = _Sums(), None
+    while True:
+        found = await store.ended(caller=caller, tool=tool, since=since, before=before, limit=_ENDED_PAGE)
+        for each in found:
+            if each.outcome:
+                sums.count((each.caller, each.tool, each.outcome, each.error), each.seconds)
+        if len(found) < _ENDED_PAGE:
             return sums.figures()
         before = found[-1].key
 
@@ -76,14 +92,12 @@ class _Sums:
     def add(self, record: Record) -> None:
         if not record.state.is_terminal or not record.events:
             return
-        seconds = run_time(record)
-        key = (
-            record.caller,
-            record.tool if "tool_version" in record.events[0].data else "",
-            record.state.value,
-            "" if record.error is None else error_label(record.error.code, record.error.type),
-            None if seconds is None else bucket_of(seconds),
-        )
+        tool = record.tool if "tool_version" in record.events[0].data else ""
+        error = "" if record.error is None else error_label(record.error.code, record.error.type)
+        self.count((record.caller, tool, record.state.value, error), run_time(record))
+
+    def count(self, kind: tuple[str, str, str, str], seconds: float | None) -> None:
+        key = (*kind, None if seconds is None else bucket_of(seconds))
         took = seconds or 0.0
         count, total, least, most = self._known.get(key, (0, 0.0, took, took))
         self._known[key] = (count + 1, total + took, min(least, took), max(most, took))

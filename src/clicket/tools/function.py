@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from clicket.errors import UsageError
 from clicket.tools import defaults
 from clicket.tools.context import STREAMED, ToolContext
-from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.options import Breaker, Isolation, Options, Recovery, make_options
 from clicket.tools.output_schema import return_schema
 from clicket.tools.plain_signature import never_plain
 from clicket.tools.protocol import Traits
@@ -149,6 +149,7 @@ def tool(
     depends_on: Any = None,
     failure_threshold: int = 3,
     cooldown: float = 300.0,
+    breaker: Breaker = "thread",
     permissions: Any = (),
     max_concurrency: int | None = None,
     max_result_size: int = 1024 * 1024,

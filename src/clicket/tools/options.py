@@ -10,14 +10,20 @@ import msgspec
 from clicket.errors import UsageError, did_you_mean
 from clicket.tools.depends import Group, make_groups
 
-__all__ = ["Isolation", "Options", "Recovery", "make_options"]
+__all__ = ["Breaker", "Isolation", "Options", "Recovery", "make_options"]
 
 Isolation = Literal["auto", "inline", "thread", "process"]
 Recovery = Literal["auto", "rerun", "fail", "ask"]
 CacheScope = Literal["caller", "thread"]
+Breaker = Literal["thread", "shared"]
+"""Whose failures in a row take a tool out of use: those of one thread, or those of all callers together."""
 
-_ISOLATIONS = get_args(Isolation)
-_RECOVERIES = get_args(Recovery)
+_CHOICES = (
+    ("isolation", get_args(Isolation)),
+    ("recovery", get_args(Recovery)),
+    ("cache_scope", get_args(CacheScope)),
+    ("breaker", get_args(Breaker)),
+)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     depends_on: tuple[Group, ...] = ()
     failure_threshold: int = 3
     cooldown: float = 300.0
+    breaker: Breaker = "thread"
     permissions: frozenset[str] = frozenset()
     max_concurrency: int | None = None
     max_result_size: int = 1024 * 1024
@@ -67,7 +74,7 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
             continue
         if type(value) is not int or value < least:
             raise UsageError(f"{where}: {key} must be a whole number of at least {least}, not {value!r}.")
-    for key, choices in (("isolation", _ISOLATIONS), ("recovery", _RECOVERIES), ("cache_scope", get_args(CacheScope))):
+    for key, choices in _CHOICES:
         if values.get(key) is None:
             values.pop(key, None)
         elif values[key] not in choices:

@@ -37,6 +37,8 @@ class Registry:
         self._inner: dict[str, Registered] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
+        self.shared: set[str] = set()
+        """Names of the tools that have one breaker over all callers."""
         for each in tools:
             self.add(each)
 
@@ -49,6 +51,8 @@ class Registry:
         self._refuse_cycle(added)
         if added.options.depends_on:
             self.dependent.add(added.name)
+        if added.options.breaker == "shared":
+            self.shared.add(added.name)
         self.tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
         return added
 
@@ -65,6 +69,7 @@ class Registry:
     def remove(self, name: str) -> bool:
         """Running calls continue; new calls fail with `ToolNotFound`. False: there is no such tool."""
         self.dependent.discard(name)
+        self.shared.discard(name)
         return self.tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:

@@ -21,6 +21,8 @@ __all__ = ["OutcomeUnknown", "RestError", "decode", "excerpt", "read_body", "rea
 
 _EXCERPT_CHARS = 500
 _ERROR_BODY_BYTES = 64 * 1024
+_BAD_INPUT = frozenset({400, 404, 409, 410, 413, 414, 422})
+"""The service works, and refuses what it was asked for."""
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -32,6 +34,7 @@ class RestError(ClicketError):
     def __init__(self, message: str, *, status: int | None = None, **details: Any) -> None:
         super().__init__(message, **({} if status is None else {"status": status}), **details)
         self.status = status
+        self.blames_tool = status not in _BAD_INPUT
 
 
 class OutcomeUnknown(RestError):

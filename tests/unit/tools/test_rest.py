@@ -481,6 +481,15 @@ async def test_client_and_server_errors(server: Server) -> None:
                 await call(tool)
 
 
+@pytest.mark.parametrize(("status", "blames"), [(400, False), (404, False), (422, False), (401, True), (500, True)])
+async def test_a_service_that_refuses_its_input_works(server: Server, status: int, blames: bool) -> None:
+    server.answers = [answer("", status=f"{status} X")]
+    async with rest("t", "GET", server.url) as tool:
+        with pytest.raises(RestError) as caught:
+            await call(tool)
+    assert caught.value.blames_tool is blames
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_transient_statuses_are_retryable(server: Server, status: int, method: str) -> None:

@@ -65,6 +65,10 @@ async def call(
             await interrupted(runtime, terminal, handle, made_here=made_here)
             raise
         await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
+        if terminal.debug and not result.success:
+            record = await runtime.get(result.call_id, thread=handle.thread)
+            for attempt in record.attempts:
+                terminal.say(clean(attempt.traceback), style="bright_black")
     if not result.success:
         raise CallFailed
 

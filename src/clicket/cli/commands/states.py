@@ -69,9 +69,9 @@ async def reset(
     tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="This tool; all of them if left out.")] = None,
     caller: Caller = "",
 ) -> None:
-    """Make a tool that failed, or was taken out by hand, available again in a thread."""
+    """Make a tool that failed, or was taken out by hand, available again in a thread. The tools need not be found here."""
     terminal = session.terminal
-    async with _hub(session, thread, caller) as hub:
+    async with _hub(session, thread, caller, tools=session.tools) as hub:
         done = await hub.reset(tool, by="command line")
     if terminal.json:
         terminal.print_json({"thread": thread, "reset": done})
@@ -82,9 +82,11 @@ async def reset(
 
 
 @asynccontextmanager
-async def _hub(session: Session, thread: str, caller: str, *, writes: bool = False) -> AsyncIterator[ThreadHub]:
+async def _hub(
+    session: Session, thread: str, caller: str, *, writes: bool = False, tools: list[Any] | None = None
+) -> AsyncIterator[ThreadHub]:
     """The thread's hub with the tools that were found, over a runtime without any: looking must not take over calls."""
-    registry = Registry(session.needed_tools)
+    registry = Registry(session.needed_tools if tools is None else tools)
     there = writes or session.store_exists
     settings = session.settings if there else session.settings.replace(store="memory://")
     async with Runtime((), settings=settings) as runtime:

@@ -7,9 +7,7 @@ process itself ends the worker.
 from __future__ import annotations
 
 import math
-import os
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +17,7 @@ from clicket.execution.processes.target import MAIN, resolve
 from clicket.execution.processes.termination import check_process, is_original, is_stopping
 from clicket.execution.processes.wire import MAX_FRAME, Failure, Job, Kind
 from clicket.execution.retry import transient
+from clicket.execution.tracebacks import traceback_of
 from clicket.model.codec import decode, encode
 from clicket.model.output import encode_output
 from clicket.tools.context import STREAMED, ToolContext
@@ -27,7 +26,6 @@ from clicket.tools.options import Options
 __all__ = ["perform"]
 
 _MAX_TEXT = 64 * 1024
-_OURS = os.path.dirname(__file__)
 
 
 def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
@@ -90,7 +88,7 @@ def _failure_of(error: BaseException, tool: Any) -> Failure:
 def _describe(error: BaseException, code: str, **more: Any) -> Failure:
     name, module = type(error).__name__, type(error).__module__
     module = "__main__" if module == MAIN else module
-    return Failure(code=code, type=name, module=module, message=_message(error), traceback=_traceback(error), **more)
+    return Failure(code=code, type=name, module=module, message=_message(error), traceback=traceback_of(error), **more)
 
 
 def _message(error: BaseException) -> str:
@@ -103,21 +101,6 @@ def _message(error: BaseException) -> str:
     elif isinstance(error, MemoryError) and not text:
         text = "the tool ran out of memory."
     return _clean(text) or f"the tool raised {type(error).__name__} without a message"
-
-
-def _traceback(error: BaseException) -> str:
-    """The traceback from the tool's first frame on."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
-    try:
-        return _clean("".join(traceback.format_exception(type(error), error, trace)))
-    except Exception:  # no memory left for it, or a broken __str__
-        return ""
-
-
-def _is_ours(file: str) -> bool:
-    return os.path.dirname(file) == _OURS
 
 
 def _clean(text: str) -> str:

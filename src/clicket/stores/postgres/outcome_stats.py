@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from clicket.ports import Append, OutcomeStats, ToolHealth, health_after
+from clicket.ports import SHARED_PLACE, Append, OutcomeStats, ToolHealth, health_after
 from clicket.ports.health import HEALTH_LAW
 
 __all__ = ["NOT_ALL_COUNT", "clean", "place_of", "runs_of"]
@@ -25,7 +25,8 @@ _encode = msgspec.json.Encoder().encode
 
 class _Run(msgspec.Struct, gc=False):
     """A row of the functions' `runs`: outcomes of one tool in one thread, in the order in which they were handed over. Health that
-    starts from nothing is what they add to the stored health; `mended` says whether the failures in a row start anew."""
+    starts from nothing is what they add to the stored health; `mended` says whether the failures in a row start anew, whatever
+    version of the tool the stored ones are of."""
 
     unit: int
     """Of the first of them."""
@@ -37,8 +38,10 @@ class _Run(msgspec.Struct, gc=False):
     mended: bool = False
 
     def add(self, stats: OutcomeStats) -> None:
-        self.added = health_after(self.added, stats)
-        self.mended = self.mended or HEALTH_LAW[stats.effect].get("consecutive_failures") == "zero"
+        before = self.added
+        self.added = health_after(before, stats)
+        changed = before.failures > 0 and self.added.tool_version != before.tool_version
+        self.mended = self.mended or changed or HEALTH_LAW[stats.effect].get("consecutive_failures") == "zero"
 
     def row(self) -> dict[str, object]:
         added = self.added
@@ -58,6 +61,7 @@ class _Run(msgspec.Struct, gc=False):
             "updated_at": added.updated_at,
             "writes": added.version,
             "mended": self.mended,
+            "tool_version": clean(added.tool_version),
         }
 
 
@@ -106,12 +110,16 @@ def runs_of(
         known.add(stats.seconds)
         if stats.effect == "none" or not stats.tool:
             continue
-        place = place_of(change.call.thread, change.call.caller)
-        run = runs.get((place, stats.tool, apart))
-        if run is None:
-            names = (stats.tool, change.call.caller, change.call.thread)
-            run = runs[place, stats.tool, apart] = _Run(unit, place, *names, ToolHealth(tool=stats.tool))
-        run.add(stats)
+        places = [(change.call.caller, change.call.thread)]
+        if stats.shared:
+            places.append(SHARED_PLACE)
+        for caller, thread in places:
+            place = place_of(thread, caller)
+            run = runs.get((place, stats.tool, apart))
+            if run is None:
+                names = (stats.tool, caller, thread)
+                run = runs[place, stats.tool, apart] = _Run(unit, place, *names, ToolHealth(tool=stats.tool))
+            run.add(stats)
     health = [run.row() for _, run in sorted(runs.items(), key=lambda item: item[0])]
     figures = [known for _, known in sorted(sums.items(), key=lambda item: item[0])]
     return _json(health), _json(figures), alone or number < 2

@@ -22,7 +22,7 @@ from clicket.stores.remote import Lost
 __all__ = ["Records"]
 
 _THREAD_HEALTH = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
-    last_error, status, reason, by, announced, updated_at, version
+    last_error, status, reason, by, announced, updated_at, version, tool_version
     FROM standings WHERE place = decode($1::text, 'hex') ORDER BY tool"""
 _PUT_HEALTH = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
     $8::json)"""
@@ -67,7 +67,9 @@ class Records:
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         _check(caller, thread, health.tool)
-        texts = {name: clean(getattr(health, name)) for name in ("last_error", "reason", "by", "announced")}
+        texts = {
+            name: clean(getattr(health, name)) for name in ("last_error", "reason", "by", "announced", "tool_version")
+        }
         status = None if health.status is None else clean(health.status)
         given = msgspec.json.encode(msgspec.structs.replace(health, status=status, **texts)).decode()
         place = place_of(thread, caller)

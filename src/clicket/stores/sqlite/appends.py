@@ -9,7 +9,7 @@ import apsw
 from clicket.errors import ClicketError
 from clicket.ports import Append, Duplicate, Stale
 from clicket.stores.sqlite import cache
-from clicket.stores.sqlite.schema import EVENT_BITS
+from clicket.stores.sqlite.schema import EVENT_BITS, PERIOD
 
 __all__ = ["IN_ROW", "Appends"]
 
@@ -30,6 +30,7 @@ _END_CALL = (
 _REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
 _GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
 _INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
+_INSERT_PERIOD = "INSERT INTO call_times(period,key) VALUES(?,?) ON CONFLICT DO NOTHING"
 _INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
 
 
@@ -41,6 +42,8 @@ class Appends:
         self._cursor = connection.cursor()
         self._changes = connection.changes
         self.owner = 0
+        self.period: float | None = None
+        """The period in which the last call was made, if `call_times` has it."""
         self.hits: list[tuple[str, float]] = []
 
     def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
@@ -59,6 +62,10 @@ class Appends:
             if self._changes() == 0:
                 return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
             change.key = self._connection.last_insert_rowid()
+            period = call.created_at // PERIOD
+            if period != self.period:
+                execute(_INSERT_PERIOD, (int(period), change.key))
+                self.period = period
         else:
             key = change.key
             if change.fence == -1:

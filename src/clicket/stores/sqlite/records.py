@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import apsw
 
 from clicket.model.figures import Figure
-from clicket.ports import Append, Audited, HealthEffect, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports import SHARED_PLACE, Append, Audited, HealthEffect, OutcomeStats, StoredDocument, ToolHealth
 from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 
 __all__ = [
@@ -38,16 +38,18 @@ def _more(column: str, by: str) -> str:
 # A row exists nearly always, so it is updated first. The texts are short because apsw hashes them at each execution.
 _RULES: dict[HealthRule, str] = {
     "add": _more("{column}", "?1"),
+    "add_or_restart": f"CASE tool_version WHEN ?5 THEN {_more('{column}', '?1')} ELSE ?1 END",
     "zero": "0",
     "at": "?3",
     "at_if_unset": "ifnull({column},?2)",
     "cause": "?4",
+    "tool_version": "?5",
 }
 
 
 def _change_health(effect: HealthEffect) -> str:
     changes = ",".join(f"{column}={value}" for column, value in assignments(effect, _RULES))
-    return f"UPDATE tool_health SET {changes} WHERE caller=?5 AND thread=?6 AND tool=?7"  # noqa: S608  # constants
+    return f"UPDATE tool_health SET {changes} WHERE caller=?6 AND thread=?7 AND tool=?8"  # noqa: S608  # constants
 
 
 _CHANGE_HEALTH = {effect: _change_health(effect) for effect in HEALTH_LAW if HEALTH_LAW[effect]}
@@ -99,11 +101,15 @@ class StatsBatch:
                 self._outcomes[place] = [stats]
             else:
                 outcomes.append(stats)
+            if stats.shared:
+                self._outcomes.setdefault((*SHARED_PLACE, stats.tool), []).append(stats)
 
     def write(self) -> None:
         for place, outcomes in self._outcomes.items():
             for run in runs_of_outcomes(outcomes):
-                self._change_health(run.effect, (run.count, run.first_at, run.last_at, run.cause), place)
+                self._change_health(
+                    run.effect, (run.count, run.first_at, run.last_at, run.cause, run.tool_version), place
+                )
         for kind, sums in self._sums.items():
             self._add_figure(sums, kind)
         self.clear()
@@ -115,10 +121,13 @@ class StatsBatch:
             return
         seconds, at, call = stats.seconds, stats.at, change.call
         if stats.effect != "none" and stats.tool:
-            self._change_health(stats.effect, (1, at, at, stats.cause), (call.caller, call.thread, stats.tool))
+            run = (1, at, at, stats.cause, stats.tool_version)
+            self._change_health(stats.effect, run, (call.caller, call.thread, stats.tool))
+            if stats.shared:
+                self._change_health(stats.effect, run, (*SHARED_PLACE, stats.tool))
         self._add_figure((1, seconds, seconds, seconds), _kind(call.caller, stats))
 
-    def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str], place: _Place) -> None:
+    def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str, str], place: _Place) -> None:
         sql, values = _CHANGE_HEALTH[effect], run + place
         self._execute(sql, values)
         if self._changes() == 0:
@@ -140,12 +149,12 @@ def _kind(caller: str, stats: OutcomeStats) -> _Kind:
 # Tool health and figures.
 
 _FIELDS = """completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at, last_error,
-    status, reason, by, announced, updated_at"""
+    status, reason, by, announced, updated_at, tool_version"""
 _THREAD_HEALTH = f"SELECT tool, version, {_FIELDS} FROM tool_health WHERE caller = ? AND thread = ?"  # noqa: S608  # a constant
 _ONE_HEALTH = f"{_THREAD_HEALTH} AND tool = ?"
 _CREATE_HEALTH = f"""INSERT INTO tool_health (caller, thread, tool, version, {_FIELDS})
-    VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""  # noqa: S608  # a constant
-_PUT_HEALTH = f"""UPDATE tool_health SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""  # noqa: S608  # a constant
+_PUT_HEALTH = f"""UPDATE tool_health SET (version, {_FIELDS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     WHERE caller = ? AND thread = ? AND tool = ? AND version = ?"""  # noqa: S608  # a constant
 
 
@@ -168,10 +177,11 @@ def tool_health(connection: apsw.Connection, caller: str, thread: str, tool: str
             by=by,
             announced=announced,
             updated_at=updated,
+            tool_version=tool_version,
         )
         for (
             name, version, completions, failures, in_a_row, first, success, failure, error, status, reason, by, announced,
-            updated,
+            updated, tool_version,
         ) in rows
     ]  # fmt: skip
 
@@ -191,6 +201,7 @@ def put_tool_health(connection: apsw.Connection, caller: str, thread: str, new: 
         new.by,
         new.announced,
         new.updated_at,
+        new.tool_version,
     )
     if expect == 0:
         connection.execute(_CREATE_HEALTH, place + values)

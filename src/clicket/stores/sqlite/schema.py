@@ -11,12 +11,14 @@ from clicket.sqlite_file import Unusable
 from clicket.sqlite_file import connect as connect_file
 from clicket.sqlite_file import prepare as prepare_file
 
-__all__ = ["APPLICATION_ID", "EVENT_BITS", "VERSION", "connect", "prepare"]
+__all__ = ["APPLICATION_ID", "EVENT_BITS", "PERIOD", "VERSION", "connect", "prepare"]
 
 APPLICATION_ID = 0x434C4B54  # "CLKT", in the header of every file of ours
 EVENT_BITS = 20
 """A row of events has the number `call << EVENT_BITS | first seq`: one B-tree, read in order, no second index."""
 
+PERIOD = 300
+"""Seconds of one row of `call_times`."""
 _PAGE_SIZE = 2048
 """A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -113,6 +115,16 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX calls_ended_badly ON calls (state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
         "ALTER TABLE standings RENAME TO tool_health",
         "ALTER TABLE papers RENAME TO documents",
+    ),
+    (
+        # Failures in a row are of one version of a tool. Those that are on record may be deaths of a host: they count no more.
+        "ALTER TABLE tool_health ADD COLUMN tool_version TEXT NOT NULL DEFAULT ''",
+    ),
+    (
+        # The lowest key of the calls that were made in each period. An index of times would cost every call a write; this costs
+        # one write a period.
+        "CREATE TABLE call_times (period INTEGER PRIMARY KEY, key INTEGER NOT NULL) STRICT",
+        "INSERT INTO call_times SELECT CAST(created_at / 300 AS INTEGER), min(key) FROM calls GROUP BY 1",
     ),
 )
 VERSION = len(_MIGRATIONS)

@@ -27,6 +27,7 @@ from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
+from clicket.stores.sqlite.schema import PERIOD
 
 __all__ = ["Writer"]
 
@@ -289,7 +290,12 @@ class Writer:
             self._set_busy(0)
         execute = self._cursor.execute
         # A short creation is one statement, and a statement without a transaction is its own.
-        is_one = change.expect == 0 and change.ended_at is None and len(body) <= IN_ROW
+        is_one = (
+            change.expect == 0
+            and change.ended_at is None
+            and len(body) <= IN_ROW
+            and change.call.created_at // PERIOD == self._appends.period
+        )
         try:
             if is_one:
                 return self._appends.apply(change, body, self._stats.write_one)
@@ -302,7 +308,7 @@ class Writer:
             outcome = self._appends.apply(change, body, self._stats.write_one)
             execute("COMMIT")
         except Exception as error:
-            _rollback(self.connection)
+            self._roll_back()
             return self._undone(error)
         return outcome
 
@@ -345,13 +351,17 @@ class Writer:
             stats.write()
             execute("COMMIT")
         except Exception as error:
-            _rollback(self.connection)
+            self._roll_back()
             if len(group) > 1 and isinstance(error, apsw.TooBigError | apsw.ConstraintError | apsw.MismatchError):
                 # One append cannot be stored; the others can.
                 each = [self._write([member], busy) for member in group]
                 return [outcome[0] if outcome else unavailable(self.path, error) for outcome in each]
             return [self._undone(error)] * len(group)
         return outcomes
+
+    def _roll_back(self) -> None:
+        _rollback(self.connection)
+        self._appends.period = None
 
     def _undone(self, error: Exception) -> StoreUnavailable:
         """A commit that the disk refused may still be in the log, and be found there after a crash: write over it."""

@@ -7,9 +7,14 @@ local function figure_of(caller, stats)
 end
 
 local function change_health(health, stats)
+  local same_version = (health.tool_version or '') == stats.tool_version
   for column, rule in pairs(health_law[stats.effect]) do
     if rule == 'add' then
       health[column] = health[column] + 1
+    elseif rule == 'add_or_restart' then
+      health[column] = (same_version and health[column] or 0) + 1
+    elseif rule == 'tool_version' then
+      health[column] = stats.tool_version
     elseif rule == 'zero' then
       health[column] = 0
     elseif rule == 'at' then
@@ -20,6 +25,14 @@ local function change_health(health, stats)
       health[column] = stats.cause
     end
   end
+end
+
+local function add_to_health(place, stats)
+  local health = health_of(place, stats.tool) or {
+    tool = stats.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
+  }
+  change_health(health, stats)
+  keep_health(place, health)
 end
 
 local function add_stats(caller, thread, stats)
@@ -36,15 +49,31 @@ local function add_stats(caller, thread, stats)
   if stats.effect == 'none' or stats.tool == '' then
     return
   end
-  local place = place_of(caller, thread)
-  local health = health_of(place, stats.tool) or {
-    tool = stats.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
-  }
-  change_health(health, stats)
-  keep_health(place, health)
+  add_to_health(place_of(caller, thread), stats)
+  if stats.shared then
+    add_to_health(place_of('', ''), stats)
+  end
   if stats.effect == 'failed' then
     hint('health', 0)
   end
+end
+
+local function remove_from_health(place, stats)
+  local health = stats.effect ~= 'none' and health_of(place, stats.tool)
+  if not health then
+    return
+  end
+  if health.version == 1 then
+    forget_health(place, stats.tool) -- no other outcome ever changed it
+    return
+  end
+  for column, rule in pairs(health_law[stats.effect]) do
+    if (rule == 'add' or rule == 'add_or_restart') and column ~= 'version' then
+      health[column] = math.max(health[column] - 1, 0)
+    end
+  end
+  health.version = health.version + 1
+  keep_health(place, health)
 end
 
 -- The reverse, for a call that is erased. Times that the call set stay.
@@ -56,20 +85,8 @@ local function remove_stats(caller, thread, stats)
   elseif figure then
     call('HDEL', base .. 'figures:' .. caller, name)
   end
-  local place = place_of(caller, thread)
-  local health = stats.effect ~= 'none' and health_of(place, stats.tool)
-  if not health then
-    return
+  remove_from_health(place_of(caller, thread), stats)
+  if stats.shared then
+    remove_from_health(place_of('', ''), stats)
   end
-  if health.version == 1 then
-    forget_health(place, stats.tool) -- no other outcome ever changed it
-    return
-  end
-  for column, rule in pairs(health_law[stats.effect]) do
-    if rule == 'add' and column ~= 'version' then
-      health[column] = math.max(health[column] - 1, 0)
-    end
-  end
-  health.version = health.version + 1
-  keep_health(place, health)
 end

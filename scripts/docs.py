@@ -96,7 +96,7 @@ MODULES = (
 """Parts with a page of their own, made from what each lists as public."""
 
 SETTINGS = {
-    "store": "Where calls are kept: `sqlite:///relative`, `sqlite:////absolute`, `redis://…`, `postgresql://…` or `memory://`.",
+    "store": "Where calls are kept: a SQLite file (a path or `sqlite:///path`), `redis://…`, `postgresql://…` or `memory://`.",
     "durability": "`process` survives the end of the process, `power` also the end of the machine.",
     "tools": "Tools that the command line loads: `module` or `module:name`; in the environment, separated by commas.",
     "max_concurrency": "Calls that run at once.",

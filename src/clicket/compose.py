@@ -42,7 +42,7 @@ def open_store(settings: Settings) -> Store:
 
         return MemoryStore()
     if parts.scheme == "sqlite":
-        if parts.netloc or len(parts.path) < 2:
+        if parts.netloc or len(parts.path) < 2 or not parts.path.startswith("/"):
             raise UsageError(
                 f"{_shown(url)!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
             )

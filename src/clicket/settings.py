@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -34,6 +34,13 @@ Durability = Literal["process", "power"]
 Engine = Literal["local", "workers"]
 CacheScope = Literal["caller", "thread"]
 Telemetry = Literal["auto", "off", "otel"]
+_STORE_KINDS = {
+    "memory": "memory://",
+    "sqlite": "sqlite:///path.db",
+    "redis": "redis://host:6379/0",
+    "postgresql": "postgresql://user@host/database",
+    "postgres": "postgresql://user@host/database",
+}
 _LISTS = ("tools", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
 
@@ -49,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of a runtime. `Settings()` is the defaults; `Settings.load()` reads the file and the environment."""
 
     store: str = "sqlite:///.clicket/clicket.db"
+    """A URL, or the path of a SQLite file."""
     durability: Durability = "process"
     tools: tuple[str, ...] = ()
     max_concurrency: int = 10
@@ -130,6 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _rebuilt, (values,)
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "store", _store_url(self.store))
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 zero_is_fine = name in ("close_timeout", "open_timeout") and value == 0
@@ -203,6 +212,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         memory = self.worker_memory or _half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
+
+
+def _store_url(store: str) -> str:
+    """The URL of a store. A plain path stands for a SQLite file."""
+    if not isinstance(store, str) or not store or urlsplit(store).scheme:
+        return store  # the store's own code judges it
+    if store in _STORE_KINDS:
+        raise UsageError(f"store {store!r} is a kind of store, not its address. Write {_STORE_KINDS[store]}.")
+    return f"sqlite:///{quote(store)}"
 
 
 def _address(name: str, url: str) -> None:

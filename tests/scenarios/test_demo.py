@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -111,8 +112,7 @@ def test_store_is_the_tours_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert not Path(".clicket/demo.db").exists()  # each tour begins with an empty one
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    (tmp_path / ".clicket" / "demo.lock").unlink()
-    (tmp_path / ".clicket").rmdir()
+    shutil.rmtree(tmp_path / ".clicket")
     (tmp_path / ".clicket").write_text("in the way")
     with demo._store(None) as url:
         assert url.startswith(f"sqlite:///{tmp_path}/clicket-demo-")

@@ -137,6 +137,21 @@ while True:
     time.sleep(0.05)""",
         MEMORY,
     ),
+    Edge(
+        "sockets with large buffers",
+        """
+import socket
+left, right = socket.socketpair()
+left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+left.setblocking(False)
+held = 0
+try:
+    while True:
+        held += left.send(bytes(32_000))
+except BlockingIOError:
+    print('usual' if held < 500_000 else held)""",
+        says="usual",
+    ),
     held("room on the disk in one call", _OPEN + call(285, "fd", "0", "0", "1 << 20")),
     Edge(
         "the same, as the C library does it",

@@ -117,6 +117,11 @@ _FILES = [
         attempt("fd = os.open(os.__file__, os.O_RDONLY)\nos.fchmod(fd, os.fstat(fd).st_mode & 0o7777)"),
         held_by=FENCED,
     ),
+    Hostile(
+        "lock a file of the host",
+        attempt("import fcntl\nfcntl.flock(os.open(os.__file__, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)"),
+        held_by=FENCED,
+    ),
     Hostile("set kernel knobs", attempt("open('/proc/sys/vm/drop_caches', 'w').write('0')"), held_by=FENCED),
     Hostile(
         "see the host's cgroups writable",

@@ -137,7 +137,10 @@ def test_limits_carry_every_bound_over() -> None:
     [
         ("memry://", "Did you mean 'memory'"),
         ("mysql://x", "mysql"),
-        ("calls.db", "store"),
+        ("sqlite:calls.db", "names no file"),
+        ("sqlite://calls.db", "names no file"),
+        ("memory", "Write memory://"),
+        ("postgres", "Write postgresql://"),
         ("sqlite://", "sqlite:///"),
         ("sqlite:///", "sqlite:///"),
         ("sqlite://host/path", "sqlite:///"),
@@ -170,3 +173,20 @@ def test_a_policy_that_came_out_empty_does_not_open_what_the_file_closed(tmp_pat
         with pytest.raises(UsageError, match="it is empty"):
             Settings.load(file=file, environ={"CLICKET_POLICY": text})
     assert Settings.load(file=file, environ={"CLICKET_POLICY": "{}"}).policy == {}
+
+
+@pytest.mark.parametrize("name", ["calls.db", "./deep/calls.db", "{tmp}/calls.db", "odd ?#%41.db"])
+async def test_a_plain_path_is_a_sqlite_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = name.format(tmp=tmp_path)
+    for settings in (
+        Settings(store=given),
+        Settings.load(environ={"CLICKET_STORE": given}),
+        Settings().replace(store=given),
+    ):
+        async with Runtime(settings=settings) as runtime:
+            assert runtime.settings.store.startswith("sqlite:///")
+        assert (tmp_path / given).is_file()
+    async with Runtime(store=given, settings=Settings()):
+        pass
+    assert len(list(tmp_path.rglob("*.db"))) == 1

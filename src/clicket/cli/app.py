@@ -28,8 +28,8 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
-        metavar="URL",
-        help="Where calls are kept: sqlite:///path, redis://…, postgresql://… or memory://.",
+        metavar="URL|FILE",
+        help="Where calls are kept: a SQLite file, sqlite:///path, redis://…, postgresql://… or memory://.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -34,6 +34,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """There is more than this, and nobody can say how much: a folder that its owner has shut, a descriptor on its way through
     a socket, a removed file of which only a piece of memory is left, a process that does not show what it has open."""
     sockets: int = 0
+    in_flight: int = 0
+    """Descriptors on their way through these sockets; each may be of a socket that no process has any more."""
 
 
 class Room:
@@ -84,6 +86,7 @@ class _Held:
     def __init__(self) -> None:
         self.veiled = False
         self.sockets: set[int] = set()
+        self.in_flight = 0
 
 
 def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
@@ -104,7 +107,9 @@ def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = (
     if not over:
         used += sum(_unlinked(unlinked_of, device, held))
         over = used > size
-    return Usage(size=used, entries=seen, over=over, veiled=held.veiled, sockets=len(held.sockets))
+    return Usage(
+        size=used, entries=seen, over=over, veiled=held.veiled, sockets=len(held.sockets), in_flight=held.in_flight
+    )
 
 
 def _entries_of(folder: int, held: _Held) -> Iterator[os.stat_result | None]:
@@ -166,7 +171,9 @@ def _note_socket(pid: int, name: str, inode: int, held: _Held) -> None:
         return
     held.sockets.add(inode)
     with open(f"/proc/{pid}/fdinfo/{name}", "rb") as lines:
-        held.veiled |= any(line.startswith(_IN_FLIGHT) and int(line[len(_IN_FLIGHT) :]) > 0 for line in lines)
+        in_flight = sum(int(line[len(_IN_FLIGHT) :]) for line in lines if line.startswith(_IN_FLIGHT))
+    held.in_flight += in_flight
+    held.veiled |= in_flight > 0
 
 
 def _mapped(pid: int, device: int) -> Iterator[int]:

@@ -65,6 +65,8 @@ NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 _NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW* that clone() takes
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _SEQPACKET = 1, 5
+_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
+_LOCK_UN = 8
 _TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
 _SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
@@ -156,6 +158,12 @@ def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: boo
     yield "socketpair", 0, _ALL, "not in", (_UNIX,), errno.EAFNOSUPPORT
     if not unix_sockets:  # one end of a pair of datagram sockets can be sent to any path
         yield "socketpair", 1, 0xF, "not in", (_STREAM, _SEQPACKET), errno.EPROTONOSUPPORT
+    if (
+        not network
+    ):  # a full socket is memory that no process shows: its size is the system's, and known to who counts it
+        yield "setsockopt", 2, _ALL, "in", _BUFFER_SIZES, 0
+    # It locks whatever can be read, the host's files among them. ENOSYS: programs know file systems that have no such locks.
+    yield "flock", 1, _ALL, "not in", (_LOCK_UN,), errno.ENOSYS
     yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM
     yield "prlimit64", 0, _ALL, "not in", (0,), errno.EPERM
     # A process that is not dumpable hides its memory from a host that counts it as the same user.

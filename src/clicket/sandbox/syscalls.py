@@ -39,6 +39,7 @@ fchownat 260 54
 fcntl 72 25
 file_setattr 469 469
 finit_module 313 273
+flock 73 32
 fremovexattr 199 16
 fsconfig 431 431
 fsmount 432 432
@@ -123,6 +124,7 @@ setns 308 268
 setpgid 109 154
 setpriority 141 140
 setsid 112 157
+setsockopt 54 208
 settimeofday 164 170
 setxattr 188 5
 setxattrat 463 463

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable
 
@@ -15,9 +16,10 @@ from clicket.sandbox.limits import Limits
 __all__ = ["Usage", "Watch", "memory_of", "usage"]
 
 PERIOD = 0.25
-_SOCKET = 208 * 1024
+_BUFFER = "/proc/sys/net/core/wmem_default"
+_USUAL_BUFFER = 208 * 1024
 _INODE = 1024
-"""What the kernel comes to hold for a socket, and for a file in memory, though no process shows it."""
+"""What the kernel comes to hold for a file in memory, though no process shows it."""
 
 
 class Watch:
@@ -102,7 +104,7 @@ class Watch:
         limits, pids = self._limits, self._pids()
         found = usage(*folders, size=limits.disk, entries=limits.files, unlinked_of=pids)
         if self._memory:
-            unseen = found.sockets * _SOCKET + sum(map(_held_in, scratch))
+            unseen = (found.sockets + found.in_flight) * _socket_memory() + sum(map(_held_in, scratch))
             if memory_of(pids) + unseen > limits.memory:
                 return "memory"
         if found.over:
@@ -129,3 +131,14 @@ def _held_in(folder: int) -> int:
     """Bytes that a file system in memory takes."""
     room = os.fstatvfs(folder)
     return (room.f_blocks - room.f_bfree) * room.f_frsize + (room.f_files - room.f_ffree) * _INODE
+
+
+@functools.cache
+def _socket_memory() -> int:
+    """What the kernel comes to hold for a socket, though no process shows it: it takes one more message as long as there is any
+    room, and a message may be as large as the whole. Programs in a cage cannot have larger buffers."""
+    try:
+        with open(_BUFFER, encoding="ascii") as text:
+            return 2 * max(int(text.read()), _USUAL_BUFFER)
+    except (OSError, ValueError):
+        return 2 * _USUAL_BUFFER

@@ -61,7 +61,18 @@ def test_exactly_the_named_calls_are_refused(name: str, options: dict[str, Any])
     code, numbers = made(name, **options), NUMBERS[name]
     names = {number: call for call, number in numbers.items()}
     expected: dict[str, int] = dict.fromkeys(ALWAYS, errno.EPERM) | seccomp.INSTEAD
-    checked = {"clone", "socket", "socketpair", "personality", "prctl", "prlimit64", "ioctl", "fcntl"}
+    checked = {
+        "clone",
+        "socket",
+        "socketpair",
+        "personality",
+        "prctl",
+        "prlimit64",
+        "ioctl",
+        "fcntl",
+        "flock",
+        "setsockopt",
+    }
     if options:
         refused = f"{seccomp.NO_SOCKETS} {seccomp.SAME_USER} {seccomp.NO_SIGNALS}".split()
         expected |= dict.fromkeys(refused, errno.EPERM) | dict.fromkeys(seccomp.SILENT.split(), 0)
@@ -129,6 +140,44 @@ def test_arguments_at_their_borders(name: str) -> None:
         assert outcome("prctl", option) == "allow"
     assert outcome("prlimit64", 0) == "allow"
     assert outcome("prlimit64", 1) == errno.EPERM
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_buffers_of_sockets_and_locks(name: str) -> None:
+    def outcome(call: str, *arguments: int, **options: Any) -> int | str:
+        return judge(made(name, **options), NUMBERS[name][call], *arguments, arch=AUDIT[name])
+
+    for option in (7, 8, 32, 33):
+        assert outcome("setsockopt", 0, 1, option) == 0, "nothing is done, and that is said to nobody"
+        assert outcome("setsockopt", 0, 1, option, network=True) == "allow"
+    for option in (2, 9, 20, 66):
+        assert outcome("setsockopt", 0, 1, option) == "allow"
+    for operation in (1, 2, 5, 6):
+        assert outcome("flock", 0, operation) == errno.ENOSYS
+    assert outcome("flock", 0, 8) == "allow"
+
+
+def test_a_socket_holds_what_sockets_usually_do_and_no_file_is_locked_by_reading(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    code = f"""
+        import fcntl, socket
+        seccomp.apply({made(HERE).hex()!r})
+        left, right = socket.socketpair()
+        left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+        left.setblocking(False)
+        held = 0
+        try:
+            while True: held += left.send(bytes(32_000))
+        except BlockingIOError:
+            pass
+        file = open({str(tmp_path / "file")!r})
+        locks = [tried(fcntl.flock, file, how) for how in (fcntl.LOCK_EX, fcntl.LOCK_SH | fcntl.LOCK_NB)]
+        answer([held, locks, tried(fcntl.lockf, file, fcntl.LOCK_EX | fcntl.LOCK_NB)])
+    """
+    held, locks, exclusive = run(library, code)
+    assert held < 500_000
+    assert locks == [-errno.ENOSYS] * 2
+    assert exclusive == -errno.EBADF
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import mmap
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from clicket.sandbox import watch as watches
 from clicket.sandbox.disk import Room
 from clicket.sandbox.watch import Watch, memory_of, usage
 
+SO_MEMINFO = 55
 PLENTY = {"size": 1 << 40, "entries": 1 << 20}
 
 
@@ -224,3 +227,31 @@ async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
     assert memory or told.empty()
     watch.stop()
     workers.close()
+
+
+def test_sockets_count_also_on_their_way_through_others(folder: int) -> None:
+    before = usage(folder, **PLENTY, unlinked_of=[os.getpid()])
+    left, right = socket.socketpair()
+    inner = socket.socketpair()
+    socket.send_fds(left, [b"x"], [one.fileno() for one in inner])
+    for one in inner:
+        one.close()
+    found = usage(folder, **PLENTY, unlinked_of=[os.getpid()])
+    assert (found.sockets - before.sockets, found.in_flight - before.in_flight) == (2, 2)
+    assert found.veiled
+    left.close()
+    right.close()
+
+
+def test_a_full_socket_is_within_what_is_counted_for_it() -> None:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+        for size in (1, 2_000, 65_536, 150_000, 200_000):
+            left, right = socket.socketpair(socket.AF_UNIX, kind)
+            left.setblocking(False)
+            with contextlib.suppress(OSError):
+                while True:
+                    left.send(bytes(size))
+            held = struct.unpack("9I", left.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[2]
+            assert 0 < held <= watches._socket_memory(), (kind, size)
+            left.close()
+            right.close()

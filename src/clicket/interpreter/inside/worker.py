@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import _thread
 import builtins
+import fcntl
 import posix
 import sys
 
@@ -12,6 +13,7 @@ from clicket.interpreter.inside.checking import check
 from clicket.interpreter.inside.displays import Displays
 from clicket.interpreter.inside.imports import Arrivals
 from clicket.interpreter.inside.interrupts import Interrupts
+from clicket.interpreter.inside.locks import adopt as adopt_locks
 from clicket.interpreter.inside.own import BUILTINS, cut
 from clicket.interpreter.inside.running import Program, attempt
 from clicket.interpreter.inside.sources import Sources
@@ -83,6 +85,7 @@ class Worker:
     def _prepare(self, home: str, settings: dict[str, Any]) -> None:
         posix.register_at_fork(before=self._stage.flush_own, after_in_child=self._on_fork)
         vars(builtins)["display"] = self._displays.show
+        adopt_locks(fcntl)
         arrivals = Arrivals()
         arrivals.after("linecache", self._sources.serve)
         arrivals.after("matplotlib.pyplot", self._displays.figures.adopt)

@@ -181,14 +181,16 @@ class Client:
 
         Who approved is who the key belongs to; `by` is not sent. `seen`: as in `clicket.Runtime.approve`.
         """
-        body: dict[str, Any] = {"reason": reason, "seen": seen}
+        body: dict[str, Any] = {"reason": reason}
+        if seen:
+            body["seen"] = seen
         if arguments is not None:
             body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, "deny", thread, {"reason": reason, "seen": seen})
+        return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
 
     async def _decide(self, id: str, word: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:

@@ -257,18 +257,19 @@ class Runtime:
         return await self._opened.decisions.cancel(id, thread, self._caller, reason)
 
     async def approve(
-        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
-    ) -> bool:
+        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None, seen: str = ""
+    ) -> bool:  # fmt: skip
         """Let a call run that waits for approval. False: it is not waiting (any more).
 
         With other `arguments` it runs with those, if they fit: else `InvalidInput` or `PermissionDenied` is raised, and the
-        call goes on waiting. Both versions stay on record.
+        call goes on waiting. Both versions stay on record. `seen`: `record.approval["hash"]` of what was looked at; if the call
+        waits for another decision than that, `Conflict` is raised.
         """
-        return await self._decide(id, thread, by, approved=True, reason=reason, arguments=arguments)
+        return await self._decide(id, thread, by, approved=True, reason=reason, arguments=arguments, seen=seen)
 
-    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
-        """Refuse a call that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, thread, by, approved=False, reason=reason)
+    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
+        """Refuse a call that waits for approval; `seen` as in `approve`. False: it is not waiting (any more)."""
+        return await self._decide(id, thread, by, approved=False, reason=reason, seen=seen)
 
     async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
         stored = await self._opened.stored_calls.find(id, thread, self._caller)

@@ -305,13 +305,21 @@ class Runtime:
         return bool(self._wait(self._runtime.cancel(id, thread=thread, reason=reason)))
 
     def approve(
-        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
+        self,
+        id: str,
+        *,
+        thread: str | None = None,
+        by: str = "",
+        reason: str = "",
+        arguments: Arguments = None,
+        seen: str = "",
     ) -> bool:
         """Let a call run that waits for approval, also with other arguments; as in `clicket.Runtime.approve`."""
-        return bool(self._wait(self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments)))
+        work = self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen)
+        return bool(self._wait(work))
 
-    def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
-        return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason)))
+    def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
+        return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason, seen=seen)))
 
     @property
     def audit(self) -> Audit:

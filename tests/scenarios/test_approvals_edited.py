@@ -60,7 +60,7 @@ async def test_the_record_tells_of_the_question_and_of_the_word(store: str, pay:
         assert asked["deadline"] == pytest.approx(asked["requested_at"] + 50)
         assert asked == {
             "why": "payments", "purpose": "run", "requested_at": asked["requested_at"], "deadline": asked["deadline"],
-            "approved": None, "by": "", "reason": "", "at": None, "edited": False,
+            "approved": None, "by": "", "reason": "", "at": None, "edited": False, "hash": asked["hash"],
         }  # fmt: skip
         [listed] = (await rt.history(waiting_for="approval")).items
         assert listed.approval == asked

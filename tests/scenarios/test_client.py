@@ -175,6 +175,17 @@ class TestSameAsARuntime:
             assert await rt.approve(two.id) is False
             assert [entry.what for entry in await rt.audit(limit=2)] == ["call.denied", "call.approved"]
 
+    async def test_decisions_about_what_was_seen(self, kind: str) -> None:
+        async with either(kind, ASKS) as rt:
+            one, two = await rt.submit("pay", {"amount": 1}), await rt.submit("pay", {"amount": 2})
+            seen = {id: (await rt.get(id)).approval["hash"] for id in (one.id, two.id)}
+            for decide in (rt.approve, rt.deny):
+                with pytest.raises(Conflict):
+                    await decide(one.id, seen=seen[two.id])
+            assert await rt.approve(one.id, seen=seen[one.id]) is True
+            assert await rt.deny(two.id, seen=seen[two.id][:16]) is True
+            assert (await one.result()).output == 1
+
     async def test_the_hub(self, kind: str) -> None:
         async with either(kind) as rt:
             hub = rt.hub("t/ü ?")

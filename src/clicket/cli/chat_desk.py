@@ -13,7 +13,7 @@ from clicket.agents import Agent, AgentEvent, Page, ThreadView
 from clicket.bridge import LoopThread, fulfil
 from clicket.cli.session import join_declared
 from clicket.cli.words import shown_url
-from clicket.errors import AgentBusy, NotFound
+from clicket.errors import AgentBusy, Conflict, NotFound
 from clicket.hub import ToolView
 from clicket.kernel import AgentState
 from clicket.model import Event, Record
@@ -174,16 +174,24 @@ class Desk:
     def record(self, call_id: str, thread: str) -> Record | None:
         async def get() -> Record | None:
             try:
-                return await self.runtime.get(call_id, thread=thread)
+                return await self._own.get(call_id, thread=thread)
             except NotFound:
                 return None
 
         return self._loop.call(get())
 
+    @property
+    def _own(self) -> Runtime:
+        """The program's own calls: a caller of a server may use the same id and thread."""
+        return self.runtime.acting_for("")
+
     def decide(self, call_id: str, thread: str, *, approved: bool, **said: Any) -> bool:
         """False: somebody else was faster, or the call is over."""
-        decide = self.runtime.approve if approved else self.runtime.deny
-        return self._loop.call(decide(call_id, thread=thread, **said))
+        decide = self._own.approve if approved else self._own.deny
+        try:
+            return self._loop.call(decide(call_id, thread=thread, **said))
+        except Conflict:  # another question is open by now
+            return False
 
     # Looking.
 

@@ -13,7 +13,7 @@ from clicket.agents import AgentEvent
 from clicket.cli.chat_desk import Desk, Found, Interrupted, Over
 from clicket.cli.chat_input import ask, can_ask, pressed_as_news, told_to_leave
 from clicket.cli.chat_view import ChatView
-from clicket.cli.commands.approve import who
+from clicket.cli.commands.approve import asked_in, who
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import short
 from clicket.errors import AgentBusy
@@ -163,20 +163,20 @@ class Talk:
             return
         try:
             with told_to_leave():
-                self._decide(call_id)
+                self._decide(call_id, asked_in(record))
         except EOFError:
             self.desk.news.put(Interrupted())
         except KeyboardInterrupt as pressed:
             self.desk.news.put(Interrupted(leaves=type(pressed) is not KeyboardInterrupt))
 
-    def _decide(self, call_id: str) -> None:
+    def _decide(self, call_id: str, seen: str) -> None:
         answer = ""
         while answer not in ("y", "yes", "n", "no"):
             answer = ask(self.terminal, "    let it run? [y/n] ").strip().lower()
         if answer.startswith("y"):
-            done = self.desk.decide(call_id, self.thread, approved=True, by=who(None))
+            done = self.desk.decide(call_id, self.thread, approved=True, by=who(None), seen=seen)
         else:
             reason = ask(self.terminal, "    why not? The model is told: ").strip()
-            done = self.desk.decide(call_id, self.thread, approved=False, by=who(None), reason=reason)
+            done = self.desk.decide(call_id, self.thread, approved=False, by=who(None), reason=reason, seen=seen)
         if not done:
             self.view.remark("    somebody else decided meanwhile, or the call is over")

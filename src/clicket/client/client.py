@@ -174,20 +174,29 @@ class Client:
         return bool(decoded(answer, dict)["cancelled"])
 
     async def approve(
-        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None
+        self,
+        id: str,
+        *,
+        thread: str | None = None,
+        by: str = "",
+        reason: str = "",
+        arguments: Arguments = None,
+        seen: str = "",
     ) -> bool:
         """Let a call run that waits for approval, also with other arguments. False: it is not waiting (any more).
 
-        Who approved is who the key belongs to; `by` is not sent.
+        Who approved is who the key belongs to; `by` is not sent. `seen`: as in `clicket.Runtime.approve`.
         """
         body: dict[str, Any] = {"reason": reason}
+        if seen:
+            body["seen"] = seen
         if arguments is not None:
             body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
 
-    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "") -> bool:
+    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, "deny", thread, {"reason": reason})
+        return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
 
     async def _decide(self, id: str, word: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:

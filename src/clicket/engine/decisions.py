@@ -12,12 +12,12 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
 from clicket.engine.handover import HandOver
 from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests
+from clicket.engine.requests import Requests, asked_in
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
-from clicket.errors import ClicketError, InvalidInput, PermissionDenied
+from clicket.errors import ClicketError, Conflict, InvalidInput, PermissionDenied
 from clicket.journal import Entry, Fenced, Journal
-from clicket.model import Record, ToolCall, read
+from clicket.model import Record, ToolCall, is_seen, read
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import clean
 from clicket.pipeline import Authorize, Find, Policy, Validate
@@ -60,12 +60,24 @@ class Decisions:
         self._stopping = stopping
         self._max_size = max_arguments_size
 
-    async def decide(self, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None) -> bool:
+    async def decide(
+        self, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None, seen: str = ""
+    ) -> bool:
         """Write a person's decision into a call that waits for it. False: it does not wait (any more).
+
+        `seen`: the hash of the question that the person saw; `Conflict` if the call waits with another one.
 
         A decision on a call of this process is written in the same way as one on another's, so that of two decisions at the same
         time only the first counts.
         """
+        asked = asked_in(stored)
+        if asked is None:
+            return False
+        if seen and not is_seen(asked, seen):
+            raise Conflict(
+                f"call {stored.id!r} waits for another decision than the one that was seen. Nothing was changed: look at it "
+                "again, and decide with the hash that its approval has now."
+            )
         first = stored.events[0].data
         thread, caller = first["thread"], first.get("caller", "")
         call = self._live.find(stored.id, thread, caller)
@@ -75,14 +87,14 @@ class Decisions:
             "by": hide_text(clean(by), secrets),
             "reason": hide_text(clean(reason), secrets),
         }
+        if seen:
+            decision["seen"] = asked
         if arguments is not None:
             record = read(stored.id, stored.events)
-            if record.waiting_for != "approval":
-                return False
             edited = self.examined(record, arguments, call=call)
             if edited is not None:
                 decision.update(self._arguments.recorded_edit(record, call, edited))
-        if not await self._requests.write(stored, "approval_given", decision):
+        if not await self._requests.write(stored, "approval_given", decision, question=asked):
             return False
         await self._audit.kept(
             decision["by"], "call.approved" if approved else "call.denied",

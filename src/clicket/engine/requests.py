@@ -10,7 +10,7 @@ from clicket.model import Event, EventType, read, rows_of
 from clicket.model.output import plain_output
 from clicket.ports import Append, CallRow, Store, Stored
 
-__all__ = ["Requests"]
+__all__ = ["Requests", "asked_in"]
 
 
 class Requests:
@@ -18,18 +18,21 @@ class Requests:
         self._store = store
         self._journal = journal
 
-    async def write(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> bool:
+    async def write(self, stored: Stored, kind: EventType, data: dict[str, Any], *, question: str = "") -> bool:
         """Write into a call, also while another process owns it. False: it has ended, or does not wait for this any more.
 
-        A late result is recorded also after the end.
+        A late result is recorded also after the end. `question`: the hash of the question that a decision answers; it is not
+        written into a call that waits with another one by now.
         """
         data = plain_output(data)[0]
         while True:
             last, first = stored.events[-1], stored.events[0]
             if last.state.is_terminal and kind != "late_result":
                 return False
-            if kind == "approval_given" and read(stored.id, stored.events).waiting_for != "approval":
-                return False
+            if kind == "approval_given":
+                asked = asked_in(stored)
+                if asked is None or (question and asked != question):
+                    return False
             thread, caller = first.data["thread"], first.data.get("caller", "")
             now = self._journal.clock.now()
             event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
@@ -48,3 +51,9 @@ class Requests:
             if found[0].events[-1].seq == last.seq:
                 raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
             stored = found[0]
+
+
+def asked_in(stored: Stored) -> str | None:
+    """The hash of the question that a call waits with; None: it waits for nobody's decision."""
+    record = read(stored.id, stored.events)
+    return record.approval["hash"] if record.waiting_for == "approval" and record.approval is not None else None

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from clicket.errors import Conflict
 from clicket.kernel import State
 from clicket.mcp.chain import Chain, answer, drop, look_up
 from clicket.mcp.content import elicit
@@ -103,12 +105,18 @@ async def _decide(who: Visit, chain: Chain, given: Mapping[str, Any]) -> None:
     told = said.get("content")
     content = told if isinstance(told, Mapping) else {}
     now, why = chain.now, str(content.get("reason") or "")
+    seen = (now.approval or {}).get("hash", "")
     action, approve = said.get("action"), content.get("approve")
     # A form that was closed without a choice is no answer: the call goes on waiting.
+    with suppress(Conflict):  # another question is open by now: it is asked when the task is looked at
+        await _decided(who, now, why, seen, action, approve)
+
+
+async def _decided(who: Visit, now: Record, why: str, seen: str, action: Any, approve: Any) -> None:
     if action == "accept" and approve is True:
-        await who.runtime.approve(now.id, thread=now.thread, reason=why)
+        await who.runtime.approve(now.id, thread=now.thread, reason=why, seen=seen)
     elif action == "decline" or (action == "accept" and approve is False):
-        await who.runtime.deny(now.id, thread=now.thread, reason=why)
+        await who.runtime.deny(now.id, thread=now.thread, reason=why, seen=seen)
 
 
 def _approval_key(chain: Chain) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.model.codec import as_text, encode
+from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult, size_of
 
-__all__ = ["Attempt", "Page", "Record", "fold", "notes_of", "read", "result_of"]
+__all__ = ["Attempt", "Page", "Record", "fold", "is_seen", "notes_of", "read", "result_of"]
+
+_LEAST_SEEN = 16
 
 
 class Attempt(msgspec.Struct, kw_only=True):
@@ -50,8 +53,9 @@ class Record(msgspec.Struct, kw_only=True):
     duration: float | None = None
     waiting_for: str | None = None
     approval: dict[str, Any] | None = None
-    """The last question to a person: `why` it was asked, `purpose`, `requested_at`, `deadline`; and once there is an answer
-    `approved`, `by`, `reason`, `at`, and `edited`: it came with other arguments."""
+    """The last question to a person: `why` it was asked, `purpose`, `requested_at`, `deadline`, and the `hash` of what is asked
+    for, which an answer can name (`seen=`); and once there is an answer `approved`, `by`, `reason`, `at`, and `edited`: it came
+    with other arguments."""
     progress: dict[str, Any] | None = None
     output: Any = None
     content: str = ""
@@ -186,7 +190,7 @@ def _cancel_requested(record: Record, event: Event) -> None:
 
 
 _NO_WORD: dict[str, Any] = {
-    "why": "", "purpose": "run", "requested_at": None, "deadline": None,
+    "why": "", "purpose": "run", "requested_at": None, "deadline": None, "hash": "",
     "approved": None, "by": "", "reason": "", "at": None, "edited": False,
 }  # fmt: skip
 
@@ -195,7 +199,22 @@ def _approval_requested(record: Record, event: Event) -> None:
     data = event.data
     record.waiting_for = "approval"
     asked = {"purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", "")}
-    record.approval = {**_NO_WORD, **asked, "requested_at": event.at}
+    record.approval = {**_NO_WORD, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
+
+
+def _question_hash(record: Record, question: Event) -> str:
+    """Of whose call it is, what it would run, and which question about it this is. Secrets are masked in a record, so nothing can be
+    learnt of them."""
+    call = [
+        record.caller,
+        record.thread,
+        record.id,
+        record.tool,
+        record.tool_version,
+        record.created_at,
+        record.arguments,
+    ]
+    return sha256(canonical([*call, question.seq, question.at, question.data.get("purpose", "run")])).hexdigest()
 
 
 def _approval_given(record: Record, event: Event) -> None:
@@ -216,6 +235,11 @@ _APPLY = {
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,
 }
+
+
+def is_seen(asked: str, seen: str) -> bool:
+    """Does `seen` name the question with the hash `asked` (`record.approval["hash"]`)? Its first 16 characters are enough."""
+    return len(seen) >= _LEAST_SEEN and asked.startswith(seen)
 
 
 def notes_of(record: Record) -> dict[str, Any]:

@@ -29,17 +29,19 @@ class DecisionHandlers:
 
     async def approve(self, request: Request) -> Reply:
         decision = await self._bodies.optional_json(request, _approval, Decision())
-        view, record = await self._lookup.find(request)
+        view, record = await self._lookup.to_decide(request, decision.seen)
         edited: dict[str, Any] = {} if decision.arguments is None else {"arguments": decision.arguments}
         by = request.principal.name
-        done = await view.approve(record.id, thread=record.thread, by=by, reason=decision.reason, **edited)
+        done = await view.approve(
+            record.id, thread=record.thread, by=by, reason=decision.reason, seen=decision.seen, **edited
+        )
         return await _decided(view, record, by, approved=True, done=done)
 
     async def deny(self, request: Request) -> Reply:
         denial = await self._bodies.optional_json(request, _denial, Denial())
-        view, record = await self._lookup.find(request)
+        view, record = await self._lookup.to_decide(request, denial.seen)
         by = request.principal.name
-        done = await view.deny(record.id, thread=record.thread, by=by, reason=denial.reason)
+        done = await view.deny(record.id, thread=record.thread, by=by, reason=denial.reason, seen=denial.seen)
         return await _decided(view, record, by, approved=False, done=done)
 
     async def _is_there(self, request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clicket.errors import NotFound, UsageError
-from clicket.model import Record, read
+from clicket.model import Record, is_seen, read
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server.parameters import Parameter
@@ -62,6 +62,32 @@ class CallLookup:
         record = await self._waiting(id, thread, caller)
         return self._acting_for(record.caller), record
 
+    async def to_decide(self, request: Request, seen: str) -> tuple[Runtime, Record]:
+        """The call that a decision of a principal with scope `approve` is about: the one that was seen, and no other.
+
+        `seen`: the hash of the question. Without it every call of that id counts, also those that wait no more: who saw one of
+        them must not decide about another's.
+        """
+        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        request.scope["clicket.call"] = id
+        stored = await self._store().load(id, thread, request.query("caller"))
+        every = [read(each.id, each.events) for each in stored if each.damaged is None]
+        asked = [record for record in every if record.waiting_for == "approval"]
+        seen_ones = [record for record in asked if record.approval and is_seen(record.approval["hash"], seen)]
+        visible = [record for record in every if record in asked or principal.is_admin or record.caller == principal.id]
+        if not visible:
+            raise NotFound(f"there is no call {id!r}. It may have been swept; `GET /calls` lists what is there.")
+        if seen and asked and not seen_ones:
+            text = (
+                f"call {id!r} waits for another decision than the one that was seen. Nothing was changed; look again."
+            )
+            raise Refused("conflict", text)
+        if not seen_ones and len(every) > 1:
+            places = [(record.thread, record.caller) for record in every]
+            raise _which(id, places, also=[(record.thread, record.caller) for record in visible])
+        record = (seen_ones or visible)[0]
+        return self._acting_for(record.caller), record
+
     async def _waiting(self, id: str, thread: str | None, caller: str | None) -> Record:
         """A call of any caller that has this id and waits for approval. Other calls of this id are not mentioned."""
         found = []
@@ -86,8 +112,12 @@ class CallLookup:
         return _which(id, places) if len(places) > 1 else Refused("conflict", error.message)
 
 
-def _which(id: str, places: list[tuple[str, str]], more: str = "") -> Refused:
-    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(places)[:_MOST_NAMED]]
+def _which(
+    id: str, places: list[tuple[str, str]], more: str = "", also: list[tuple[str, str]] | None = None
+) -> Refused:
+    """`also`: the calls that may be named; all of them unless given."""
+    named = places if also is None else also
+    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(named)[:_MOST_NAMED]]
     names = ["thread="] * (len({thread for thread, _ in places}) > 1) + ["caller="] * (
         len({caller for _, caller in places}) > 1
     )

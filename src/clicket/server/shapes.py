@@ -18,6 +18,7 @@ __all__ = [
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
 Reason = Annotated[str, Meta(max_length=2_000, pattern="^[^\\x00]*$")]
+Seen = Annotated[str, Meta(max_length=64, pattern="^([0-9a-f]{16,64})?$")]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
 Wait = Annotated[float, Meta(ge=0, le=86_400)]
 
@@ -61,14 +62,19 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`arguments`: what the call shall run with instead; checked like any other."""
+    """`arguments`: what the call shall run with instead; checked like any other. `seen`: the `approval.hash` of what was looked at,
+    whole or its first 16 characters: if another decision is waited for, nothing is done."""
 
     reason: Reason = ""
     arguments: dict[str, Any] | None = None
+    seen: Seen = ""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`seen`: as in an approval."""
+
     reason: Reason = ""
+    seen: Seen = ""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +101,7 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None
     attempts: int
     waiting_for: str | None
+    approval: dict[str, Any] | None
     progress: dict[str, Any] | None
     error: Any
     truncated: bool

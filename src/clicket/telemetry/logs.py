@@ -24,7 +24,7 @@ from clicket.model.codec import clean
 from clicket.telemetry.install import Observed
 from clicket.vault.logs import SECRETS, escaped, escaped_json, hide_known
 
-__all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "configure", "follow"]
+__all__ = ["CALL", "CallFilter", "Discreet", "Format", "JsonFormatter", "configure", "follow"]
 
 Format = Literal["text", "json"]
 CALL: ContextVar[Entry | None] = ContextVar("clicket_call", default=None)

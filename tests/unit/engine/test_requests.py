@@ -7,6 +7,7 @@ from tests.unit.engine.fakes import Lower
 
 from clicket import tool
 from clicket.engine.questions import ask_for_approval
+from clicket.engine.requests import asked_in
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Stale
@@ -85,3 +86,22 @@ async def test_a_store_that_refuses_and_has_nothing_newer_is_an_error_and_no_end
     low.store.refusal = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):
         await low.requests.write(low.store.of(call), "cancel_requested", {})
+
+
+async def test_an_approval_is_for_the_question_that_it_names() -> None:
+    """Somebody else decided meanwhile, and the call asks again: a decision about the first question is none about the second."""
+    low = Lower(echo)
+    call = low.pending("echo")
+    ask_for_approval(low.journal, call, purpose="run", reason="", timeout=None)
+    low.journal.commit(call.entry)
+    first = low.store.of(call)
+    asked = asked_in(first)
+    assert asked is not None
+    assert await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
+    await low.journal.flush(call.entry)  # it is stale, and takes the decision in
+    ask_for_approval(low.journal, call, purpose="recovery", reason="", timeout=None)
+    await low.journal.flush(call.entry)
+    again = asked_in(low.store.of(call))
+    assert again not in (None, asked)
+    assert not await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
+    assert await low.requests.write(low.store.of(call), "approval_given", {"approved": False}, question=str(again))

@@ -32,6 +32,9 @@ IdArgument = Annotated[
 ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.")]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
+SeenOption = Annotated[
+    str, typer.Option(metavar="HASH", help="Only if this is what waits: the approval's hash, as `--json` shows it.")
+]
 
 
 async def approve(
@@ -44,6 +47,7 @@ async def approve(
     thread: ThreadOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
+    seen: SeenOption = "",
 ) -> None:
     """Let a call run that waits for approval."""
     if id is None:
@@ -57,8 +61,9 @@ async def approve(
         if given is not None and record.waiting_for == "approval":
             _examine(session, runtime, record, given)
         name = who(by)
-        done = await runtime.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given)
-        after = await runtime.get(record.id, thread=record.thread)
+        own, seen = runtime.acting_for(record.caller), seen or asked_in(record)
+        done = await own.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given, seen=seen)
+        after = await own.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "approved", name)
 
 
@@ -68,6 +73,7 @@ async def deny(
     thread: ThreadOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
+    seen: SeenOption = "",
 ) -> None:
     """Refuse a call that waits for approval."""
     if id is None:
@@ -78,9 +84,15 @@ async def deny(
     async with session.watcher() as runtime:
         record = await find_call(runtime, id, thread)
         name = who(by)
-        done = await runtime.deny(record.id, thread=record.thread, by=name, reason=reason)
-        after = await runtime.get(record.id, thread=record.thread)
+        own, seen = runtime.acting_for(record.caller), seen or asked_in(record)
+        done = await own.deny(record.id, thread=record.thread, by=name, reason=reason, seen=seen)
+        after = await own.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "denied", name)
+
+
+def asked_in(record: Record) -> str:
+    """The hash of what a call waits with: the decision is about what was read here, whatever happens to the call meanwhile."""
+    return str((record.approval or {}).get("hash") or "") if record.waiting_for == "approval" else ""
 
 
 def _read(given: str) -> str:

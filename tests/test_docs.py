@@ -113,6 +113,32 @@ def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+DESIGN_NAMES = """
+    AgentBuilder AgentService AgentState AsyncBatchProcessor AsyncToolExecutor BaseTool BuiltinTool CacheItem CodeInterpreterStateMachine
+    CodeInterpreterTool CodeState ConcurrencyLimiter DeepSearchStateMachine DeepSearchTool ExecutionMetrics ExecutionPipeline
+    ExecutionRecord ITool IToolExecutor NativeTool ProgressMonitor RestTool SearchState StatefulBaseTool StreamingToolExecutor
+    ToolExecutionContext ToolExecutionMonitor ToolExecutionPersistenceManager ToolExecutionState ToolHub ToolRegistry ToolResultBlock
+    ToolResultCacheManager ToolStateMachine ToolStreamResult ToolUseBlock appendOutput cancelExecution clear_cache executeAsync
+    executeStream getExecutionReport getExecutionState getPerformanceAnomalies getToolStatesSummary onStateChanged report_progress
+    reportToolExecutionResult saveExecutionState serializeToolStates updateToolStatus
+""".split()
+
+
+@pytest.mark.parametrize("page", ["docs/guides/migrating.md", "docs/zh-CN/guides/migrating.md"])
+def test_the_names_of_the_design_documents_are_mapped_to_ours(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert [name for name in DESIGN_NAMES if name not in text] == []
+
+
+LINK = re.compile(r"\[[^\]\n]*\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text("utf-8"))
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CHINESE = sorted(TRANSLATED.rglob("*.md"))
 

@@ -57,7 +57,7 @@ OPERATIONS = (
             Parameter(
                 name="cursor",
                 about="The `cursor` of the page before.",
-                pattern=r"^[0-9.e+]{1,30}:",
+                pattern=r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$",
                 wanted="one that a page gave",
             ),
         ),

@@ -21,6 +21,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OnRemove,
     OutcomeStats,
     Owner,
     Presence,
@@ -310,15 +311,18 @@ class MemoryStore:
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         self._check_open()
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        for call in list(itertools.islice(self._over(keep), None if dry else limit)):
+        going = list(itertools.islice(self._over(keep), None if dry else limit))
+        if on_remove is not None and going and not dry:
+            await on_remove([_stored(call) for call in going])
+        for call in going:
             swept.calls += 1
             swept.bytes += call.weight
-            if not dry:
+            if not dry and call.key in self._calls:
                 swept.artifacts += self._remove(call.key)
         swept.more = not dry and swept.calls == limit
         return swept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from random import Random
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
@@ -15,7 +15,7 @@ import msgspec
 from clicket.call import Call, Origin
 from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
 from clicket.hosting import Host, sweep_idle_threads
 from clicket.hub import ThreadHub
@@ -232,14 +232,9 @@ class Runtime:
         """A new call, or a handle of the one that has the request's id."""
         engine = self._opened
         if request.id is not None:
-            live = engine.live.find(request.id, request.thread, self._origin.caller)
-            if live is not None:
-                if not live.entry.durable:  # its first commit is under way: its arguments are not on record yet
-                    with suppress(ClicketError):
-                        await engine.journal.flush(live.entry)
-                if live.entry.durable:
-                    engine.arguments.same_or_conflict(request, live.entry.events[0])
-                    return engine.handles.of(live)
+            known = await engine.handles.repeated(request, self._origin.caller)
+            if known is not None:
+                return known
         return await engine.admission.accept(request, self._origin, in_callers_task=in_callers_task)
 
     async def _known(self, request: ToolCall) -> CallHandle:

@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_arguments_size: int = 1024 * 1024
     max_claims: int = 5
     retention: float = 24 * 3600.0
+    outcome_retention: float = 30 * 24 * 3600.0
+    """Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id."""
     retention_calls: int | None = None
     retention_bytes: int | None = None
     thread_retention_calls: int | None = None

@@ -296,7 +296,7 @@ async def test_states_are_found_without_looking_at_all_calls(
         asked.append((clause, values))
         return []
 
-    monkeypatch.setattr("clicket.stores.sqlite.store.select", note)
+    monkeypatch.setattr("clicket.stores.sqlite.listing.select", note)
     async with opened(make) as store:
         await store.history(Query(**wanted))
     ((clause, values),) = asked

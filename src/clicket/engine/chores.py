@@ -10,6 +10,7 @@ from clicket.call import Call
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.decisions import Decisions
+from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.plans import Limits
 from clicket.engine.recovery import Recovery
@@ -38,6 +39,7 @@ class Chores:
         recovery: Recovery,
         caching: Caching,
         limits: Limits,
+        kept: KeptOutcomes,
         *,
         lose: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -51,6 +53,7 @@ class Chores:
         self._recovery = recovery
         self._caching = caching
         self._limits = limits
+        self._kept = kept
         self._spawn = spawn
         self._lose = lose
         self._strays: frozenset[int] = frozenset()
@@ -146,7 +149,7 @@ class Chores:
         keep = self.keep() if keep is None else keep
         total = Sweep()
         while True:
-            step = await self._store.sweep(keep, _SWEEP_STEP)
+            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._kept.keep)
             total.calls += step.calls
             total.artifacts += step.artifacts
             total.bytes += step.bytes
@@ -158,6 +161,7 @@ class Chores:
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""
         await self.sweep()
+        await self._kept.sweep()
         for tool in self._registry:
             calls = [call for call in self._live if call.tool is tool]
             await tool.sweep(frozenset(session_key(call.caller, call.thread) for call in calls))

@@ -24,6 +24,7 @@ from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
+from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Limits, Plans
@@ -80,7 +81,8 @@ class Engine:
         slots = SharedSlots(store, clock, spawn)
         audit = AuditLog(store, clock, spawn)
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
-        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
+        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
+        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing, find_kept=kept.find)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
         limiter = Limiter(
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
@@ -162,7 +164,18 @@ class Engine:
             admission, claimer, limits, gives_away=gives_away, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
-            store, clock, registry, live, claimer, decisions, recovery, caching, limits, lose=ending.lose, spawn=spawn
+            store,
+            clock,
+            registry,
+            live,
+            claimer,
+            decisions,
+            recovery,
+            caching,
+            limits,
+            kept,
+            lose=ending.lose,
+            spawn=spawn,
         )
         background = Background(clock, spawn)
         background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
@@ -184,7 +197,7 @@ class Engine:
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
-        self.handles = Handles(journal, ending, stored_calls, decisions)
+        self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
         store.on_hint = self._on_hint
 

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from clicket.call import Call
+from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.decisions import Decisions
 from clicket.engine.ending import Ending
+from clicket.engine.kept_outcomes import KEPT, KeptOutcomes
+from clicket.engine.live_calls import LiveCalls
 from clicket.engine.stored_calls import StoredCalls
 from clicket.errors import ClicketError
 from clicket.journal import Fenced, Journal
-from clicket.model import Event, ToolResult
+from clicket.model import Event, ToolCall, ToolResult, read, result_of
 from clicket.ports import Stored
 
 __all__ = ["CallHandle", "Handles"]
@@ -20,8 +23,20 @@ __all__ = ["CallHandle", "Handles"]
 class Handles:
     """Creates handles, and implements their methods."""
 
-    def __init__(self, journal: Journal, ending: Ending, stored_calls: StoredCalls, decisions: Decisions) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        live: LiveCalls,
+        ending: Ending,
+        stored_calls: StoredCalls,
+        decisions: Decisions,
+        arguments: ArgumentsOnRecord,
+        kept: KeptOutcomes,
+    ) -> None:
         self._journal = journal
+        self._live = live
+        self._arguments = arguments
+        self._kept = kept
         self._ending = ending
         self._stored_calls = stored_calls
         self._decisions = decisions
@@ -33,6 +48,24 @@ class Handles:
         first = stored.events[0].data
         return CallHandle(self, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
 
+    async def repeated(self, request: ToolCall, caller: str) -> CallHandle | None:
+        """The handle of a call that runs here, or has left only its outcome, under the request's id; else None: the store refuses
+        an id that it has."""
+        assert request.id is not None
+        live = self._live.find(request.id, request.thread, caller)
+        if live is not None:
+            if not live.entry.durable:  # its first commit is under way: its arguments are not on record yet
+                with suppress(ClicketError):
+                    await self._journal.flush(live.entry)
+            if live.entry.durable:
+                self._arguments.same_or_conflict(request, live.entry.events[0])
+                return self.of(live)
+        kept = await self._kept.find(request.id, request.thread, caller)
+        if kept is None:
+            return None
+        self._arguments.same_or_conflict(request, kept.events[0])
+        return self.of_stored(kept, request.id)
+
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
         live = await self._decisions.find_live(id, thread, caller)
@@ -43,6 +76,10 @@ class Handles:
     async def follow(self, call: Call | Stored, id: str, after: int) -> AsyncIterator[Event]:
         """Events after a number, replayed and then live, up to the terminal one."""
         at = after
+        if isinstance(call, Stored) and call.key == KEPT:
+            for event in call.events[after:]:
+                yield event
+            return
         if isinstance(call, Call):
             try:
                 async for event in self._follow_live(call, after):
@@ -79,6 +116,8 @@ class Handles:
                 return await self._ending.outcome(handle.call)
             except Fenced:  # another process has the call now: wait for its outcome
                 handle.call = await self._stored_calls.find(handle.id, handle.thread, handle.caller)
+        if handle.call.key == KEPT:
+            return result_of(read(handle.id, handle.call.events))
         return await self._stored_calls.result(handle.call, handle.id)
 
     async def cancel(self, handle: CallHandle, reason: str) -> bool:

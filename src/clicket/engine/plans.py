@@ -38,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     retention_bytes: int | None = None
     thread_retention_calls: int | None = None
     thread_retention_bytes: int | None = None
+    outcome_retention: float = 30 * 24 * 3600.0
     health_retention: float = 7 * 24 * 3600.0
     memory_retention: float = 30 * 24 * 3600.0
 

@@ -10,7 +10,7 @@ Laws that every store keeps, and the contract suite checks:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -35,6 +35,7 @@ __all__ = [
     "Found",
     "Keep",
     "OnHint",
+    "OnRemove",
     "Owner",
     "Presence",
     "Stale",
@@ -254,6 +255,10 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Pins that end by this time are over; None: the clock of this machine."""
 
 
+OnRemove = Callable[[list["Stored"]], Awaitable[None]]
+"""Called with calls that a sweep is about to remove. If it raises, they stay."""
+
+
 class Sweep(msgspec.Struct, kw_only=True):
     """What a retention step removed, or would remove."""
 
@@ -391,9 +396,10 @@ class Store(Records, Protocol):
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         """Remove pins that are over, up to `limit` ended calls that break a bound, and artifacts that nothing names or pins
-        any more. `dry`: remove nothing, and count all that would be removed."""
+        any more. `dry`: remove nothing, and count all that would be removed. No call is removed
+        that `on_remove` was not called with before; it may be called several times, with a few calls each."""
         ...
 
     async def size(self) -> int:

@@ -22,6 +22,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OnRemove,
     OutcomeStats,
     Owner,
     Presence,
@@ -211,7 +212,7 @@ class MemoryStore:
         if same is not None and thread is not None and caller is not None:
             first, same = same.get((thread, caller)), None
         return [
-            _stored(c)
+            c.stored()
             for c in ((first,) if same is None else reversed(same.values()))
             if c is not None and (thread is None or c.thread == thread) and (caller is None or c.caller == caller)
         ]
@@ -243,7 +244,7 @@ class MemoryStore:
                 and (query.waiting_for is None or (call.waiting_for == query.waiting_for and call.ended_at is None))
                 and not (query.active and call.ended_at is not None)
             ):
-                found.append(_stored(call))
+                found.append(call.stored())
         return found
 
     # Ownership: there is one owner.
@@ -268,14 +269,14 @@ class MemoryStore:
             turns[call.caller] += 1
             ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
         ranked.sort(key=lambda each: each[:3])
-        claimed = [_claimed(call) for _, _, _, call in ranked[:limit]]
+        claimed = [call.claimed() for _, _, _, call in ranked[:limit]]
         self._last_caller = last_caller(claimed, self._last_caller)
         return claimed
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()
         call = self._calls.get(key)
-        return None if call is None or call.owned or call.ended_at is not None else _claimed(call)
+        return None if call is None or call.owned or call.ended_at is not None else call.claimed()
 
     async def owned(self) -> list[int]:
         self._check_open()
@@ -339,15 +340,18 @@ class MemoryStore:
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         self._check_open()
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        for call in list(itertools.islice(self._over(keep), None if dry else limit)):
+        going = list(itertools.islice(self._over(keep), None if dry else limit))
+        if on_remove is not None and going and not dry:
+            await on_remove([call.stored() for call in going])
+        for call in going:
             swept.calls += 1
             swept.bytes += call.weight
-            if not dry:
+            if not dry and call.key in self._calls:
                 swept.artifacts += self._remove(call.key)
         swept.more = not dry and swept.calls == limit
         return swept
@@ -435,18 +439,6 @@ class MemoryStore:
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)
-
-
-def _stored(call: _Call) -> Stored:
-    owner = 1 if call.owned else None
-    return Stored(key=call.key, fence=call.fence, claims=call.claims, owner=owner, events=call.events, id=call.id)
-
-
-def _claimed(call: _Call) -> Stored:
-    call.fence += 1
-    call.claims += 1
-    call.owned, call.asked = True, False
-    return _stored(call)
 
 
 def _ignore_hint(kind: str, key: int) -> None:

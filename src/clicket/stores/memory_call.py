@@ -7,6 +7,7 @@ import msgspec
 from clicket.kernel import State
 from clicket.model import Event, events_in
 from clicket.model.unit import Unit
+from clicket.ports import Stored
 
 __all__ = ["CALL_SIZE", "MemoryCall"]
 
@@ -56,3 +57,13 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     def events(self) -> list[Event]:
         kept = (self.first_unit, self.second_unit, *(self.units or ()))
         return [event for unit in kept if unit is not None for event in events_in(unit, self.id)]
+
+    def stored(self) -> Stored:
+        owner = 1 if self.owned else None
+        return Stored(key=self.key, fence=self.fence, claims=self.claims, owner=owner, events=self.events, id=self.id)
+
+    def claimed(self) -> Stored:
+        self.fence += 1
+        self.claims += 1
+        self.owned, self.asked = True, False
+        return self.stored()

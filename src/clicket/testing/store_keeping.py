@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import CacheItem, CacheUse, Keep, Store
+from clicket.ports import CacheItem, CacheUse, Keep, Store, Stored
 from clicket.testing.store_kit import Check, append, created, creation, ended, law, news, opened, seqs
 
 __all__ = ["laws"]
@@ -26,6 +27,39 @@ async def sweeping_goes_in_small_steps(make: Callable[[], Store]) -> None:
         law.equal(await seqs(store, "active"), [1], "what has not ended stays")
         await created(store, "c0")
         law.equal(await seqs(store, "c0"), [1], "a swept identity may be used again, with nothing left of the old")
+
+
+async def what_goes_is_announced_before(make: Callable[[], Store]) -> None:
+    async with opened(make) as store:
+        for n in range(5):
+            await ended(store, f"c{n}", at=200.0 + n)
+        await created(store, "active")
+        told: list[tuple[str, list[int]]] = []
+
+        async def on_remove(calls: list[Stored]) -> None:
+            for stored in calls:
+                told.append((stored.id, await seqs(store, stored.id)))
+                law.equal([event.seq for event in stored.events], [1, 2], "with all its events")
+
+        step = await store.sweep(Keep(since=203.0), 2, on_remove=on_remove)
+        law.equal((step.calls, step.more), (2, True), "in steps, as without")
+        law.equal(sorted(told), [("c0", [1, 2]), ("c1", [1, 2])], "what goes is announced while it is still there")
+        await store.sweep(Keep(since=203.0, thread_calls=2), 100, on_remove=on_remove)
+        law.equal(sorted(id for id, _ in told), ["c0", "c1", "c2"], "each once, and nothing else")
+        law.equal(await _left(store, 5), [3, 4], "and then it is gone")
+
+        async def refuse(calls: list[Stored]) -> None:
+            raise StoreUnavailable("not now")
+
+        try:
+            await store.sweep(Keep(calls=0), 100, on_remove=refuse)
+        except StoreUnavailable:
+            law.equal(await _left(store, 5), [3, 4], "what could not be announced stays")
+        else:
+            law(False, "an error of the announcement is raised")
+        law.equal(
+            (await store.sweep(Keep(calls=0), 100, dry=True, on_remove=refuse)).calls, 2, "a dry step announces none"
+        )
 
 
 async def _left(store: Store, number: int) -> list[int]:
@@ -175,6 +209,7 @@ async def cached_results_are_listed_and_removed_by_key(make: Callable[[], Store]
 
 laws: Sequence[Check] = (
     sweeping_goes_in_small_steps,
+    what_goes_is_announced_before,
     the_oldest_ends_go_when_a_bound_is_broken,
     artifacts_count_and_go_with_their_last_call,
     pinned_artifacts_stay_until_their_pin_ends,

@@ -13,6 +13,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import Settings, tool
 from clicket.engine import CacheOptions
 from clicket.engine.chores import Chores
+from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.recovery import Recovered
 from clicket.errors import StoreUnavailable
 from clicket.ports import Keep, Sweep
@@ -46,14 +47,16 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     steps = [Sweep(calls=200, bytes=10, more=True), Sweep(calls=200, bytes=10, more=True), Sweep(calls=3, artifacts=2)]
 
     class Store:
-        async def sweep(self, keep: Keep, limit: int) -> Sweep:
+        async def sweep(self, keep: Keep, limit: int, *, on_remove: Any) -> Sweep:
             assert limit >= 1
+            assert on_remove == kept.keep
             return steps.pop(0)
 
     store: Any = Store()
     unused: Any = None
     told: list[int] = []
-    chores = Chores(store, *[unused] * 8, lose=unused, spawn=unused)
+    kept = KeptOutcomes(store, unused, retention=0.0)
+    chores = Chores(store, *[unused] * 8, kept, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
@@ -125,6 +128,7 @@ class World(Lower):
             self.recovery,
             unused,
             self.limits,
+            KeptOutcomes(self.store, self.clock, retention=0.0),
             lose=lambda call: self.log.append(("lost", call)),
             spawn=self.spawn,
         )

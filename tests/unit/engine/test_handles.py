@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.handles import CallHandle, Handles
+from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.stored_calls import Closed, StoredCalls
 from clicket.errors import NotFound
 from clicket.journal import Fenced
@@ -38,7 +39,9 @@ class World(Lower):
 
         decisions: Any = Recorder(find_live=find_live, cancel=cancel)
         stored_calls = StoredCalls(self.store, self.clock, is_closing=lambda: False)
-        self.handles = Handles(self.journal, self.ending, stored_calls, decisions)
+        kept = KeptOutcomes(self.store, self.clock, retention=0.0)
+        arguments: Any = Recorder()
+        self.handles = Handles(self.journal, self.live, self.ending, stored_calls, decisions, arguments, kept)
 
 
 class Reader:

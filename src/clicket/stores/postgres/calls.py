@@ -66,6 +66,10 @@ class Calls:
                 found.append(stored)
         return found
 
+    async def of_keys(self, keys: Sequence[int]) -> list[Stored]:
+        rows = await self._pool.query(f"{_SELECT} c.key = ANY ($1::bigint[])", list(keys))
+        return [_stored(row) for row in rows]
+
     async def events(self, key: int, call_id: str, after: int, me: int) -> list[Event]:
         """A reader of a call that another process runs will read again: from now on it gets hints of new events."""
         if not storable(call_id):

@@ -7,9 +7,9 @@ last reading while that is fresh.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from clicket.ports import Keep, Sweep
+from clicket.ports import Keep, OnRemove, Stored, Sweep
 from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.pool import Pool
 
@@ -38,17 +38,22 @@ _END_PINS = """DELETE FROM pins WHERE name = ANY (ARRAY(
     SELECT name FROM pins WHERE until <= $1::float8 FOR UPDATE SKIP LOCKED))"""
 _FORGET_PUTS = "DELETE FROM puts WHERE at < clock_timestamp() - make_interval(hours => 1)"
 _READ_AHEAD = 50
+_REMOVE_STEP = 20
+"""Calls, which carry their whole results, that are read at once before they are removed."""
 _FRESH = 60.0
 _LONG = 300.0
 _MAX_BYTES = 64 * 1024 * 1024
 
 
 class Retention:
-    def __init__(self, pool: Pool) -> None:
+    """`load(keys)` reads calls."""
+
+    def __init__(self, pool: Pool, load: Callable[[Sequence[int]], Awaitable[list[Stored]]]) -> None:
         self._pool = pool
+        self._load = load
         self._plan: tuple[Keep, float, list[int]] | None = None
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool, on_remove: OnRemove | None = None) -> Sweep:
         now = time.time() if keep.now is None else keep.now
         loose = await self._pool.query(_LOOSE, now)
         if dry:
@@ -57,6 +62,9 @@ class Retention:
         await self._pool.query(_END_PINS, now)
         artifacts, size = await self._remove_blobs(loose)
         keys, more = await self._next(keep, limit)
+        if on_remove is not None:
+            for at in range(0, len(keys), _REMOVE_STEP):
+                await on_remove(await self._load(keys[at : at + _REMOVE_STEP]))
         ((number, weight, names),) = await self._pool.query(
             "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
         )

@@ -17,6 +17,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OnRemove,
     Owner,
     Presence,
     Query,
@@ -174,11 +175,11 @@ class PostgresStore:
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         parts = self._open
         if keep.health_since is not None and not dry:
             await parts.records.forget_health(keep.health_since)
-        return await parts.retention.sweep(keep, limit, dry=dry)
+        return await parts.retention.sweep(keep, limit, dry=dry, on_remove=on_remove)
 
     async def size(self) -> int:
         sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
@@ -237,7 +238,7 @@ class _Parts:
         self.ownership = Ownership(pool, membership, self.calls, self.hints)
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
-        self.retention = Retention(pool)
+        self.retention = Retention(pool, self.calls.of_keys)
         self.records = Records(pool, membership, self.hints)
         self.hints.start()
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
-from clicket.ports import Keep, Sweep
+from clicket.ports import Keep, OnRemove, Sweep
+from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 
-__all__ = ["count_over", "sweep", "totals"]
+__all__ = ["announced_sweep", "count_over", "sweep", "totals"]
 
 _STEP = 50
+_REMOVE_STEP = 20
+"""Calls, which carry their whole results, that are read at once before they are removed."""
 _PEEK = 500
 _YOUNG = 3600.0
 """Seconds after which an artifact that no call came to name is given up."""
@@ -32,9 +36,41 @@ async def sweep(session: Session, keep: Keep, limit: int) -> Sweep:
     return swept
 
 
+async def announced_sweep(session: Session, keep: Keep, limit: int, on_remove: OnRemove) -> Sweep:
+    """As `sweep`, of calls that `on_remove` was called with before."""
+    keys: list[int] = []
+    async with aclosing(_going(session, keep)) as going:
+        async for key, _ in going:
+            keys.append(key)
+            if len(keys) == limit:
+                break
+    swept = Sweep(more=len(keys) == limit)
+    for at in range(0, len(keys), _REMOVE_STEP):
+        few = keys[at : at + _REMOVE_STEP]
+        await on_remove([stored(row) for row in await session.read("of_keys", {"keys": few})])
+        calls, size, artifacts = await session.write("remove", {"keys": few})
+        swept.calls += calls
+        swept.bytes += size
+        swept.artifacts += artifacts
+    rest = await sweep(session, Keep(now=keep.now), limit)  # what expired by itself, and artifacts that nothing names
+    swept.artifacts += rest.artifacts
+    swept.bytes += rest.bytes
+    swept.calls += rest.calls
+    swept.more = swept.more or rest.more
+    return swept
+
+
 async def count_over(session: Session, keep: Keep) -> Sweep:
     """All that would go, found by walking the same lists in the same order."""
     swept = await _end_pins(session, keep, dry=True)
+    async for _, weight in _going(session, keep):
+        swept.calls += 1
+        swept.bytes += weight
+    return swept
+
+
+async def _going(session: Session, keep: Keep) -> AsyncGenerator[tuple[int, int], None]:
+    """The calls that break a bound, by key and size, each once."""
     found = await totals(session, keep)
     calls, size = found["ended"], found["ended_bytes"]
     gone: dict[int, int] = {}
@@ -48,6 +84,7 @@ async def count_over(session: Session, keep: Keep) -> Sweep:
         calls, size = calls - 1, size - weight
         threads[thread] += 1
         thread_bytes[thread] += weight
+        yield key, weight
     for thread, (count, weighed) in found["threads"].items():
         count, weighed = count - threads[thread], weighed - thread_bytes[thread]  # noqa: PLW2901  # what is left of them
         async for key, _, weight, _ in _walk(session, f"thread_ended:{thread}"):
@@ -56,9 +93,7 @@ async def count_over(session: Session, keep: Keep) -> Sweep:
             if key not in gone:
                 gone[key] = weight
                 count, weighed = count - 1, weighed - weight  # noqa: PLW2901  # the same
-    swept.calls = len(gone)
-    swept.bytes += sum(gone.values())
-    return swept
+                yield key, weight
 
 
 async def _end_pins(session: Session, keep: Keep, *, dry: bool) -> Sweep:

@@ -44,6 +44,8 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cache_clear": (_SMALL, ("write", "cache")),
     "cache_sweep": (_SMALL, ("write", "cache")),
     "pins_end": (_SMALL, ("write",)),
+    "of_keys": (_READS, ("read", "rows")),
+    "remove": (_SMALL, ("write", "calls")),
     "sweep": (_SMALL, ("write", "calls")),
     "peek": (_READS, ("read", "calls")),
     "totals": (_READS, ("read",)),

@@ -29,6 +29,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OnRemove,
     Owner,
     Presence,
     Query,
@@ -59,7 +60,7 @@ __all__ = ["RedisStore"]
 logger = logging.getLogger("clicket.stores.redis")
 
 SCHEMA = 3
-_GRACE = 3600.0
+_GRACE = 7 * 24 * 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
 _BUDGET = 1_000
@@ -371,11 +372,15 @@ class RedisStore:
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         session, records = self._ready().session, self._ready().records
         if keep.health_since is not None and not dry:
             await records.forget_health(keep.health_since)
-        return await (retention.count_over(session, keep) if dry else retention.sweep(session, keep, limit))
+        if dry:
+            return await retention.count_over(session, keep)
+        if on_remove is None:
+            return await retention.sweep(session, keep, limit)
+        return await retention.announced_sweep(session, keep, limit, on_remove)
 
     # What is kept beside calls.
 

@@ -11,7 +11,7 @@ import apsw
 from clicket.ports import Keep, Sweep
 from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["count_over", "end_pins", "kept_artifacts", "loose_pins", "pin", "sweep"]
+__all__ = ["count_over", "end_pins", "kept_artifacts", "loose_pins", "next_over", "pin", "sweep"]
 
 # SQLite would give the greatest key to the next call, and a reader of the old call would read events of the new one. So the row
 # stays, empty, until there is a newer one. (AUTOINCREMENT would prevent it, too, for 8 microseconds more with each call.)
@@ -22,10 +22,13 @@ _Row = tuple[Any, ...]
 """A call's key and its size."""
 
 
-def sweep(connection: apsw.Connection, keep: Keep, limit: int) -> Sweep:
-    """Remove up to `limit` calls that break a bound."""
-    found = list(islice(_over(connection, keep, limit), limit))
-    going: dict[int, int] = dict(found)
+def next_over(connection: apsw.Connection, keep: Keep, limit: int) -> dict[int, int]:
+    """Up to `limit` calls that break a bound, by their keys, with their sizes."""
+    return dict(islice(_over(connection, keep, limit), limit))
+
+
+def sweep(connection: apsw.Connection, going: dict[int, int], *, more: bool) -> Sweep:
+    """Remove these calls. `more`: whether there may be others to remove."""
     newest: int = connection.execute("SELECT max(key) FROM calls").get
     for key in going:
         connection.execute("DELETE FROM events WHERE row > ? AND row < ?", (key << EVENT_BITS, (key + 1) << EVENT_BITS))
@@ -34,7 +37,7 @@ def sweep(connection: apsw.Connection, keep: Keep, limit: int) -> Sweep:
     connection.execute(
         "DELETE FROM calls WHERE owner = 0 AND ended_at IS NULL AND state = 'swept' AND key < ?", (newest,)
     )
-    return Sweep(calls=len(going), bytes=sum(going.values()), more=len(found) == limit)
+    return Sweep(calls=len(going), bytes=sum(going.values()), more=more)
 
 
 def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:

@@ -8,11 +8,10 @@ from typing import Any
 import apsw
 
 from clicket.model import Event, load_call, load_events
-from clicket.model.ended import Ended, ended_from, plain_end
 from clicket.ports import Stored
-from clicket.stores.sqlite.schema import EVENT_BITS, PERIOD
+from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["conditions", "ended", "first_key", "read_events", "select"]
+__all__ = ["conditions", "read_events", "select", "units_of"]
 
 # Text that is not UTF-8 can only be read as bytes.
 _COLUMNS = "key, CAST(id AS BLOB), seq, fence, claims, owner, first_unit, last_unit, last_unit_seq"
@@ -35,7 +34,7 @@ def _stored(
     connection: apsw.Connection, key: Any, id: Any, seq: int, fence: Any, claims: Any, owner: Any, *in_row: Any
 ) -> Stored:
     name = id.decode(errors="replace")
-    events, damaged = load_call(name, _units(connection, key, *in_row), seq)
+    events, damaged = load_call(name, units_of(connection, key, *in_row), seq)
     return Stored(key=key, fence=fence, claims=claims, owner=owner, events=events, id=name, damaged=damaged)
 
 
@@ -43,34 +42,13 @@ def read_events(connection: apsw.Connection, key: int, call_id: str, after: int)
     """From the unit that holds `after` on, so a few earlier events may come along. None, if the key is another call's now."""
     sql = "SELECT first_unit, last_unit, last_unit_seq FROM calls WHERE key = ? AND id = ?"
     for in_row in list(connection.execute(sql, (key, call_id))):
-        return [event for unit in _units(connection, key, *in_row, after=after) for event in load_events(call_id, unit)]
+        return [
+            event for unit in units_of(connection, key, *in_row, after=after) for event in load_events(call_id, unit)
+        ]
     return []
 
 
-def first_key(connection: apsw.Connection, since: float) -> int:
-    """No call below this key was made since then: calls get their keys in the order in which they are stored."""
-    sql = "SELECT min(key) FROM call_times WHERE period >= ?"
-    period = int(max(min(since // PERIOD, 1e15), -1e15))
-    found: int | None = connection.execute(sql, (period,)).get
-    if found is not None:
-        return found
-    newest: int | None = connection.execute("SELECT max(key) FROM calls").get
-    return (newest or 0) + 1
-
-
-def ended(connection: apsw.Connection, clause: str, values: Sequence[Any]) -> list[Ended]:
-    """As `select`, for calls that have ended: only what is counted."""
-    sql = f"SELECT key, caller, tool, seq, first_unit, last_unit, last_unit_seq FROM calls {clause}"  # noqa: S608  # see conditions
-    found = []
-    for key, caller, tool, seq, first, last, last_seq in list(connection.execute(sql, values)):
-        facts = plain_end(key, caller, tool, seq, first, last) if first and last else None
-        if facts is None:
-            facts = ended_from(key, caller, tool, seq, _units(connection, key, first, last, last_seq))
-        found.append(facts or Ended(key, caller, tool, "", "", None))
-    return found
-
-
-def _units(
+def units_of(
     connection: apsw.Connection, key: int, first: Any, last: Any, last_seq: Any, *, after: int = 0
 ) -> list[bytes]:
     """The units of a call in order: those in its own row and those in rows of events, the latter from the one that holds event

@@ -15,7 +15,6 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.ended import Ended
 from clicket.model.figures import Figure
@@ -28,6 +27,7 @@ from clicket.ports import (
     Found,
     Keep,
     OnHint,
+    OnRemove,
     Owner,
     Presence,
     Query,
@@ -38,11 +38,11 @@ from clicket.ports import (
     picked,
 )
 from clicket.private_files import make_folder
-from clicket.stores.sqlite import cache, owners, records, retention
+from clicket.stores.sqlite import cache, listing, owners, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
-from clicket.stores.sqlite.rows import conditions, ended, first_key, read_events, select
+from clicket.stores.sqlite.rows import conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.writer import Writer
 from clicket.stores.turns import last_caller
@@ -54,6 +54,8 @@ _BRIEF = 64 * 1024
 """Bytes of a document that is written on the loop."""
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
+_REMOVE_STEP = 20
+"""Calls, which carry their whole results, that are read at once before they are removed."""
 _FORGET_STEP = 500
 """Rows of health that are removed in one transaction."""
 
@@ -201,63 +203,12 @@ class SqliteStore:
     async def history(self, query: Query) -> list[Stored]:
         if query.by_content:
             return await picked(query, self.history)
-        state = query.state.value if query.state is not None else None
-        where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
-        where += " AND state <> 'swept'"  # see retention
-        active = query.active
-        if query.state is not None and query.state is not State.COMPLETED:
-            # These are the conditions of the partial indexes. Completed calls, which most are, are found in the order of their keys.
-            active = active or not query.state.is_terminal
-            where += " AND ended_at IS NOT NULL AND state <> 'completed'" if query.state.is_terminal else ""
-        if query.waiting_for is not None:
-            where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
-        elif active:
-            where += " AND ended_at IS NULL"
-        since = query.since
-        if since is not None:
-            where, values = where + " AND created_at >= ?", [*values, since]
-        if query.until is not None:
-            where, values = where + " AND created_at < ?", [*values, query.until]
-        for text in query.mentions:
-            where += (
-                " AND (first_unit IS NULL OR last_unit IS NULL OR instr(first_unit, ?) > 0 OR instr(last_unit, ?) > 0)"
-            )
-            values = [*values, text, text]
-        if query.before is not None:
-            where, values = where + " AND key < ?", [*values, query.before]
-        if query.after is not None:
-            where, values = where + " AND key > ?", [*values, query.after]
-        if query.id_contains is not None:
-            where, values = where + " AND instr(id, ?) > 0", [*values, query.id_contains]
-        if query.id_prefix is not None:
-            where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
-        # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys. Keys are
-        # sorted alone: with their rows, which have units in them, that takes ten times as long.
-        order = f"ORDER BY key {'ASC' if query.ascending else 'DESC'}"
-        clause = f"WHERE {where} {order} LIMIT ?"
-        if active and query.waiting_for is None:
-            live = f"SELECT key FROM calls INDEXED BY calls_live {clause}"  # noqa: S608  # see conditions
-            clause = f"WHERE key IN ({live}) {order}"
-
-        def look(connection: apsw.Connection) -> list[Stored]:
-            if since is None:
-                return select(connection, clause, [*values, query.limit])
-            bounded = clause.replace(" ORDER BY", " AND key >= ? ORDER BY", 1)
-            return select(connection, bounded, [*values, first_key(connection, since), query.limit])
-
-        return await self._read(look)
+        return await self._read(lambda c: listing.history(c, query))
 
     async def ended(
         self, *, caller: str | None, tool: str | None, since: float, before: int | None, limit: int
     ) -> list[Ended]:
-        where, values = conditions({"caller": caller, "tool": tool})
-        clause = f"WHERE {where} AND ended_at IS NOT NULL AND created_at >= ? AND key >= ? AND key < ? ORDER BY key DESC LIMIT ?"
-
-        def look(connection: apsw.Connection) -> list[Ended]:
-            lowest, highest = first_key(connection, since), (1 << 62) if before is None else before
-            return ended(connection, clause, [*values, since, lowest, highest, limit])
-
-        return await self._read(look)
+        return await self._read(lambda c: listing.ended(c, caller, tool, since, before, limit))
 
     # Owning.
 
@@ -350,12 +301,15 @@ class SqliteStore:
 
     # Retention.
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         artifacts, size = await self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
         if dry:
             swept = await self._read(lambda c: retention.count_over(c, keep))
         else:
-            swept = await self._write(lambda c: retention.sweep(c, keep, limit))
+            going = await self._read(lambda c: retention.next_over(c, keep, limit))
+            if on_remove is not None:
+                await self._announce(list(going), on_remove)
+            swept = await self._write(lambda c: retention.sweep(c, going, more=len(going) == limit))
         swept.artifacts += artifacts
         swept.bytes += size
         if not swept.more and not dry:
@@ -364,6 +318,12 @@ class SqliteStore:
             if keep.health_since is not None:
                 await self._forget_health(keep.health_since)
         return swept
+
+    async def _announce(self, keys: list[int], on_remove: OnRemove) -> None:
+        for at in range(0, len(keys), _REMOVE_STEP):
+            few = keys[at : at + _REMOVE_STEP]
+            clause = f"WHERE key IN ({','.join('?' * len(few))})"
+            await on_remove(await self._read(lambda c, few=few, clause=clause: select(c, clause, few)))  # type: ignore[misc]
 
     async def _end_pins(self, now: float, *, dry: bool) -> tuple[int, int]:
         """What no call names goes with its pin, counted with its bytes; the rest goes with its last call."""
@@ -462,11 +422,6 @@ def _at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection],
         raise
     finally:
         connection.execute("COMMIT")
-
-
-def _after(prefix: str) -> str:
-    """The least text that is greater than every text with this prefix."""
-    return prefix + "\U0010ffff"
 
 
 def _ignore_hint(kind: str, key: int) -> None:

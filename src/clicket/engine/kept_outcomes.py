@@ -1,0 +1,115 @@
+"""Outcomes outlive events: a call that retention removed leaves its id, a hash of its arguments and its outcome for a longer time.
+
+So a call that is repeated under its id gets the recorded outcome and does not run again, long after its events are gone. Only ids
+that callers gave are kept: nobody repeats one that clicket made. An outcome is one small document of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from clicket.model import Event, load_call
+from clicket.model.codec import canonical, encode
+from clicket.model.unit import dump_unit, rows_of
+from clicket.ports import Clock, Store, Stored, StoredDocument
+
+__all__ = ["KEPT", "KeptOutcomes"]
+
+KEPT = -1
+"""The key of a call of which only its outcome is left."""
+_KIND = "outcome"
+_MAX_OUTPUT = 2_000
+"""Bytes of an output that is kept with its outcome."""
+_MAX_ATTEMPTS = 10
+_STEP = 500
+_SWEPT_AT_ONCE = 5_000
+_FIRST = ("tool", "thread", "caller", "idempotency_key", "tool_version", "refused", "request_id")
+_LAST = ("from", "to", "duration", "error", "cached", "metadata")
+
+
+class KeptOutcomes:
+    """`retention`: seconds from the end of a call for which its outcome is kept."""
+
+    def __init__(self, store: Store, clock: Clock, *, retention: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._retention = retention
+        self._swept_to = ""
+
+    async def keep(self, calls: Sequence[Stored]) -> None:
+        """Keep the outcomes of calls that are about to be removed."""
+        oldest = self._clock.now() - self._retention
+        for stored in calls:
+            events = stored.events
+            if stored.damaged is not None or not events or not _is_named_by_caller(stored):
+                continue
+            end = next((event for event in events if event.is_terminal), None)
+            if end is not None and end.at >= oldest:
+                data = events[0].data
+                key = _key(stored.id, data["thread"], data.get("caller", ""))
+                await self._store.put_document(_KIND, key, dump_unit(rows_of(_summary(events, end))), None)
+
+    async def find(self, id: str, thread: str, caller: str) -> Stored | None:
+        """A removed call, with the few events that are left of it."""
+        key = _key(id, thread, caller)
+        now = self._store.document_now(_KIND, key)
+        document = await self._store.document(_KIND, key) if now is None else now[0]
+        events = [] if document is None else _events(id, document)
+        if not events or events[-1].at < self._clock.now() - self._retention:
+            return None
+        return Stored(key=KEPT, fence=0, claims=0, owner=None, events=events, id=id)
+
+    async def sweep(self) -> None:
+        """Remove outcomes that are too old, some thousand at a time."""
+        oldest = self._clock.now() - self._retention
+        for _ in range(_SWEPT_AT_ONCE // _STEP):
+            page = await self._store.documents(_KIND, after=self._swept_to, limit=_STEP)
+            for document in page:
+                events = _events("", document)
+                if not events or events[-1].at < oldest:
+                    await self._store.delete_document(_KIND, document.key)
+            self._swept_to = page[-1].key if len(page) == _STEP else ""
+            if not self._swept_to:
+                return
+
+
+def _is_named_by_caller(stored: Stored) -> bool:
+    """A call without an id of its own has its idempotency key for one. Turns of agents are found by their threads."""
+    data = stored.events[0].data
+    return data.get("idempotency_key") != stored.id and not str(data.get("tool", "")).startswith("agent:")
+
+
+def _key(id: str, thread: str, caller: str) -> str:
+    return sha256(canonical([caller, thread, id])).hexdigest()
+
+
+def _events(id: str, document: StoredDocument) -> list[Event]:
+    return load_call(id, [document.body])[0]
+
+
+def _summary(events: Sequence[Event], end: Event) -> list[Event]:
+    """The beginning, the attempts and the end of a call, numbered anew, without what takes space."""
+    first = events[0]
+    created = {name: first.data[name] for name in _FIRST if name in first.data}
+    if "arguments_hash" in first.data:  # they are masked: only a keyed hash can compare them
+        created |= {"arguments": first.data["arguments"], "arguments_hash": first.data["arguments_hash"]}
+    elif "arguments" in first.data:
+        created["arguments_sha256"] = sha256(canonical(first.data["arguments"])).hexdigest()
+    started = [event for event in events if event.type == "attempt_started"][-_MAX_ATTEMPTS:]
+    left = [(first, created), *((event, dict(event.data)) for event in started), (end, _outcome(end.data))]
+    return [
+        Event(event.call_id, number, event.at, event.type, event.state, data)
+        for number, (event, data) in enumerate(left, start=1)
+    ]
+
+
+def _outcome(data: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: data[name] for name in _LAST if name in data}
+    if data.get("error") is None:
+        if "output" in data and len(encode(data["output"])) <= _MAX_OUTPUT:
+            kept["output"] = data["output"]
+        else:
+            kept["metadata"] = {**(data.get("metadata") or {}), "output_removed": True}
+    return kept

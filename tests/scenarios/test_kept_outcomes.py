@@ -1,0 +1,137 @@
+"""A call that is repeated under its own id gets its outcome long after its events are gone, and does not run again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres_server import postgres_server
+from tests.redis_server import redis_server
+from tests.scenarios.kit import make, sqlite_url
+
+from clicket import Conflict, Runtime, State, tool
+from clicket.errors import NotFound
+from clicket.testing import StepClock, memory_runtime
+
+DAY = 24 * 3600.0
+runs: list[Any] = []
+
+
+@tool(max_retries=1, retry_delay=0)
+async def charge(cents: int, note: str = "", fail: bool = False) -> str:
+    runs.append(cents)
+    if fail:
+        raise ConnectionError("declined")
+    return f"{cents} {note}"
+
+
+@tool(sensitive=["card"])
+async def pay(card: str) -> str:
+    runs.append("pay")
+    return "paid"
+
+
+TOOLS = [charge, pay]
+
+
+@pytest.fixture(scope="module", params=["memory", "sqlite", "redis", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """The URL of an empty store of each kind."""
+    folder, count = tmp_path_factory.mktemp("kept"), iter(range(1_000))
+    with ExitStack() as stack:
+        if request.param == "memory":
+            yield lambda: "memory://"
+        elif request.param == "sqlite":
+            yield lambda: sqlite_url(folder, f"{next(count)}.db")
+        elif request.param == "redis":
+            redis = stack.enter_context(redis_server(folder))
+            yield lambda: f"{redis.url}?prefix=kept{next(count)}"
+        else:
+            database = stack.enter_context(postgres_server())
+            yield lambda: f"{database.url()}?schema=kept{next(count)}"
+
+
+async def forget_events(rt: Runtime) -> int:
+    """As after `retention`."""
+    return (await rt.sweep(rt.retention(rt.clock.now() + 1))).calls
+
+
+async def test_an_outcome_outlives_its_events(url: Callable[[], str]) -> None:
+    runs.clear()
+    async with make(TOOLS, url()) as rt:
+        one = rt.acting_for("one")
+        first = await one.call("charge", {"cents": 5}, id="order-7", thread="shop")
+        failed = await one.call("charge", {"cents": 6, "fail": True}, id="order-8", thread="shop")
+        await rt.call("charge", {"cents": 1})  # nobody can repeat an id that clicket made
+        assert await forget_events(rt) == 3
+        assert (await rt.history()).items == []
+        before = list(runs)
+        again = await one.call("charge", '{"cents": 5.0}', id="order-7", thread="shop")
+        assert (again.state, again.output, again.call_id) == (State.COMPLETED, first.output, "order-7")
+        handle = await one.submit("charge", {"cents": 6, "fail": True}, id="order-8", thread="shop")
+        result = await handle.result()
+        assert (result.error, result.attempts) == (failed.error, 2)
+        assert [event.seq async for event in handle.events()] == [1, 2, 3, 4]
+        assert not await handle.cancel()
+        record = await one.get("order-7", thread="shop")
+        assert (record.state, record.output) == (State.COMPLETED, first.output)
+        with pytest.raises(Conflict):
+            await one.call("charge", {"cents": 99}, id="order-7", thread="shop")
+        assert runs == before
+        for other, thread in ((rt, "shop"), (rt.acting_for("two"), "shop"), (one, "another")):
+            assert (await other.call("charge", {"cents": 5}, id="order-7", thread=thread)).success
+        assert len(runs) == len(before) + 3
+        with pytest.raises(NotFound):
+            await one.get("order-9", thread="shop")
+        assert len(await rt.store.documents("outcome")) == 2
+
+
+async def test_what_is_kept_is_small_and_has_no_secret(store: str) -> None:
+    runs.clear()
+    async with make(TOOLS, store, secret_key="k" * 32) as rt:
+        await rt.call("charge", {"cents": 1, "note": "x" * 100_000}, id="long")
+        await rt.call("pay", {"card": "4111-2222-3333"}, id="card")
+        await forget_events(rt)
+        kept = await rt.store.documents("outcome")
+        assert [len(document.body) < 2_000 for document in kept] == [True, True]
+        assert not any(b"4111" in document.body for document in kept)
+        again = await rt.call("charge", {"cents": 1, "note": "x" * 100_000}, id="long")
+        assert (again.success, again.output, again.metadata["output_removed"]) == (True, None, True)
+        assert (await rt.call("pay", {"card": "4111-2222-3333"}, id="card")).output == "paid"
+        with pytest.raises(Conflict):
+            await rt.call("pay", {"card": "4111-2222-4444"}, id="card")
+    assert runs == [1, "pay"]
+
+
+async def test_outcomes_go_after_their_time() -> None:
+    runs.clear()
+    clock = StepClock()
+    async with memory_runtime(TOOLS, clock=clock) as rt:
+        await rt.call("charge", {"cents": 1}, id="a")
+        clock.advance(2 * DAY)
+        await rt.engine.chores.sweep_all()
+        assert (await rt.history()).items == []
+        clock.advance(27 * DAY)
+        await rt.engine.chores.sweep_all()
+        await rt.call("charge", {"cents": 1}, id="a")
+        assert runs == [1]
+        clock.advance(2 * DAY)
+        assert (await rt.call("charge", {"cents": 1}, id="a")).success  # also before the next sweep
+        assert runs == [1, 1]
+        await rt.engine.chores.sweep_all()
+        assert await rt.store.documents("outcome") == []
+
+
+async def test_it_survives_a_restart(tmp_path: Path) -> None:
+    runs.clear()
+    async with make(TOOLS, sqlite_url(tmp_path)) as rt:
+        await rt.call("charge", {"cents": 1}, id="a")
+        await forget_events(rt)
+    async with make(TOOLS, sqlite_url(tmp_path)) as rt:
+        results = await asyncio.gather(*(rt.call("charge", {"cents": 1}, id="a") for _ in range(5)))
+    assert [result.output for result in results] == ["1 "] * 5
+    assert runs == [1]

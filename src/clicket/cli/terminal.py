@@ -17,7 +17,7 @@ from rich.json import JSON
 from rich.segment import Segment
 from rich.text import Text
 
-from clicket.vault.logs import escaped_json
+from clicket.printable import escaped_json
 
 __all__ = ["Terminal", "clean", "clean_lines"]
 

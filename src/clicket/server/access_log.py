@@ -15,8 +15,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from clicket.printable import escaped_json
 from clicket.vault import hide_text
-from clicket.vault.logs import escaped_json
 
 __all__ = ["AccessLog", "log_request", "logger"]
 

@@ -21,8 +21,9 @@ from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
+from clicket.printable import escaped, escaped_json
 from clicket.telemetry.install import Observed
-from clicket.vault.logs import SECRETS, escaped, escaped_json, hide_known
+from clicket.vault.logs import SECRETS, hide_known
 
 __all__ = ["CALL", "CallFilter", "Discreet", "Format", "JsonFormatter", "configure", "follow"]
 

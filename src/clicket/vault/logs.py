@@ -8,9 +8,10 @@ import logging
 import re
 from weakref import ref
 
+from clicket.printable import escaped
 from clicket.vault.hiding import Secrets, hide_text
 
-__all__ = ["LOGGERS", "SECRETS", "escaped", "escaped_json", "guard_logs", "hide_known", "watch_for"]
+__all__ = ["LOGGERS", "SECRETS", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
 LOGGERS = (
@@ -25,7 +26,6 @@ _CLIENTS = (
     "openai._base_client", "anthropic._base_client", "mcp.client.streamable_http", "mcp.client.sse",
 )  # fmt: skip
 """Loggers that log whole addresses. Many services take their key in the query."""
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _QUERY = re.compile(r"\?[^\s\"'<>]+")
 _formatter = logging.Formatter()
 _in_work: dict[int, ref[Secrets]] = {}
@@ -74,20 +74,6 @@ SECRETS = _Filter()
 """For handlers that also get records of other libraries."""
 _ADDRESSES = _ClientFilter()
 _OWN = _OwnFilter()
-
-
-def escaped(text: str, *, lines: bool = False) -> str:
-    """Control characters as escapes: `\\x1b`, `\\n`. `lines`: line breaks and tabs stay."""
-
-    def escape(found: re.Match[str]) -> str:
-        return found[0] if lines and found[0] in "\n\t" else found[0].encode("unicode_escape").decode()
-
-    return _CONTROLS.sub(escape, text)
-
-
-def escaped_json(text: str) -> str:
-    """JSON whose strings have no control characters and no separators of lines: the same value, safe to print."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def guard_logs() -> None:

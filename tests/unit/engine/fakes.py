@@ -19,7 +19,7 @@ from clicket.journal import Entry, Journal
 from clicket.model import Event, Record, ToolCall, fold, rows_of
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Done, Owner, Stored
-from clicket.stores.memory import MemoryStore, _claimed, _stored
+from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.tools import Registry
 from clicket.vault import Vault
@@ -56,7 +56,7 @@ class SharedStore(MemoryStore):
             self.append(change, done)
 
     def of(self, call: Call) -> Stored:
-        return _stored(self._calls[call.entry.key])
+        return self._calls[call.entry.key].stored()
 
     def events_of(self, call: Call) -> list[Event]:
         return self._calls[call.entry.key].events
@@ -69,7 +69,7 @@ class SharedStore(MemoryStore):
 
     def steal(self, call: Call) -> Stored:
         """Another process takes the call over: a new fence, one more claim."""
-        stored = _claimed(self._calls[call.entry.key])
+        stored = self._calls[call.entry.key].claimed()
         stored.taken_from = 7
         return stored
 

@@ -40,7 +40,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "search": Entry("search", "search", "Answer a question from your documents, or from the web, with sources."),
     "chat": Entry("chat", "chat", "Talk to an agent that uses your tools, with every tool call live."),
-    "ps": Entry("ps", "ps", "List calls, newest first."),
+    "ps": Entry("ps", "ps", "List calls, newest first unless told otherwise."),
     "show": Entry("show", "show", "Show a call: its timeline, arguments, result, error."),
     "tail": Entry("tail", "tail", "Follow a call's events live, also when another process runs it."),
     "cancel": Entry("cancel", "cancel", "End a call, also one that another process runs."),
@@ -52,7 +52,9 @@ COMMANDS: dict[str, Entry] = {
         "states", "states", "Show which tools a thread may use now, why not the others, and what to call first."
     ),
     "reset": Entry(
-        "states", "reset", "Make a tool that failed, or was taken out by hand, available again in a thread."
+        "states",
+        "reset",
+        "Make a tool that failed, or was taken out by hand, available again in a thread.",
     ),
     "report": Entry(
         "report", "report", "Show counts, success rates and run times by tool, and the tools that look ill."

@@ -69,7 +69,10 @@ async def reset(
     tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="This tool; all of them if left out.")] = None,
     caller: Caller = "",
 ) -> None:
-    """Make a tool that failed, or was taken out by hand, available again in a thread. The tools need not be found here."""
+    """Make a tool that failed, or was taken out by hand, available again in a thread.
+
+    The tools need not be found here.
+    """
     terminal = session.terminal
     async with _hub(session, thread, caller, tools=session.tools) as hub:
         done = await hub.reset(tool, by="command line")

@@ -90,7 +90,11 @@ async def test_scope_approve_names_the_caller_of_what_waits(store: str) -> None:
         assert (await it.get("/calls", params=params, headers=boss)).status_code == 403
         assert (await it.get("/calls/quiet", params=params, headers=boss)).status_code == 404
         assert (await it.post("/calls/w/deny", params=params, headers=boss)).json()["approved"] is False
-        assert (await it.post("/calls/w/approve", headers=boss)).json()["approved"] is True, "one is left"
+        blind = await it.post("/calls/w/approve", headers=boss)
+        assert blind.status_code == 409, "one is left, and it need not be the one that was seen"
+        assert id_of(keys[1]) not in blind.json()["detail"], "what waits no more is not the approver's to see"
+        params = {"caller": id_of(keys[0])}
+        assert (await it.post("/calls/w/approve", params=params, headers=boss)).json()["approved"] is True
         states = [(await it.get("/calls/w", headers=key)).json()["success"] for key in keys]
         assert states[1] is False
 

@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_claims: int = 5
     retention: float = 24 * 3600.0
     outcome_retention: float = 30 * 24 * 3600.0
-    """Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id."""
+    """Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id. 0: not at all."""
     retention_calls: int | None = None
     retention_bytes: int | None = None
     thread_retention_calls: int | None = None
@@ -143,7 +143,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "store", _store_url(self.store))
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                zero_is_fine = name in ("close_timeout", "open_timeout") and value == 0
+                zero_is_fine = name in ("close_timeout", "open_timeout", "outcome_retention") and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         for name, kind in _CHOICES:

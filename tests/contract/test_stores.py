@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from clicket.kernel import State
-from clicket.ports import Append, Keep, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
+from clicket.ports import Append, Keep, OnRemove, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
@@ -156,10 +156,25 @@ class _Dated(MemoryStore):
 class _Tidy(MemoryStore):
     """Takes figures away with the calls."""
 
-    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False) -> Sweep:
-        swept = await super().sweep(keep, limit, dry=dry)
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
+        swept = await super().sweep(keep, limit, dry=dry, on_remove=on_remove)
         if swept.calls and not dry:
             self._records._sums.clear()
+        return swept
+
+
+class _Hasty(MemoryStore):
+    """Announces what it has removed, when it is gone."""
+
+    async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
+        gone: list[Stored] = []
+
+        async def note(calls: list[Stored]) -> None:
+            gone.extend(calls)
+
+        swept = await super().sweep(keep, limit, dry=dry, on_remove=note)
+        if on_remove is not None and gone:
+            await on_remove(gone)
         return swept
 
 
@@ -203,6 +218,7 @@ class _Blind(MemoryStore):
         (_Joined, "callers_and_threads_are_apart"),
         (_Blurred, "outcomes_change_tool_health"),
         (_Tidy, "idle_tool_health_goes_and_nothing_else"),
+        (_Hasty, "what_goes_is_announced_before"),
         (_Alphabetical, "documents_are_listed_by_code_point"),
         (_Amnesic, "the_log_only_grows"),
         (_Blind, "calls_that_wait_are_found"),

@@ -135,3 +135,16 @@ async def test_it_survives_a_restart(tmp_path: Path) -> None:
         results = await asyncio.gather(*(rt.call("charge", {"cents": 1}, id="a") for _ in range(5)))
     assert [result.output for result in results] == ["1 "] * 5
     assert runs == [1]
+
+
+async def test_nothing_is_kept_if_nothing_is_to_be_kept(tmp_path: Path) -> None:
+    runs.clear()
+    async with make(TOOLS, sqlite_url(tmp_path)) as rt:
+        await rt.call("charge", {"cents": 1}, id="a")
+        await forget_events(rt)
+        assert len(await rt.store.documents("outcome")) == 1
+    async with make(TOOLS, sqlite_url(tmp_path), outcome_retention=0.0) as rt:
+        await forget_events(rt)
+        assert await rt.store.documents("outcome") == []
+        assert (await rt.call("charge", {"cents": 1}, id="a")).success
+    assert runs == [1, 1]

@@ -145,7 +145,7 @@ class Chores:
         )
 
     async def sweep(self, keep: Keep | None = None, progress: Callable[[Sweep], None] | None = None) -> Sweep:
-        """Remove ended calls that break a bound, in small steps, so that writes are not blocked."""
+        """Remove ended calls that break a bound, in small steps, so that writes are not blocked, and old outcomes."""
         keep = self.keep() if keep is None else keep
         total = Sweep()
         while True:
@@ -156,12 +156,13 @@ class Chores:
             if progress is not None:
                 progress(total)
             if not step.more:
-                return total
+                break
+        await self._kept.sweep()
+        return total
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""
         await self.sweep()
-        await self._kept.sweep()
         for tool in self._registry:
             calls = [call for call in self._live if call.tool is tool]
             await tool.sweep(frozenset(session_key(call.caller, call.thread) for call in calls))

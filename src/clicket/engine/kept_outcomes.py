@@ -7,7 +7,7 @@ that callers gave are kept: nobody repeats one that clicket made. An outcome is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any
 
 from clicket.model import Event, load_call
@@ -25,7 +25,7 @@ _MAX_OUTPUT = 2_000
 _MAX_ATTEMPTS = 10
 _STEP = 500
 _SWEPT_AT_ONCE = 5_000
-_FIRST = ("tool", "thread", "caller", "idempotency_key", "tool_version", "refused", "request_id")
+_FIRST = ("tool", "thread", "caller", "tool_version", "refused", "request_id")
 _LAST = ("from", "to", "duration", "error", "cached", "metadata")
 
 
@@ -82,7 +82,7 @@ def _is_named_by_caller(stored: Stored) -> bool:
 
 
 def _key(id: str, thread: str, caller: str) -> str:
-    return sha256(canonical([caller, thread, id])).hexdigest()
+    return blake2b(canonical([caller, thread, id]), digest_size=16).hexdigest()
 
 
 def _events(id: str, document: StoredDocument) -> list[Event]:

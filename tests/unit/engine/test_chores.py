@@ -52,14 +52,24 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
             assert on_remove == kept.keep
             return steps.pop(0)
 
+    class Kept:
+        swept = 0
+
+        async def keep(self, calls: list[Any]) -> None:
+            """Nothing is removed here."""
+
+        async def sweep(self) -> None:
+            self.swept += 1
+
     store: Any = Store()
     unused: Any = None
     told: list[int] = []
-    kept = KeptOutcomes(store, unused, retention=0.0)
+    kept: Any = Kept()
     chores = Chores(store, *[unused] * 8, kept, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
+    assert kept.swept == 1
 
 
 async def test_a_call_whose_claim_was_answered_to_nobody_is_handed_back(tmp_path: Any) -> None:

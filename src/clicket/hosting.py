@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
@@ -36,6 +36,7 @@ class _Runtime(Protocol):
     _caller: str | None
     _origin: Origin
     _registry: Registry
+    settings: Any
 
     _engine: Engine | None
 
@@ -82,6 +83,10 @@ class Host:
         return Host(self._runtime.acting_for(caller, scopes), self._offers)
 
     # Tools that every caller may call.
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        if not self._runtime.settings.mcp:  # else tools of other servers may join later
+            self._runtime._registry.refuse_unknown(names)
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
         return tuple([self._offer(tool) for tool in await self._runtime.hub(thread).offered(lately=True)])

@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack, cast
 
 import msgspec
 
+from clicket.bridge import refuse_other_loop
 from clicket.call import Call, Origin
 from clicket.compose import compose
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
@@ -22,10 +23,10 @@ from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
-from clicket.model.request import checked
+from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
-from clicket.settings import Settings
+from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
@@ -40,14 +41,12 @@ class Runtime:
 
     `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the
     default is the file `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other
-    runtimes over the same store.
+    runtimes over the same store. `options` are settings: `max_concurrency=20`, `retention=3600`.
     """
 
     _clock: Clock | None = None
     _chance: Random | None = None  # `clicket.testing` sets both
-    _caller: str | None = (
-        None  # calls are made and looked for in this name; None: the program's own, which sees all calls
-    )
+    _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
 
     def __init__(
@@ -60,15 +59,12 @@ class Runtime:
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         self._store = None if store is None or isinstance(store, str) else store
         url = store if isinstance(store, str) or store is None else store.url
         given = {"store": url, "durability": durability, "engine": engine, **cache_settings(cache)}
-        self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
-        if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
-            raise UsageError(
-                "engine='workers' leaves calls to other processes, and memory:// is not shared with any. Choose another store."
-            )
+        self.settings: Settings = Settings.of_runtime(given, settings, options)
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
         self._engine: Engine | None = None
@@ -95,7 +91,8 @@ class Runtime:
 
     async def close(self, *, patience: float | None = None) -> None:
         """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
-        engine, self._engine = self._engine, None
+        engine = None if self._engine is None else self._opened
+        self._engine = None
         if engine is not None:
             await engine.close(patience=self.settings.close_timeout if patience is None else patience)
 
@@ -117,6 +114,7 @@ class Runtime:
     def _opened(self) -> Engine:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
+        refuse_other_loop(self._engine.loop)
         return self._engine
 
     @property
@@ -159,14 +157,18 @@ class Runtime:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
-        return self._call(ToolCall(tool, arguments, **options))
+        try:
+            return self._call(ToolCall(tool, arguments, **options))
+        except TypeError:
+            raise unknown_keyword(tool, options) from None
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
-        engine = self._engine or self._opened
-        call: Call | None
+        engine = self._engine
+        if engine is None or asyncio.get_running_loop() is not engine.loop:
+            engine = self._opened
         if request.id is None:
-            call = engine.admission.accept_now(request, self._origin, in_callers_task=True)
+            call: Call | None = engine.admission.accept_now(request, self._origin, in_callers_task=True)
             if call is None:
                 call = await engine.admission.accept(request, self._origin, in_callers_task=True)
         else:
@@ -187,7 +189,7 @@ class Runtime:
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Submit a call; returns as soon as it is durable."""
-        return await self._submit(ToolCall(tool, arguments, **options))
+        return await self._submit(request_of(tool, arguments, options))
 
     async def _submit(self, request: ToolCall) -> CallHandle:
         call = await self._accept(checked(request))
@@ -203,7 +205,7 @@ class Runtime:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> AsyncIterator[Event]:
         """Run a tool and watch it: its events as they become durable, the outcome last."""
-        handle = await self._submit(ToolCall(tool, arguments, **options))
+        handle = await self.submit(tool, arguments, **options)
         async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
             async for event in events:
                 yield event
@@ -211,8 +213,7 @@ class Runtime:
     async def call_many(
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
-        """Run calls concurrently, at most `max_concurrency` at once. Results are in the order of the calls; a failure does not affect
-        the other calls."""
+        """Run calls side by side, `max_concurrency` at once. Results are in the order of the calls; a failure affects no other call."""
         return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
     async def _accept(self, request: ToolCall, *, in_callers_task: bool = False) -> Call | CallHandle:
@@ -417,10 +418,9 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
-        """Counts and run times of ended calls by tool: of all processes over the store, since it was made.
+        """Counts and run times of ended calls by tool, of all processes over the store; unregistered tools are one, `(unknown)`.
 
         `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
-        Tools that were not registered are listed as one, `(unknown)`.
         """
         return report_of(await figures_in(self.store, caller=self._caller, tool=tool, since=since), since=since)
 

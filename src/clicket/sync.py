@@ -20,7 +20,7 @@ from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
-from clicket.settings import Settings
+from clicket.settings import RuntimeOptions, Settings
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
 
@@ -173,10 +173,12 @@ class Runtime:
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         runtime = AsyncRuntime(
-            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings
-        )
+            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings,
+            **options,
+        )  # fmt: skip
         runtime._origin = Origin(prefer_sync=True)
         self._face(runtime)
 

@@ -11,7 +11,8 @@ import msgspec
 from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
-from clicket.model import Record, ToolCall, ToolError, ToolResult, read
+from clicket.model import CallOptions, Record, ToolCall, ToolError, ToolResult, read
+from clicket.model.request import unknown_keyword
 from clicket.ports import CacheStats, Query, Store, Stored
 from clicket.tools import Tool
 
@@ -142,6 +143,9 @@ def history_query(
 def as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
+    known = ("tool", "arguments", *CallOptions.__annotations__)
+    if isinstance(given, Mapping) and "tool" in given and not set(given) <= set(known):
+        raise unknown_keyword(given["tool"], {name: given[name] for name in given if name not in known})
     try:
         return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
     except TypeError as error:

@@ -4,7 +4,7 @@ watched and stopped from any process, and is taken up after a crash."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
@@ -87,11 +87,19 @@ class TurnTool:
 class Agent:
     """`drive` is what makes an agent this one: it brings a turn to its end, and says how it ended.
 
-    `on_state_changed(before, after)` is called for every change of state; override it, or give a function.
+    `tools`: names that the runtime must have. `on_state_changed(before, after)` is called for every change of state; override it,
+    or give a function.
     """
 
     def __init__(
-        self, rt: Hosting, drive: Drive, *, name: str, limits: Limits, on_state_changed: Hook | None = None
+        self,
+        rt: Hosting,
+        drive: Drive,
+        *,
+        name: str,
+        limits: Limits,
+        tools: Iterable[str] = (),
+        on_state_changed: Hook | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
             kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
@@ -104,6 +112,7 @@ class Agent:
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
+        self._host.refuse_unknown(set(tools) - {read_result.name})
         self._hook = on_state_changed
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Of the turns that somebody here waits for, once they are over."""

@@ -25,7 +25,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
-from clicket.model.request import checked
+from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.telemetry import Anomaly, Report
 from clicket.views import ToolInfo, as_request, in_order
@@ -96,7 +96,7 @@ class Client:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
-        return self._call(ToolCall(tool, arguments, **options))
+        return self._call(request_of(tool, arguments, options))
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = _with_id(request)
@@ -139,7 +139,7 @@ class Client:
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Hand a call over; returns as soon as it is durable there."""
-        request = _with_id(ToolCall(tool, arguments, **options))
+        request = _with_id(request_of(tool, arguments, options))
         await self._post(request, wait=None)
         return CallHandle(self._wire, request.id or "", request.thread)
 

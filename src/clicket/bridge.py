@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -30,6 +30,7 @@ __all__ = [
     "refuse_running_loop",
     "stack_of_this_thread",
     "wait_on",
+    "within",
 ]
 
 T = TypeVar("T")
@@ -224,6 +225,18 @@ def refuse_running_loop(what: str) -> None:
         "Use its async twin (clicket.Runtime, clicket.client.Client) with await, or call it from a thread of its own "
         "(asyncio.to_thread)."
     )
+
+
+async def within(timeout: float | None, id: str, outcome: Awaitable[T]) -> T:
+    """The outcome of a call, or `TimeoutError` after so many seconds; only the wait ends then."""
+    if timeout is None:
+        return await outcome
+    try:
+        return await asyncio.wait_for(outcome, timeout)
+    except TimeoutError:
+        raise TimeoutError(
+            f"call {id!r} has not ended after {timeout:g} s; it goes on. Ask again, or cancel it with handle.cancel()."
+        ) from None
 
 
 def refuse_other_loop(loop: asyncio.AbstractEventLoop) -> None:

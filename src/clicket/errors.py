@@ -20,6 +20,7 @@ __all__ = [
     "ResultUnserializable",
     "RetryableError",
     "StoreUnavailable",
+    "ToolCallFailed",
     "ToolNotFound",
     "ToolUnavailable",
     "UsageError",
@@ -90,6 +91,15 @@ class StoreUnavailable(ClicketError):
     """The store did not take the write or answer the read; nothing half-written is left behind."""
 
     code = "store_unavailable"
+
+
+class ToolCallFailed(ClicketError):
+    """Raised by `ToolResult.unwrap` for a call that did not complete. `code` is that of its error, `result` the whole result."""
+
+    def __init__(self, message: str, *, code: str, result: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.result = result
 
 
 class ToolNotFound(ClicketError):

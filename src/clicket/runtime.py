@@ -31,7 +31,18 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, history_query, in_order, info, record_of
+from clicket.views import (
+    Audit,
+    Cache,
+    ToolInfo,
+    as_request,
+    cache_settings,
+    described,
+    history_query,
+    in_order,
+    info,
+    page_of,
+)
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -69,6 +80,9 @@ class Runtime:
         self._registry = Registry(tools)
         self._engine: Engine | None = None
         self.observers = Observers()
+
+    def __repr__(self) -> str:
+        return described(self.settings.store, len([*self._registry]), self._engine is not None, self._caller)
 
     # Opening and closing.
 
@@ -307,9 +321,7 @@ class Runtime:
             self._caller, thread=thread, tool=tool, state=state, since=since, active=active, waiting_for=waiting_for,
             limit=limit, cursor=cursor,
         )  # fmt: skip
-        found = await self._opened.store.history(query)
-        cursor = str(found[limit - 1].key) if len(found) > limit else None
-        return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+        return page_of(await self._opened.store.history(query), limit)
 
     # For servers, commands and telemetry.
 
@@ -390,10 +402,7 @@ class Runtime:
         return self._opened.arguments.in_force(record.id, record.events)
 
     def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
-        """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments.
-
-        `registry`: validate with these tools in place of the runtime's own.
-        """
+        """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments (and tools of `registry`)."""
         self._opened.decisions.examined(record, arguments, registry=registry)
 
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:

@@ -40,12 +40,21 @@ class CallHandle:
         """Every event after number `after`, then live ones, ending with the terminal one."""
         return self._runtime._iterate(self._handle.events(after))
 
-    def result(self) -> ToolResult:
-        result: ToolResult = self._runtime._wait(self._handle.result())
+    @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    def result(self, timeout: float | None = None) -> ToolResult:
+        """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""
+        result: ToolResult = self._runtime._wait(self._handle.result(timeout))
         return result
 
     def cancel(self, reason: str = "") -> bool:
         return bool(self._runtime._wait(self._handle.cancel(reason)))
+
+    def __repr__(self) -> str:
+        return f"<call {self.id}>"
 
 
 class Cache:
@@ -186,6 +195,9 @@ class Runtime:
         """A blocking API over a runtime, or over an object with its methods."""
         self._runtime: AsyncRuntime = runtime
         self._thread: LoopThread | None = None
+
+    def __repr__(self) -> str:
+        return f"<sync.{repr(self._runtime)[1:-1]}>"
 
     @property
     def settings(self) -> Settings:

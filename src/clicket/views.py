@@ -11,10 +11,11 @@ import msgspec
 from clicket.engine.audit import AuditEntry, AuditLog, entries
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
-from clicket.model import CallOptions, Record, ToolCall, ToolError, ToolResult, read
+from clicket.model import CallOptions, Page, Record, ToolCall, ToolError, ToolResult, read
 from clicket.model.request import unknown_keyword
 from clicket.ports import CacheStats, Query, Store, Stored
 from clicket.tools import Tool
+from clicket.vault import hide_text
 
 __all__ = [
     "Audit",
@@ -22,9 +23,11 @@ __all__ = [
     "ToolInfo",
     "as_request",
     "cache_settings",
+    "described",
     "history_query",
     "in_order",
     "info",
+    "page_of",
     "record_of",
 ]
 
@@ -42,6 +45,9 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     read_only: bool
     idempotent: bool
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}: {self.description[:80]}>"
 
 
 class Audit:
@@ -107,6 +113,18 @@ def record_of(stored: Stored) -> Record:
             why = nonsense.message
     error = ToolError(code="store_unavailable", message=f"the call cannot be read: {why}", type="Damaged")
     return Record(id=stored.id, tool="", thread="", state=State.FAILED, created_at=0.0, error=error)
+
+
+def page_of(found: Sequence[Stored], limit: int) -> Page:
+    """A page of what a store found for `history_query`."""
+    cursor = str(found[limit - 1].key) if len(found) > limit else None
+    return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+
+
+def described(store: str, tools: int, is_open: bool, caller: str | None) -> str:
+    """A runtime on one line, without the password of its store."""
+    whose = f", for {caller!r}" if caller is not None else ""
+    return f"<Runtime {hide_text(store)} with {tools} tools, {'open' if is_open else 'not open'}{whose}>"
 
 
 def history_query(
@@ -185,7 +203,11 @@ async def in_order(
             except ClicketError as error:
                 refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
                 results[number] = ToolResult(
-                    call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused
+                    call_id=request.id or "",
+                    tool=str(request.tool),
+                    state=State.FAILED,
+                    error=refused,
+                    content=str(refused),
                 )
 
     async with asyncio.TaskGroup() as group:

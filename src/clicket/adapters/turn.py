@@ -64,7 +64,7 @@ async def answer(
     if result.success:
         return Answer(asked, clean(result.content), False, result)
     refusal = result.error
-    text = clean(f"the call ended as {result.state}." if refusal is None else refusal)
+    text = clean(result.content)
     if refusal is not None and refusal.code in _NAMING:
         text = book.in_wire_names(text)
     return Answer(asked, text, True, result)

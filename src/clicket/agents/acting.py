@@ -196,7 +196,7 @@ class Actor:
     async def _observed(self, turn: Turn, use: ToolUse, result: ToolResult) -> Entry:
         if not result.success:
             error = result.error
-            text = f"the call ended as {result.state}." if error is None else str(error)[: self._max_observation]
+            text = result.content[: self._max_observation]
             code = "" if error is None else error.code
             return entries.result(use, result.call_id, clean(text), failed=True, code=code, state=str(result.state))
         text = result.content

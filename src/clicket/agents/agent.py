@@ -129,6 +129,9 @@ class Agent:
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
 
+    def __repr__(self) -> str:
+        return f"<agent {self.name}>"
+
     def on_state_changed(self, before: AgentState, after: AgentState) -> Any:
         """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
         return None if self._hook is None else self._hook(before, after)

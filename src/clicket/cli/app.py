@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from clicket.cli.commands import COMMANDS, GROUPS
 from clicket.cli.errors import DONE, INTERRUPTED, report, silence_stdout
@@ -35,7 +36,7 @@ ToolsOption = Annotated[
     typer.Option(
         "--tools",
         metavar="MODULE[:NAME]",
-        help="Tools to load: a tool, a list, or all of a module.",
+        help="Tools to load: a tool, a list, or all of a module or of a file, /path/file.py.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -43,10 +44,32 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)]
 VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")]
 _SHARED: dict[str, Any] = {"store": StoreOption, "tools": ToolsOption, "json": JsonOption, "debug": DebugOption}
+
+
+class _Switches:
+    """Help names no type for a switch: it takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's class, beside this one
+        for each in params:
+            if getattr(each, "is_flag", False) and each.metavar is None:
+                each.metavar = ""
+        return params
+
+
+class _Command(_Switches, TyperCommand):
+    pass
+
+
+class _Group(_Switches, TyperGroup):
+    pass
+
+
 _DEFAULTS: dict[str, Any] = {"store": None, "tools": None, "json": False, "debug": False}
 
 app = typer.Typer(
     name="clicket",
+    cls=_Group,
     help="Runs AI agents' tool calls as durable, observable state machines.",
     epilog="Start with `clicket demo`. Settings come from options, CLICKET_* and clicket.toml; `clicket config` shows them.",
     no_args_is_help=True,
@@ -141,7 +164,7 @@ async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
 
 def _group(about: str, commands: dict[str, Callable[..., Any]]) -> typer.Typer:
     """Commands of two words; the options that all share may stand between them, too."""
-    group = typer.Typer(help=about, no_args_is_help=True)
+    group = typer.Typer(cls=_Group, help=about, no_args_is_help=True)
 
     @group.callback()
     def between(
@@ -156,12 +179,12 @@ def _group(about: str, commands: dict[str, Callable[..., Any]]) -> typer.Typer:
         ctx.obj = {name: given[name] or above[name] for name in _SHARED}
 
     for name, function in commands.items():
-        group.command(name)(_command(function))
+        group.command(name, cls=_Command)(_command(function))
     return group
 
 
 for _name, _function in COMMANDS.items():
-    app.command(_name)(_command(_function))
+    app.command(_name, cls=_Command)(_command(_function))
 for _name, (_about, _commands) in GROUPS.items():
     app.add_typer(_group(_about, _commands), name=_name)
 

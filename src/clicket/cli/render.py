@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.terminal import clean
-from clicket.cli.words import STYLES, ago, as_state, at, duration, short, what_happened, with_type
+from clicket.cli.words import STYLES, ago, as_state, at, decision_on, duration, short, what_happened, with_type
 from clicket.kernel import State
 from clicket.model import Event, Record
 
@@ -198,6 +198,9 @@ def draw_record(record: Record, width: int, *, plain: bool, events: bool = False
     """Everything that `clicket show` says about a call."""
     parts: list[RenderableType] = [_title(record), "", draw_bars(record, width, plain=plain)]
     parts += _section("Arguments", _arguments(record))
+    decision = decision_on(record)
+    if decision is not None:
+        parts += _section("Approval", Group(Text(" ".join(decision)), *_before_edit(record)))
     if record.progress is not None and not record.state.is_terminal:
         last = next(e for e in reversed(record.events) if e.type == "progress")
         parts += _section("Progress", what_happened(last))
@@ -240,6 +243,13 @@ def _arguments(record: Record) -> RenderableType:
             style="bright_black",
         )
     return _value(record.arguments)
+
+
+def _before_edit(record: Record) -> list[RenderableType]:
+    """The arguments that the caller gave, if the approver changed them."""
+    if not (record.approval or {}).get("edited"):
+        return []
+    return [Text("before:", style="bright_black"), _value(record.events[0].data.get("arguments"))]
 
 
 def _value(value: object) -> RenderableType:

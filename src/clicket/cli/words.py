@@ -13,12 +13,13 @@ from rich.text import Text
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
-from clicket.model import Event, ToolError
+from clicket.model import Event, Record, ToolError
 
 __all__ = [
     "ago",
     "as_state",
     "at",
+    "decision_on",
     "duration",
     "parse_duration",
     "parse_size",
@@ -143,6 +144,18 @@ def shortened(ids: list[str]) -> dict[str, str]:
     while length < 32 and len({id[:length] for id in ids}) < len(set(ids)):
         length += 2
     return {id: id[:length] if len(id) == 32 else id for id in ids}
+
+
+def decision_on(record: Record) -> tuple[str, str] | None:
+    """What a person decided about a call, and by whom, when, why; None: nobody has."""
+    given = record.approval
+    if given is None or given.get("approved") is None:
+        return None
+    word = "approved" if given["approved"] else "denied"
+    when = f", {ago(given['at'])}" if given.get("at") else ""
+    why = f": {short(given['reason'], 200)}" if given.get("reason") else ""
+    edited = ", with other arguments" if given.get("edited") else ""
+    return word, f"by {short(given.get('by') or 'somebody', 60)}{when}{edited}{why}"
 
 
 def with_type(error: ToolError) -> str:

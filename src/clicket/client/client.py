@@ -28,6 +28,7 @@ from clicket.model.ids import new_id
 from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.telemetry import Anomaly, Report
+from clicket.vault import hide_text
 from clicket.views import ToolInfo, as_request, in_order
 
 __all__ = ["Cache", "Client"]
@@ -73,6 +74,9 @@ class Client:
     def __init__(self, url: str, *, key: str | None = None, transport: Any = None) -> None:
         self._wire = Wire(url, key, transport=transport)
         self.url: str = self._wire.url
+
+    def __repr__(self) -> str:
+        return f"<Client {hide_text(self.url)}>"
 
     async def open(self) -> Self:
         """Nothing is sent before the first call."""
@@ -356,4 +360,4 @@ def _refused(problem: Problem, request: ToolCall) -> ToolResult:
     message, problems = (problem.detail, problem.errors) if wrong is None else (wrong.message, wrong.problems)
     details = {"problems": problems} if problems else {}
     told = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)
-    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told)
+    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told, content=str(told))

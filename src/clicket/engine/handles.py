@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from clicket.bridge import within
 from clicket.call import Call
 from clicket.engine.decisions import Decisions
 from clicket.engine.ending import Ending
@@ -101,9 +102,14 @@ class CallHandle:
         """Every event after number `after`, then live ones, ending with the terminal one."""
         return self._handles.follow(self.call, self.id, after)
 
-    async def result(self) -> ToolResult:
-        """Wait for the outcome."""
-        return await self._handles.result(self)
+    @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    async def result(self, timeout: float | None = None) -> ToolResult:
+        """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""
+        return await within(timeout, self.id, self._handles.result(self))
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask the call to end. True: it took effect or is on record; False: it had ended already."""

@@ -15,10 +15,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.completion import complete_thread, complete_waiting
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, duration, short, shortened
+from clicket.cli.words import ago, as_state, decision_on, duration, short, shortened
 from clicket.errors import UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
@@ -27,9 +28,12 @@ from clicket.tools import Registry
 __all__ = ["approve", "deny", "who"]
 
 IdArgument = Annotated[
-    str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; left out, lists what waits.")
+    str | None,
+    typer.Argument(
+        metavar="[ID]", help="The id or its beginning; left out, lists what waits.", autocompletion=complete_waiting
+    ),
 ]
-ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.")]
+ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
 
@@ -115,7 +119,9 @@ def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -
         name = f" by {clean(who)}" if who else ""
         terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
     else:
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval (any more)"))
+        before = decision_on(record)
+        told = f"was {before[0]} already: {before[1]}" if before else "does not wait for approval (any more)"
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} {told}"))
     if not done:
         raise CallFailed
 
@@ -128,7 +134,7 @@ async def _list(session: Session, thread: str | None) -> None:
             page = await runtime.history(waiting_for="approval", thread=thread, limit=1_000)
     if terminal.json:
         calls = [{**summary_of(record), "arguments": record.arguments} for record in page.items]
-        terminal.print_json({"calls": calls, "cursor": page.cursor})
+        terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
         return
     if not page.items:
         terminal.say("no call waits for approval.", style="bright_black")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from clicket.cli.completion import complete_active, complete_thread
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call
 from clicket.cli.words import as_state, parse_duration
@@ -20,8 +21,10 @@ _LOOK_EVERY = 0.05
 
 async def cancel(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.")],
-    thread: Annotated[str | None, typer.Option(help="When two threads used one id.")] = None,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_active)],
+    thread: Annotated[
+        str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
+    ] = None,
     reason: Annotated[str, typer.Option(help="Kept in the journal.")] = "",
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",
 ) -> None:

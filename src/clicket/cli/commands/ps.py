@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.completion import complete_state, complete_thread, complete_tool
 from clicket.cli.owners import Owners, waits
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
@@ -26,9 +27,11 @@ _Name = tuple[str, str]
 async def ps(
     session: Session,
     all: Annotated[bool, typer.Option("--all", "-a", help="Ended calls too.")] = False,
-    thread: Annotated[str | None, typer.Option(help="Of this conversation.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Of this tool.")] = None,
-    state: Annotated[str | None, typer.Option(help="In this state; looks at ended calls too.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Of this conversation.", autocompletion=complete_thread)] = None,
+    tool: Annotated[str | None, typer.Option(help="Of this tool.", autocompletion=complete_tool)] = None,
+    state: Annotated[
+        str | None, typer.Option(help="In this state; looks at ended calls too.", autocompletion=complete_state)
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
@@ -53,7 +56,7 @@ async def ps(
         hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
     if terminal.json:
         calls = [{**summary_of(record), "owner_gone": (record.id, record.thread) in left} for record in page.items]
-        terminal.print_json({"calls": calls, "cursor": page.cursor})
+        terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
         return
     _print(terminal, page, left, waiting)
     if not page.items:

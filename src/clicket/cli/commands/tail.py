@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.errors import CallFailed
 from clicket.cli.owners import is_orphan
 from clicket.cli.session import Session, find_call
@@ -28,9 +29,12 @@ _MOST_FOLLOWED = 200
 async def tail(
     session: Session,
     id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; all active calls if left out.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="The id or its beginning; all active calls if left out.", autocompletion=complete_id
+        ),
     ] = None,
-    thread: Annotated[str | None, typer.Option(help="Of this conversation.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Of this conversation.", autocompletion=complete_thread)] = None,
     after: Annotated[int, typer.Option(help="Only events after this number.")] = 0,
 ) -> None:
     """Follow a call's events live, also when another process runs it."""

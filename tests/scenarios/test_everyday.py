@@ -162,11 +162,11 @@ def test_a_second_decision_is_told_of_the_first(place: Place) -> None:
         assert (rt.handle("first").result()).output == "paid 3"
         again = place.inside("approve", "first", "--by", "bob")
         assert again.returncode == 1
-        assert "first was approved already: by ann" in again.stderr
+        assert "first does not wait for approval any more: it was approved already, by ann" in again.stderr
         denied = place.inside("deny", "second", "--by", "bob", "--reason", "no")
         assert denied.returncode == 0
         late = place.inside("approve", "second")
-        assert "second was denied already: by bob" in late.stderr
+        assert "it was denied already, by bob" in late.stderr
         told = place.ask("approve")
         assert told["items"] == told["calls"] == []
     shown = place.inside("show", "first")

@@ -120,8 +120,8 @@ def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -
         terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
     else:
         before = decision_on(record)
-        told = f"was {before[0]} already: {before[1]}" if before else "does not wait for approval (any more)"
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} {told}"))
+        told = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval{told}"))
     if not done:
         raise CallFailed
 

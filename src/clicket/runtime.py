@@ -273,7 +273,7 @@ class Runtime:
         return await self._decide(id, thread, by, approved=False, reason=reason)
 
     async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
-        stored = await self._opened.stored_calls.find(id, thread, self._caller)
+        stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     def stop_claiming(self) -> None:
@@ -292,13 +292,13 @@ class Runtime:
         live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
             return fold(live.entry.events)
-        return read(id, (await self._opened.stored_calls.find(id, thread, self._caller)).events)
+        return read(id, (await self._opened.stored_calls.find_named(id, thread, self._caller)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
         live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
             return live.entry.visible_state
-        return (await self._opened.stored_calls.find(id, thread, self._caller)).events[-1].state
+        return (await self._opened.stored_calls.find_named(id, thread, self._caller)).events[-1].state
 
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""

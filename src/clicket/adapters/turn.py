@@ -49,7 +49,7 @@ async def answer(
     name, schema = book.find(asked.name)
     made: CallOptions = {**(options or {}), "thread": thread, "metadata": {"tool_call_id": clean(asked.id, 512)}}
     if turn:
-        made["id"] = call_id(thread, turn, key)
+        made["id"] = call_id(thread, turn, key, asked.id)
         made["request_id"] = clean(turn, 512)
     arguments = tidy(asked.arguments, schema)
     try:

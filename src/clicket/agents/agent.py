@@ -33,6 +33,8 @@ __all__ = ["Agent", "Hosting"]
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
 _MAX_BYTES = 1_000_000  # with the rest of a turn's arguments less than a call may have
+_TAG = 8
+"""Characters of a run's id in the ids of its tool calls."""
 _TEXT = {"type": "string"}
 _SCHEMA = {
     "type": "object",
@@ -369,8 +371,9 @@ class Agent:
             self._tool.unattended.add(place)
         try:
             result, raised = await self._lifecycle.take(
-                host, log, self._streams.feed(*place), thread=thread, number=number, message=bound["message"]
-            )
+                host, log, self._streams.feed(*place),
+                thread=thread, number=number, message=bound["message"], tag=bound["run"][-_TAG:],
+            )  # fmt: skip
         finally:
             self._tool.unattended.discard(place)
             self._streams.release(*place)

@@ -58,6 +58,6 @@ async def orphans(runtime: Runtime) -> list[Stored]:
 
 
 async def is_orphan(runtime: Runtime, record: Record) -> bool:
-    found = await runtime.store.load(record.id, record.thread)
+    found = await runtime.store.load(record.id, record.thread, record.caller)
     owners = await Owners.of(runtime)
     return any(owners.have_left(stored) for stored in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Event, Record, ToolError
+from clicket.model.ids import provider_of
 
 __all__ = [
     "ago",
@@ -139,11 +141,14 @@ def short(value: Any, width: int = 80) -> str:
 
 
 def shortened(ids: list[str]) -> dict[str, str]:
-    """Ids of ours as prefixes that are unique in the list; ids that people gave stay whole."""
+    """Ids of ours as prefixes that are unique in the list, those that a provider named by its name; ids that people gave stay
+    whole. Commands take each of them."""
     length = _SHORTEST
     while length < 32 and len({id[:length] for id in ids}) < len(set(ids)):
         length += 2
-    return {id: id[:length] if len(id) == 32 else id for id in ids}
+    named = Counter(provider_of(id) for id in set(ids))
+    shown = {id: id[:length] if len(id) == 32 else id for id in ids}
+    return {id: provider_of(id) if provider_of(id) and named[provider_of(id)] == 1 else shown[id] for id in ids}
 
 
 def decision_on(record: Record) -> tuple[str, str] | None:

@@ -37,9 +37,10 @@ class Handles:
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
         live = await self._decisions.find_live(id, thread, caller)
-        return (
-            self.of(live) if live is not None else self.of_stored(await self._stored_calls.find(id, thread, caller), id)
-        )
+        if live is not None:
+            return self.of(live)
+        stored = await self._stored_calls.find_named(id, thread, caller)
+        return self.of_stored(stored, stored.id)
 
     async def follow(self, call: Call | Stored, id: str, after: int) -> AsyncIterator[Event]:
         """Events after a number, replayed and then live, up to the terminal one."""

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_thread, complete_waiting
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call, summary_of
@@ -34,6 +34,10 @@ IdArgument = Annotated[
     ),
 ]
 ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)]
+CallerOption = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", help="Whose call: the id of an API key; empty for the program's own."),
+]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
 
@@ -46,6 +50,7 @@ async def approve(
         typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead; the first ones stay on record."),
     ] = None,
     thread: ThreadOption = None,
+    caller: CallerOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
 ) -> None:
@@ -53,16 +58,16 @@ async def approve(
     if id is None:
         if arguments is not None or reason:
             raise UsageError("name the call that this is about: clicket approve ID …")
-        await _list(session, thread)
+        await _list(session, thread, caller)
         return
     given = None if arguments is None else _read(arguments)
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
+        view, record = await find_call(runtime, id, thread, caller)
         if given is not None and record.waiting_for == "approval":
             _examine(session, runtime, record, given)
         name = who(by)
-        done = await runtime.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given)
-        after = await runtime.get(record.id, thread=record.thread)
+        done = await view.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given)
+        after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "approved", name)
 
 
@@ -70,6 +75,7 @@ async def deny(
     session: Session,
     id: IdArgument = None,
     thread: ThreadOption = None,
+    caller: CallerOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
 ) -> None:
@@ -77,13 +83,13 @@ async def deny(
     if id is None:
         if reason:
             raise UsageError("name the call that this is about: clicket deny ID …")
-        await _list(session, thread)
+        await _list(session, thread, caller)
         return
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
+        view, record = await find_call(runtime, id, thread, caller)
         name = who(by)
-        done = await runtime.deny(record.id, thread=record.thread, by=name, reason=reason)
-        after = await runtime.get(record.id, thread=record.thread)
+        done = await view.deny(record.id, thread=record.thread, by=name, reason=reason)
+        after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "denied", name)
 
 
@@ -126,12 +132,13 @@ def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -
         raise CallFailed
 
 
-async def _list(session: Session, thread: str | None) -> None:
+async def _list(session: Session, thread: str | None, caller: str | None) -> None:
     terminal = session.terminal
     page = Page(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
-            page = await runtime.history(waiting_for="approval", thread=thread, limit=1_000)
+            sees = runtime if caller is None else runtime.acting_for(caller)
+            page = await sees.history(waiting_for="approval", thread=thread, limit=1_000)
     if terminal.json:
         calls = [{**summary_of(record), "arguments": record.arguments} for record in page.items]
         terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
@@ -145,24 +152,23 @@ async def _list(session: Session, thread: str | None) -> None:
 
 
 def _print(terminal: Terminal, page: Page) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
-    for name in ("ID", "TOOL", "THREAD", "ASKED", "LEFT"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("WHY", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_column("ARGUMENTS", no_wrap=True, overflow="ellipsis", ratio=2)
     ids = shortened([record.id for record in page.items])
-    for record in page.items:
-        asked: dict[str, Any] = record.approval or {}
-        table.add_row(
-            Text(clean(ids[record.id])),
-            Text(clean(record.tool), style="bold"),
-            Text(short(record.thread, 20)),
-            ago(asked.get("requested_at") or record.updated_at),
-            _left(asked.get("deadline")),
-            Text(short(str(asked.get("why") or ""), 80)),
-            Text(short(msgspec.json.encode(record.arguments).decode(), 200)),
-        )
-    terminal.out.print(table)
+    asked: list[dict[str, Any]] = [record.approval or {} for record in page.items]
+    columns = [
+        Column("ID", [clean(ids[record.id]) for record in page.items], keep=True),
+        Column("TOOL", [Text(clean(record.tool), style="bold") for record in page.items], rank=8),
+        Column("THREAD", [short(record.thread, 20) for record in page.items], rank=4),
+        Column("CALLER", [short(record.caller, 20) for record in page.items], rank=5),
+        Column("ASKED", [ago(a.get("requested_at") or r.updated_at) for a, r in zip(asked, page.items, strict=True)], rank=2),
+        Column("LEFT", [_left(a.get("deadline")) for a in asked], rank=3),
+        Column("WHY", [short(str(a.get("why") or ""), 80) for a in asked], rank=1, least=12),
+        Column(
+            "ARGUMENTS",
+            [short(msgspec.json.encode(record.arguments).decode(), 200) for record in page.items],
+            rank=7, least=12,
+        ),
+    ]  # fmt: skip
+    terminal.out.print(fitted(columns, terminal.out.width))
 
 
 def _left(deadline: float | None) -> str:

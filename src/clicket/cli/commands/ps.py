@@ -1,14 +1,19 @@
-"""`clicket ps`: the calls of a store, active ones unless told otherwise."""
+"""`clicket ps`: the calls of a store, active ones unless told otherwise. With `--watch` again and again."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
+from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_state, complete_thread, complete_tool
 from clicket.cli.owners import Owners, waits
 from clicket.cli.session import Session, summary_of
@@ -17,11 +22,34 @@ from clicket.cli.words import ago, as_state, duration, short, shortened, with_ty
 from clicket.kernel import State
 from clicket.model import Page, Record
 from clicket.ports import Query, Stored
+from clicket.runtime import Runtime
 
 __all__ = ["ps"]
 
-_Name = tuple[str, str]
-"""Id and thread."""
+_Name = tuple[str, str, str]
+"""Id, thread and caller."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks of `--watch`."""
+
+
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls to list."""
+
+    active: bool
+    thread: str | None
+    tool: str | None
+    state: str | None
+    caller: str | None
+    limit: int
+    cursor: str | None
+
+
+class _Found(msgspec.Struct):
+    """A page of calls; names of those whose owner is gone, and of those that wait for a worker."""
+
+    page: Page
+    left: set[_Name] = set()
+    waiting: set[_Name] = set()
 
 
 async def ps(
@@ -32,71 +60,120 @@ async def ps(
     state: Annotated[
         str | None, typer.Option(help="In this state; looks at ended calls too.", autocompletion=complete_state)
     ] = None,
+    caller: CallerOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
 ) -> None:
     """List calls, newest first."""
-    terminal = session.terminal
     active = not all and state is None
-    left: set[_Name] = set()
-    waiting: set[_Name] = set()
+    wanted = _Wanted(active=active, thread=thread, tool=tool, state=state, caller=caller, limit=limit, cursor=cursor)
+    hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
+    if watch:
+        async with session.watcher() as runtime:
+            await _watch(session.terminal, runtime, wanted, hint)
+        return
     if not session.store_exists:
-        page, hint = Page(items=[]), f"there is no store {session.store_url} yet. {session.store_hint}"
+        found, hint = _Found(Page(items=[])), f"there is no store {session.store_url} yet. {session.store_hint}"
     else:
         async with session.watcher() as runtime:
-            page = await runtime.history(
-                thread=thread, tool=tool, state=state, active=active, limit=limit, cursor=cursor
-            )
-            if any(not record.state.is_terminal for record in page.items):
-                before, wanted = None if cursor is None else int(cursor), None if state is None else State(state)
-                query = Query(thread=thread, tool=tool, state=wanted, active=True, limit=limit, before=before)
-                found, owners = await runtime.store.history(query), await Owners.of(runtime)
-                left = {_name(stored) for stored in found if owners.have_left(stored)}
-                waiting = {_name(stored) for stored in found if waits(stored)}
-        hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
+            found = await _look(runtime, wanted)
+    if session.terminal.json:
+        session.terminal.print_json(_plain(found))
+    else:
+        _print(session.terminal, found, hint)
+
+
+async def _look(runtime: Runtime, wanted: _Wanted) -> _Found:
+    sees = runtime if wanted.caller is None else runtime.acting_for(wanted.caller)
+    page = await sees.history(
+        thread=wanted.thread, tool=wanted.tool, state=wanted.state, active=wanted.active, limit=wanted.limit,
+        cursor=wanted.cursor,
+    )  # fmt: skip
+    if all(record.state.is_terminal for record in page.items):
+        return _Found(page)
+    query = Query(
+        thread=wanted.thread, tool=wanted.tool, state=None if wanted.state is None else State(wanted.state), active=True,
+        caller=wanted.caller, limit=wanted.limit, before=None if wanted.cursor is None else int(wanted.cursor),
+    )  # fmt: skip
+    found, owners = await runtime.store.history(query), await Owners.of(runtime)
+    return _Found(
+        page,
+        left={_name(stored) for stored in found if owners.have_left(stored)},
+        waiting={_name(stored) for stored in found if waits(stored)},
+    )
+
+
+async def _watch(terminal: Terminal, runtime: Runtime, wanted: _Wanted, hint: str) -> None:
+    """On a terminal one list that is drawn anew; elsewhere a list, or a line of JSON, for each change."""
     if terminal.json:
-        calls = [{**summary_of(record), "owner_gone": (record.id, record.thread) in left} for record in page.items]
-        terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
-        return
-    _print(terminal, page, left, waiting)
-    if not page.items:
+        terminal.lines = True
+    before: Any = None
+    with Live(console=terminal.out, auto_refresh=False, transient=False) as live:
+        while True:
+            found = await _look(runtime, wanted)
+            plain = _plain(found)
+            if terminal.out.is_terminal and not terminal.json:
+                empty = [] if found.page.items else [Text(hint, style="bright_black")]
+                live.update(Group(*_parts(terminal, found), *empty), refresh=True)
+            elif plain != before:
+                if terminal.json:
+                    terminal.print_json_line(plain)
+                else:
+                    _print(terminal, found, hint)
+            before = plain
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def _plain(found: _Found) -> dict[str, Any]:
+    calls = [{**summary_of(record), "owner_gone": _named(record) in found.left} for record in found.page.items]
+    return {"items": calls, "calls": calls, "cursor": found.page.cursor}
+
+
+def _print(terminal: Terminal, found: _Found, hint: str) -> None:
+    for part in _parts(terminal, found):
+        terminal.out.print(part)
+    if not found.page.items:
         terminal.say(hint, style="bright_black")
-    if left:
+    if found.left:
         terminal.say("the owner of some is gone: `clicket recover` takes them over", style="yellow")
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    if found.page.cursor is not None:
+        terminal.say(f"more: --cursor {found.page.cursor}", style="bright_black")
 
 
 def _name(stored: Stored) -> _Name:
-    return stored.id, stored.events[0].data["thread"]
+    first = stored.events[0].data
+    return stored.id, first["thread"], first.get("caller", "")
 
 
-def _print(terminal: Terminal, page: Page, left: set[_Name], waiting: set[_Name]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
-    for name in ("ID", "TOOL", "THREAD", "STATE"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("CREATED", no_wrap=True, style="bright_black")
-    table.add_column("TOOK", no_wrap=True, justify="right")
-    table.add_column("TRIES", no_wrap=True, justify="right")
-    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
-    ids = shortened([record.id for record in page.items])
-    for record in page.items:
-        took = record.duration if record.duration is not None else time.time() - record.created_at
-        state = as_state(record.state, plain=terminal.plain)
-        called = (record.id, record.thread)
-        if called in left:
-            state.append(" (owner gone)", style="yellow")
-        table.add_row(
-            Text(clean(ids[record.id])),
-            Text(clean(record.tool), style="bold"),
-            Text(short(record.thread, 20)),
-            state,
-            ago(record.created_at),
-            duration(took),
-            str(len(record.attempts)),
-            remark(record, unowned=called in waiting),
-        )
-    terminal.out.print(table)
+def _named(record: Record) -> _Name:
+    return record.id, record.thread, record.caller
+
+
+def _parts(terminal: Terminal, found: _Found) -> list[RenderableType]:
+    records = found.page.items
+    ids = shortened([record.id for record in records])
+    columns = [
+        Column("ID", [clean(ids[record.id]) for record in records], keep=True),
+        Column("TOOL", [Text(clean(record.tool), style="bold") for record in records], rank=8),
+        Column("THREAD", [short(record.thread, 20) for record in records], rank=4),
+        Column("CALLER", [short(record.caller, 20) for record in records], rank=5),
+        Column("STATE", [_state(terminal, record, found.left) for record in records], keep=True),
+        Column("CREATED", [ago(record.created_at) for record in records], rank=1, style="bright_black"),
+        Column("TOOK", [_took(record) for record in records], rank=3, right=True),
+        Column("TRIES", [str(len(record.attempts)) for record in records], rank=2, right=True),
+        Column("", [remark(record, unowned=_named(record) in found.waiting) for record in records], rank=7, least=16),
+    ]
+    return [fitted(columns, terminal.out.width)]
+
+
+def _state(terminal: Terminal, record: Record, left: set[_Name]) -> Text:
+    state = as_state(record.state, plain=terminal.plain)
+    return state.append(" (owner gone)", style="yellow") if _named(record) in left else state
+
+
+def _took(record: Record) -> str:
+    return duration(record.duration if record.duration is not None else time.time() - record.created_at)
 
 
 def remark(record: Record, *, unowned: bool = False) -> Text:

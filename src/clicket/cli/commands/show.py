@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.owners import is_orphan
 from clicket.cli.render import draw_record
@@ -26,12 +27,13 @@ async def show(
     thread: Annotated[
         str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
     ] = None,
+    caller: CallerOption = None,
     events: Annotated[bool, typer.Option("--events", "-e", help="Every event, too.")] = False,
 ) -> None:
     """Show a call: its timeline, arguments, result, error."""
     terminal = session.terminal
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
+        _, record = await find_call(runtime, id, thread, caller)
         gone = not record.state.is_terminal and await is_orphan(runtime, record)
     if terminal.json:
         terminal.print_json({**msgspec.to_builtins(record), "success": record.success, "owner_gone": gone})

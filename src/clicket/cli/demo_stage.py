@@ -21,7 +21,7 @@ from clicket.model import Event, Record
 
 __all__ = ["Outcome", "Stage"]
 
-_BREATH = 0.35
+_BREATH = 0.2
 _WIDE = 108
 
 

@@ -77,8 +77,14 @@ def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dic
     """People run it twice: the second time its calls are in the store already."""
     page = ROOT / "README.md"
     (block,) = [block for block in blocks(page) if "SIGKILL" in block[1]]
+    given = json.dumps([name_of(page), [block]])
     for _ in range(2):
-        run([sys.executable, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), [block]]))
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
+            check=False, timeout=100,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.split() == "failed outcome_unknown completed 2 sent to Ann".split()
 
 
 def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -> None:

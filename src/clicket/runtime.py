@@ -31,18 +31,7 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import (
-    Audit,
-    Cache,
-    ToolInfo,
-    as_request,
-    cache_settings,
-    described,
-    history_query,
-    in_order,
-    info,
-    page_of,
-)
+from clicket.views import Audit, Cache, ToolInfo, as_request, cache_settings, history_query, in_order, info, page_of
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -82,7 +71,9 @@ class Runtime:
         self.observers = Observers()
 
     def __repr__(self) -> str:
-        return described(self.settings.store, len([*self._registry]), self._engine is not None, self._caller)
+        whose = "" if self._caller is None else f", for {self._caller!r}"
+        state = "not open" if self._engine is None else "open"
+        return f"<Runtime {self.settings.shown_store} with {len([*self._registry])} tools, {state}{whose}>"
 
     # Opening and closing.
 

@@ -114,7 +114,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Without secrets: a traceback or a debugger may print this."""
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
-        shown["store"] = hide_text(self.store)
+        shown["store"] = self.shown_store
         shown["agents"] = hide(self.agents)
         shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -193,6 +193,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values = {name: value for name, value in given.items() if value is not None}
         origins = {**self.origins, **dict.fromkeys(values, "argument")}
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
+
+    @property
+    def shown_store(self) -> str:
+        """The store's URL without its password."""
+        return hide_text(self.store)
 
     def secrets(self) -> list[str]:
         """Every secret in these settings: the secret keys, the webhook's secret, and the API keys."""

@@ -15,7 +15,6 @@ from clicket.model import CallOptions, Page, Record, ToolCall, ToolError, ToolRe
 from clicket.model.request import unknown_keyword
 from clicket.ports import CacheStats, Query, Store, Stored
 from clicket.tools import Tool
-from clicket.vault import hide_text
 
 __all__ = [
     "Audit",
@@ -23,7 +22,6 @@ __all__ = [
     "ToolInfo",
     "as_request",
     "cache_settings",
-    "described",
     "history_query",
     "in_order",
     "info",
@@ -119,12 +117,6 @@ def page_of(found: Sequence[Stored], limit: int) -> Page:
     """A page of what a store found for `history_query`."""
     cursor = str(found[limit - 1].key) if len(found) > limit else None
     return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
-
-
-def described(store: str, tools: int, is_open: bool, caller: str | None) -> str:
-    """A runtime on one line, without the password of its store."""
-    whose = f", for {caller!r}" if caller is not None else ""
-    return f"<Runtime {hide_text(store)} with {tools} tools, {'open' if is_open else 'not open'}{whose}>"
 
 
 def history_query(

@@ -76,6 +76,16 @@ def test_what_waits_for_approval_is_listed_whole(place: Place) -> None:
     assert all(len(line.rstrip()) <= 80 for line in told.splitlines()), told
 
 
+def test_keys_are_listed_whole(place: Place) -> None:
+    name = "the-agents-of-the-department-for-very-long-names"
+    made = [place.ask("keys", "create", "--name", f"{name}-{n}", "--scopes", "read,call,approve")["id"] for n in (1, 2)]
+    told = place.inside("keys", "list", COLUMNS="60").stdout
+    for id in made:
+        (line,) = [line for line in told.splitlines() if id in line]
+        assert "valid" in line
+    assert all(len(line.rstrip()) <= 60 for line in told.splitlines()), told
+
+
 def test_a_kept_cell_that_is_wider_than_the_terminal_is_folded() -> None:
     table = fitted([Column("ID", ["x" * 50], keep=True), Column("TOOL", ["pay"], rank=1)], 30)
     console = Console(width=30)

@@ -17,7 +17,7 @@ from clicket import NativeTool, Runtime, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.cli.load import load
 from clicket.errors import UsageError
-from clicket.execution import loop_watch
+from clicket.execution import LoopWatch, loop_watch
 from clicket.settings import Settings
 from clicket.testing import ScriptedModel, memory_runtime
 
@@ -292,6 +292,20 @@ async def test_a_busy_loop_is_not_taken_for_a_blocked_one(
         result = await rt.call("busy")
     assert "blocked_loop" not in result.metadata
     assert not [record for record in caplog.records if record.name == "clicket.execution"]
+
+
+async def test_a_process_that_was_paused_is_not_taken_for_a_blocked_loop(caplog: pytest.LogCaptureFixture) -> None:
+    watch = LoopWatch(patience=0.1)
+
+    @tool(timeout=0.1)
+    async def looked_at(pause: float) -> None:
+        for now in (100.0, 100.05, 100.05 + pause):
+            watch.look(now)  # the loop answers nothing meanwhile
+
+    async with memory_runtime([looked_at]) as rt:
+        told = {pause: await rt.call("looked_at", {"pause": pause}) for pause in (60.0, 0.5)}
+    assert [pause for pause, result in told.items() if "blocked_loop" in result.metadata] == [0.5]
+    assert len([record for record in caplog.records if record.name == "clicket.execution"]) == 1
 
 
 # Another event loop.

@@ -25,6 +25,8 @@ logger = logging.getLogger("clicket.execution")
 
 LOOK_EVERY = 0.5
 """Seconds between two looks; a body that blocks for twice as long is seen."""
+_PAUSED = 2.0
+"""Seconds without a look after which the whole process was paused, not the loop alone."""
 _BODIES: tuple[CodeType, ...] = (
     LoopLane.begin.__code__,
     LoopLane.guarded.__code__,
@@ -55,6 +57,7 @@ class LoopWatch:
         self._stack = stack_of_this_thread()
         self._patience = patience
         self._suspect: _Suspect | None = None
+        self._looked_at = 0.0
         self._thread: Repeating | None = None
 
     def start(self) -> None:
@@ -72,11 +75,12 @@ class LoopWatch:
     def look(self, now: float) -> None:
         found = _body_on(self._stack())
         if found is None:
-            self._suspect = None
+            self._suspect, self._looked_at = None, now
             return
         call, place = found
-        suspect = self._suspect
-        if suspect is None or suspect.call is not call or suspect.answered:
+        suspect, was_paused = self._suspect, now - self._looked_at > _PAUSED
+        self._looked_at = now
+        if suspect is None or suspect.call is not call or suspect.answered or was_paused:
             suspect = self._suspect = _Suspect(call, now)
             self._loop.call_soon_threadsafe(suspect.answer)
             return

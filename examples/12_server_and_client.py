@@ -1,4 +1,7 @@
-"""A server and its clients in one file: Python's client, plain HTTP, and events as they happen. No keys, loopback only."""
+"""A server and its clients in one file: Python's client, plain HTTP, and events as they happen. No keys, loopback only.
+
+Needs `pip install 'clicket[server]'`.
+"""
 
 from __future__ import annotations
 

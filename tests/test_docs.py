@@ -73,6 +73,31 @@ def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> Non
     run([sys.executable, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
 
 
+def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dict[str, str]) -> None:
+    """People run it twice: the second time its calls are in the store already."""
+    page = ROOT / "README.md"
+    (block,) = [block for block in blocks(page) if "SIGKILL" in block[1]]
+    given = json.dumps([name_of(page), [block]])
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
+            check=False, timeout=100,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.split() == "failed outcome_unknown completed 2 sent to Ann".split()
+
+
+def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -> None:
+    """As it says: into `python -m asyncio`, which ends a statement at the first empty line."""
+    pasted = "".join(f"{code}\n\n" for _, code in blocks(ROOT / "docs" / "tutorial.md"))
+    done = subprocess.run(
+        [sys.executable, "-m", "asyncio"], input=pasted, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
+        check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "Error" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_example_runs(example: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
     assert len(example.read_text().splitlines()) < 80

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from importlib import metadata
@@ -197,14 +198,36 @@ def test_every_extra_fits_together_for_pip(installed: Path, wheel: Path, tmp_pat
 
 def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:
     locks = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
-    assert set(locks) == {"run", "dev", "model"}
+    assert set(locks) == {"demo", "run", "dev", "model"}
     for text in locks.values():
         assert "://" not in text
         entries = re.findall(r"^[a-z0-9].*", text, re.MULTILINE)
         assert all("==" in entry and entry.endswith("\\") for entry in entries)
         assert text.count("--hash=sha256:") >= len(entries)
     pins = {name: set(re.findall(r"^([a-z0-9][^ \\]*==[^ \\]*)", text, re.MULTILINE)) for name, text in locks.items()}
-    assert pins["run"] <= pins["dev"], "make demo and make test run the same versions"
+    assert pins["demo"] <= pins["run"] <= pins["dev"], "make demo, make bench and make test run the same versions"
+
+
+def test_the_demo_installs_only_what_the_tour_needs() -> None:
+    """The dependencies of clicket without an extra, and the build backend: no package that only an extra asks for."""
+    lock = (ROOT / "requirements" / "demo.lock").read_text()
+    names = set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", lock, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    own = (*project["project"]["dependencies"], *project["dependency-groups"]["build"])
+    asked = {re.match(r"[a-z0-9.-]+", each)[0] for each in own}  # type: ignore[index]
+    extras = {
+        re.match(r"[a-z0-9.-]+", each)[0]  # type: ignore[index]
+        for listed in project["project"]["optional-dependencies"].values()
+        for each in listed
+    }
+    assert asked <= names
+    assert not names & (extras - asked - {"clicket"})
+    assert len(names) <= 40
+    reasons = set(re.findall(r"^    #(?: via|  ) (.+)$", lock, re.MULTILINE)) - {"-c requirements/dev.lock"}
+    assert all(each.split()[0] in names | {"clicket"} for each in reasons), "each is there because of another"
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\ndemo: demo-env " in makefile
+    assert "sh scripts/setup demo" in makefile
 
 
 class TestSetup:
@@ -296,6 +319,15 @@ class TestSetup:
         assert done.returncode == 0, done.stderr
         assert (checkout / "asked").read_text().split()[-1] == f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         assert Path(done.stdout.strip()).samefile(sys.executable)
+
+    def test_the_demo_needs_no_system_package(self, checkout: Path) -> None:
+        (checkout / "requirements" / "demo.lock").touch()
+        (checkout / ".venv").mkdir()
+        self.stand_in(checkout, "crippled", "exit 1")
+        done = self.setup(
+            checkout, "demo", CLICKET_SYSTEM_PACKAGES=str(checkout / "table"), PYTHON=str(checkout / "bin" / "crippled")
+        )
+        assert "no-such" not in done.stderr
 
     def test_wrong_level_is_refused(self, checkout: Path) -> None:
         done = self.setup(checkout, "everything")

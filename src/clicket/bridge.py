@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, TypeVar
 
 from clicket.errors import UsageError
 
-__all__ = ["LoopThread", "Workers", "fulfil", "on_loop", "on_loop_thread", "refuse_running_loop", "wait_on"]
+__all__ = [
+    "LoopThread",
+    "Repeating",
+    "Workers",
+    "fulfil",
+    "on_loop",
+    "on_loop_thread",
+    "refuse_other_loop",
+    "refuse_running_loop",
+    "stack_of_this_thread",
+    "wait_on",
+    "within",
+]
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
@@ -87,6 +101,29 @@ class Workers:
                 loop.call_soon_threadsafe(done, value, error)
             job = value = error = None  # an idle thread must not keep results alive
             del loop, function, done
+
+
+class Repeating:
+    """Calls a function every so many seconds, in a daemon thread of its own, until it is closed or the function returns False."""
+
+    def __init__(self, function: Callable[[], bool], *, every: float, name: str) -> None:
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, args=(function, every), name=name, daemon=True)
+        self._thread.start()
+
+    def _repeat(self, function: Callable[[], bool], every: float) -> None:
+        while not self._closed.wait(every) and function():
+            pass
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join(timeout=1.0)  # it wakes at once
+
+
+def stack_of_this_thread() -> Callable[[], FrameType | None]:
+    """A function that reads, from any thread, what the calling thread is doing: its innermost frame."""
+    ident = threading.get_ident()
+    return lambda: sys._current_frames().get(ident)
 
 
 class LoopThread:
@@ -187,6 +224,30 @@ def refuse_running_loop(what: str) -> None:
         f"{what} would block the event loop that is running in this thread. "
         "Use its async twin (clicket.Runtime, clicket.client.Client) with await, or call it from a thread of its own "
         "(asyncio.to_thread)."
+    )
+
+
+async def within(timeout: float | None, id: str, outcome: Awaitable[T]) -> T:
+    """The outcome of a call, or `TimeoutError` after so many seconds; only the wait ends then."""
+    if timeout is None:
+        return await outcome
+    try:
+        return await asyncio.wait_for(outcome, timeout)
+    except TimeoutError:
+        raise TimeoutError(
+            f"call {id!r} has not ended after {timeout:g} s; it goes on. Ask again, or cancel it with handle.cancel()."
+        ) from None
+
+
+def refuse_other_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Raise `UsageError` in an event loop other than this one, where a runtime's futures would never be fulfilled."""
+    running = asyncio._get_running_loop()
+    if running is None or running is loop:
+        return
+    ended = ", which has ended" if loop.is_closed() else ""
+    raise UsageError(
+        f"the runtime was opened in another event loop{ended}. It works only there: open and use it inside one "
+        "asyncio.run(main()), or use clicket.sync.Runtime, which has a loop of its own."
     )
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "ResultUnserializable",
     "RetryableError",
     "StoreUnavailable",
+    "ToolCallFailed",
     "ToolNotFound",
     "ToolUnavailable",
     "UsageError",
@@ -97,6 +98,15 @@ class StoreUnavailable(ClicketError):
     def __init__(self, message: str, *, transient: bool = False, **details: Any) -> None:
         super().__init__(message, **details)
         self.transient = transient
+
+
+class ToolCallFailed(ClicketError):
+    """Raised by `ToolResult.unwrap` for a call that did not complete. `code` is that of its error, `result` the whole result."""
+
+    def __init__(self, message: str, *, code: str, result: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.result = result
 
 
 class ToolNotFound(ClicketError):

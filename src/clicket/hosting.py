@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
@@ -38,6 +38,7 @@ class _Runtime(Protocol):
     _caller: str | None
     _origin: Origin
     _registry: Registry
+    settings: Any
 
     _engine: Engine | None
 
@@ -84,6 +85,10 @@ class Host:
         return Host(self._runtime.acting_for(caller, scopes), self._offers)
 
     # Tools that every caller may call.
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        if not self._runtime.settings.mcp:  # else tools of other servers may join later
+            self._runtime._registry.refuse_unknown(names)
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
         hub = self._runtime.hub(thread)

@@ -11,7 +11,7 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
 from clicket.ports import Presence, Store, SystemClock
 from clicket.settings import Settings
-from clicket.views import HistoryOptions, history_query, record_of
+from clicket.views import HistoryOptions, history_query, page_of
 
 __all__ = ["Reader"]
 
@@ -43,9 +43,7 @@ class Reader:
         return read(id, (await self._calls.find(id, thread, self._caller)).events)
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
-        found = await self.store.history(history_query(self._caller, limit, cursor, **which))
-        cursor = str(found[limit - 1].key) if len(found) > limit else None
-        return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+        return page_of(await self.store.history(history_query(self._caller, limit, cursor, **which)), limit)
 
     async def workers(self) -> list[Presence]:
         return await self.store.owners()

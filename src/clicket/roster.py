@@ -75,7 +75,9 @@ def declared_agents(rt: Runtime, settings: Settings | None = None) -> dict[str, 
         name: _declared(name, table, f"[agents.{name}] of {where}", tools) for name, table in settings.agents.items()
     }
     for each in declared.values():
-        each.on(trial)  # agents know best what they cannot take
+        msgspec.structs.replace(each, options={**each.options, "tools": None}).on(
+            trial
+        )  # agents know best what they cannot take
     default = settings.default_agent
     if default is not None and default not in declared:
         listed = ", ".join(map(repr, declared)) or "none"

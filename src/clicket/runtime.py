@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack, cast
 
 import msgspec
 
+from clicket.bridge import refuse_other_loop
 from clicket.call import Call, Origin
 from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
@@ -22,10 +23,10 @@ from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
-from clicket.model.request import checked
+from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
-from clicket.settings import Settings
+from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tools import Registry, Tool
@@ -40,7 +41,7 @@ from clicket.views import (
     history_query,
     in_order,
     info,
-    record_of,
+    page_of,
 )
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
@@ -50,14 +51,13 @@ class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
     `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the default is the file
-    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store.
+    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store. `options`
+    are settings: `max_concurrency=20`, `retention=3600`.
     """
 
     _clock: Clock | None = None
     _chance: Random | None = None  # `clicket.testing` sets both
-    _caller: str | None = (
-        None  # calls are made and looked for in this name; None: the program's own, which sees all calls
-    )
+    _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
 
     def __init__(
@@ -70,19 +70,21 @@ class Runtime:
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         self._store = None if store is None or isinstance(store, str) else store
         url = store if isinstance(store, str) or store is None else store.url
         given = {"store": url, "durability": durability, "engine": engine, **cache_settings(cache)}
-        self.settings: Settings = Settings.load(**given) if settings is None else settings.replace(**given)
-        if self.settings.engine == "workers" and self.settings.store.startswith("memory:"):
-            raise UsageError(
-                "engine='workers' leaves calls to other processes, and memory:// is not shared with any. Choose another store."
-            )
+        self.settings: Settings = Settings.of_runtime(given, settings, options)
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
         self._engine: Engine | None = None
         self.observers = Observers()
+
+    def __repr__(self) -> str:
+        whose = "" if self._caller is None else f", for {self._caller!r}"
+        state = "not open" if self._engine is None else "open"
+        return f"<Runtime {self.settings.shown_store} with {len([*self._registry])} tools, {state}{whose}>"
 
     # Opening and closing.
 
@@ -105,7 +107,8 @@ class Runtime:
 
     async def close(self, *, patience: float | None = None) -> None:
         """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
-        engine, self._engine = self._engine, None
+        engine = None if self._engine is None else self._opened
+        self._engine = None
         if engine is not None:
             try:
                 await engine.close(patience=self.settings.close_timeout if patience is None else patience)
@@ -130,6 +133,7 @@ class Runtime:
     def _opened(self) -> Engine:
         if self._engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
+        refuse_other_loop(self._engine.loop)
         return self._engine
 
     @property
@@ -172,11 +176,16 @@ class Runtime:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
-        return self._call(ToolCall(tool, arguments, **options))
+        try:
+            return self._call(ToolCall(tool, arguments, **options))
+        except TypeError:
+            raise unknown_keyword(tool, options) from None
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
-        engine = self._engine or self._opened
+        engine = self._engine
+        if engine is None or asyncio.get_running_loop() is not engine.loop:
+            engine = self._opened
         if request.id is None:
             call: Call | None = engine.admission.accept_now(request, self._origin, in_callers_task=True)
             if call is None:
@@ -200,7 +209,7 @@ class Runtime:
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Submit a call; returns as soon as it is durable."""
-        return await self._submit(ToolCall(tool, arguments, **options))
+        return await self._submit(request_of(tool, arguments, options))
 
     async def _submit(self, request: ToolCall) -> CallHandle:
         call = await self._accept(checked(request))
@@ -216,7 +225,7 @@ class Runtime:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> AsyncIterator[Event]:
         """Run a tool and watch it: its events as they become durable, the outcome last."""
-        handle = await self._submit(ToolCall(tool, arguments, **options))
+        handle = await self.submit(tool, arguments, **options)
         async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
             async for event in events:
                 yield event
@@ -224,8 +233,7 @@ class Runtime:
     async def call_many(
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
-        """Run calls concurrently, at most `max_concurrency` at once. Results are in the order of the calls; a failure does not affect
-        the other calls."""
+        """Run calls side by side, `max_concurrency` at once. Results are in the order of the calls; a failure affects no other call."""
         return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
     async def _accept(self, request: ToolCall, *, in_callers_task: bool = False) -> Call | CallHandle:
@@ -267,7 +275,7 @@ class Runtime:
         return await self._decide(id, thread, by, approved=False, reason=reason, seen=seen)
 
     async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
-        stored = await self._opened.stored_calls.find(id, thread, self._caller)
+        stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     def stop_claiming(self) -> None:
@@ -286,13 +294,13 @@ class Runtime:
         live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
             return fold(live.entry.events)
-        return read(id, (await self._opened.stored_calls.find(id, thread, self._caller)).events)
+        return read(id, (await self._opened.stored_calls.find_named(id, thread, self._caller)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
         live = await self._opened.decisions.find_live(id, thread, self._caller)
         if live is not None:
             return live.entry.visible_state
-        return (await self._opened.stored_calls.find(id, thread, self._caller)).events[-1].state
+        return (await self._opened.stored_calls.find_named(id, thread, self._caller)).events[-1].state
 
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
@@ -303,10 +311,7 @@ class Runtime:
 
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
-        query = history_query(self._caller, limit, cursor, **which)
-        found = await self._opened.store.history(query)
-        cursor = str(found[limit - 1].key) if len(found) > limit else None
-        return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+        return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
 
     # For servers, commands and telemetry.
 
@@ -385,10 +390,7 @@ class Runtime:
         return self._opened.arguments.in_force(record.id, record.events)
 
     def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
-        """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments.
-
-        `registry`: validate with these tools in place of the runtime's own.
-        """
+        """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments (and tools of `registry`)."""
         self._opened.decisions.examined(record, arguments, registry=registry)
 
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
@@ -413,10 +415,9 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
-        """Counts and run times of ended calls by tool: of all processes over the store, since it was made.
+        """Counts and run times of ended calls by tool, of all processes over the store; unregistered tools are one, `(unknown)`.
 
         `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
-        Tools that were not registered are listed as one, `(unknown)`.
         """
         return report_of(await figures_in(self.store, caller=self._caller, tool=tool, since=since), since=since)
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clicket.engine import CacheOptions, Limits
     from clicket.pipeline import Policy
 
-__all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "Settings"]
+__all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
-        shown["store"] = hide_text(self.store)
+        shown["store"] = self.shown_store
         shown["agents"] = hide(self.agents)
         shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -161,6 +161,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(f"cache_ttl of {tool!r} must be a number of seconds above 0, not {seconds!r}.")
 
     @classmethod
+    def of_runtime(cls, given: Mapping[str, Any], settings: Settings | None, options: Mapping[str, Any]) -> Settings:
+        """The settings of a `Runtime` with these keywords; `options` are those beside its own."""
+        own = ("tools", *(name for name in NAMES if name not in RuntimeOptions.__annotations__), "settings")
+        for name in options:
+            if name not in RuntimeOptions.__annotations__:
+                known = tuple(dict.fromkeys((*own, *RuntimeOptions.__annotations__)))
+                raise UsageError(
+                    f"Runtime has no keyword {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+                )
+        # To `load`, None means that nothing is given; here it is a value, where a setting has it.
+        optional = {name for name in options if type(None) in get_args(_TYPES[name])}
+        given = {
+            **given,
+            **{name: "" if name in optional and options[name] is None else options[name] for name in options},
+        }
+        made = cls.load(**given) if settings is None else settings.replace(**given)
+        if made.engine == "workers" and made.store.startswith("memory:"):
+            raise UsageError(
+                "engine='workers' leaves calls to other processes, and memory:// is not shared with any. Choose another store."
+            )
+        return made
+
+    @classmethod
     def load(
         cls, *, file: str | Path | None = None, environ: Mapping[str, str] | None = None, **given: Any
     ) -> Settings:
@@ -188,6 +211,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values = {name: value for name, value in given.items() if value is not None}
         origins = {**self.origins, **dict.fromkeys(values, "argument")}
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
+
+    @property
+    def shown_store(self) -> str:
+        """The store's URL without its password."""
+        from clicket.vault import hide_text
+
+        return hide_text(self.store)
 
     def secrets(self) -> list[str]:
         """Every secret in these settings: the secret keys, the webhook's secret, and the API keys."""
@@ -223,6 +253,49 @@ def _store_url(store: str) -> str:
     if store in _STORE_KINDS:
         raise UsageError(f"store {store!r} is a kind of store, not its address. Write {_STORE_KINDS[store]}.")
     return f"sqlite:///{quote(store)}"
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """The settings that are keywords of a `Runtime` as well, beside its own."""
+
+    max_concurrency: int
+    max_thread_concurrency: int | None
+    max_queue: int
+    queue_timeout: float | None
+    worker_threads: int
+    worker_processes: int
+    worker_memory: int | None
+    cancel_grace: float
+    close_timeout: float
+    open_timeout: float
+    lease: float
+    max_arguments_size: int
+    max_claims: int
+    retention: float
+    outcome_retention: float
+    retention_calls: int | None
+    retention_bytes: int | None
+    thread_retention_calls: int | None
+    thread_retention_bytes: int | None
+    cache_scope: CacheScope
+    cache_max_bytes: int
+    cache_ttl: dict[str, float]
+    store_timeout: float
+    mcp: dict[str, Any]
+    interpreter: dict[str, Any]
+    search: dict[str, Any]
+    agents: dict[str, Any]
+    default_agent: str | None
+    health_retention: float
+    memory_retention: float
+    hub_webhook: str | None
+    hub_webhook_secret: str | None
+    telemetry: Telemetry
+    telemetry_content: bool
+    secret_key: str | None
+    api_keys: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
 
 
 def _address(name: str, url: str) -> None:

@@ -20,7 +20,7 @@ from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
-from clicket.settings import Settings
+from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
@@ -42,12 +42,21 @@ class CallHandle:
         """Every event after number `after`, then live ones, ending with the terminal one."""
         return self._runtime._iterate(self._handle.events(after))
 
-    def result(self) -> ToolResult:
-        result: ToolResult = self._runtime._wait(self._handle.result())
+    @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    def result(self, timeout: float | None = None) -> ToolResult:
+        """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""
+        result: ToolResult = self._runtime._wait(self._handle.result(timeout))
         return result
 
     def cancel(self, reason: str = "") -> bool:
         return bool(self._runtime._wait(self._handle.cancel(reason)))
+
+    def __repr__(self) -> str:
+        return f"<call {self.id}>"
 
 
 class Cache:
@@ -186,10 +195,12 @@ class Runtime:
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
         settings: Settings | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         runtime = AsyncRuntime(
-            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings
-        )
+            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings,
+            **options,
+        )  # fmt: skip
         runtime._origin = Origin(prefer_sync=True)
         self._face(runtime)
 
@@ -197,6 +208,9 @@ class Runtime:
         """A blocking API over a runtime, or over an object with its methods."""
         self._runtime: AsyncRuntime = runtime
         self._thread: LoopThread | None = None
+
+    def __repr__(self) -> str:
+        return f"<sync.{repr(self._runtime)[1:-1]}>"
 
     @property
     def settings(self) -> Settings:

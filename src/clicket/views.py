@@ -11,7 +11,8 @@ import msgspec
 
 from clicket.errors import ClicketError, PermissionDenied, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
-from clicket.model import Record, ToolCall, ToolError, ToolResult, read
+from clicket.model import CallOptions, Page, Record, ToolCall, ToolError, ToolResult, read
+from clicket.model.request import unknown_keyword
 from clicket.ports import CacheEntry, CacheStats, Query, Store, Stored
 
 if TYPE_CHECKING:  # a command that only reads a store needs neither
@@ -29,6 +30,7 @@ __all__ = [
     "history_query",
     "in_order",
     "info",
+    "page_of",
     "record_of",
 ]
 
@@ -50,6 +52,9 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     read_only: bool
     idempotent: bool
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}: {self.description[:80]}>"
 
 
 class Audit:
@@ -213,6 +218,12 @@ class HistoryOptions(TypedDict, total=False):
     """`desc`, the newest first, unless told otherwise."""
 
 
+def page_of(found: Sequence[Stored], limit: int) -> Page:
+    """A page of what a store found for `history_query`."""
+    cursor = str(found[limit - 1].key) if len(found) > limit else None
+    return Page(items=[record_of(stored) for stored in found[:limit]], cursor=cursor)
+
+
 def history_query(
     caller: str | None, limit: int, cursor: str | None, *, order: str = "desc", metadata: Mapping[str, Any] | None = None,
     state: State | str | None = None, **plain: Any,
@@ -245,6 +256,9 @@ def history_query(
 def as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
+    known = ("tool", "arguments", *CallOptions.__annotations__)
+    if isinstance(given, Mapping) and "tool" in given and not set(given) <= set(known):
+        raise unknown_keyword(given["tool"], {name: given[name] for name in given if name not in known})
     try:
         return ToolCall(**given) if isinstance(given, Mapping) else ToolCall(*given)
     except TypeError as error:
@@ -284,7 +298,11 @@ async def in_order(
             except ClicketError as error:
                 refused = ToolError(code=error.code, message=error.message, type=type(error).__name__)
                 results[number] = ToolResult(
-                    call_id=request.id or "", tool=str(request.tool), state=State.FAILED, error=refused
+                    call_id=request.id or "",
+                    tool=str(request.tool),
+                    state=State.FAILED,
+                    error=refused,
+                    content=str(refused),
                 )
 
     async with asyncio.TaskGroup() as group:

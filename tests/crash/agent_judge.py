@@ -16,6 +16,7 @@ from clicket.agents import Agent, AgentEvent, AgentState, TurnDocument
 from clicket.agents.event_stream import place_of
 from clicket.errors import NotFound
 from clicket.model.chat import ChatMessage, ToolUse
+from clicket.model.ids import alias_of
 from clicket.model.record import result_of
 
 __all__ = ["Seen", "judge", "replies_on_record", "seen"]
@@ -75,7 +76,7 @@ def judge(found: Seen, whole: Seen, *, lives: int, fickle: bool = False) -> None
     _paired(found)
     _told(found)
     _nothing_repeated(found, lives)
-    assert sorted(found.calls) == sorted(whole.calls)
+    assert sorted(map(alias_of, found.calls)) == sorted(map(alias_of, whole.calls))
     if not fickle:
         _same(found, whole)
     paid = Counter(found.asked)
@@ -107,7 +108,8 @@ def _paired(found: Seen) -> None:
             waiting = {use.id: (f"react.1.{step}.{n}", use) for n, use in enumerate(message.uses, start=1)}
             continue
         assert message.role == "tool"
-        call_id, use = waiting.pop(message.use_id)
+        alias, use = waiting.pop(message.use_id)
+        (call_id,) = [id for id in found.calls if alias_of(id) == alias]
         record = found.calls[call_id]
         result = result_of(record)
         assert record.tool == use.name

@@ -16,6 +16,7 @@ from tests.kit.waiting import eventually
 from clicket import Record, Runtime
 from clicket.agents import Agent, AgentEvent, PlanExecuteAgent, ReActAgent, TurnDocument
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
+from clicket.model.ids import alias_of
 
 __all__ = ["KINDS", "Life", "Team", "live", "seen", "team_of"]
 
@@ -125,12 +126,14 @@ async def seen(rt: Runtime, agent: Agent, place: Place, kind: str) -> Team:
     documents = (await agent.history(thread)).turns
     if kind == "sub":
         (asked,) = [record for record in records if record.tool == "helper"]
-        documents = [*documents, *(await _helper(rt, place).history(f"{thread}/{asked.id}")).turns]
+        documents = [*documents, *(await _helper(rt, place).history(f"{thread}/{alias_of(asked.id)}")).turns]
     return Team(
         documents=documents,
         turns=[record for record in records if record.tool.startswith("agent:")],
         calls={
-            f"{one.thread.removeprefix(thread)} {one.id}": one for one in records if not one.tool.startswith("agent:")
+            f"{one.thread.removeprefix(thread)} {alias_of(one.id)}": one
+            for one in records
+            if not one.tool.startswith("agent:")
         },
         events=[event async for event in agent.events(thread)],
         effects=effects(Path(place.folder)),

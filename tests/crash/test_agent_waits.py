@@ -18,6 +18,7 @@ from tests.scenarios.kit import assert_sound
 from clicket import Record, Runtime, State
 from clicket.agents import AgentResult, AgentState
 from clicket.model.chat import ChatMessage
+from clicket.model.ids import alias_of
 
 PATIENCE = 60.0
 pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
@@ -52,7 +53,7 @@ async def went_on(place: Place, script: str) -> AgentResult:
 
 async def all_ended(rt: Runtime, place: Place) -> dict[str, Record]:
     """Every tool call of the thread, by its id; the turn's own call has ended, too."""
-    calls = {record.id: record for record in (await rt.history(thread=thread_of(place))).items}
+    calls = {alias_of(record.id): record for record in (await rt.history(thread=thread_of(place))).items}
     turns = (await rt.history(thread=turn_thread(place))).items
     for record in (*calls.values(), *turns):
         assert_sound(record)

@@ -19,6 +19,7 @@ from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.ids import alias_of
 
 SCRIPTS: dict[str, Script] = {
     "model": [[("pay", {"n": 1}), ("put", {"n": 2})], []],
@@ -114,7 +115,7 @@ async def test_who_wakes_up_too_late_does_nothing(place: Place, nest: Nest, wher
     assert len(calls) == len(said) == (2 if where == "model" else 3)
     if where == "tool":
         assert said[0].startswith("outcome_unknown: ")
-    begun = [(one.call, one.tool) for one in effects(folder) if one.side == "begin" and one.tool != "hold"]
+    begun = [(alias_of(one.call), one.tool) for one in effects(folder) if one.side == "begin" and one.tool != "hold"]
     step = 1 if where == "model" else 2
     assert sorted(begun) == [(f"react.1.{step}.1", "pay"), (f"react.1.{step}.2", "put")], "once, for the heir alone"
     assert (folder / "told").read_text() == result.text, "the sleeper is told how the turn ended"

@@ -14,6 +14,7 @@ from tests.scenarios.kit import make
 from clicket import Policy, tool
 from clicket.agents import AgentState, PlanExecuteAgent, ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.ids import alias_of
 from clicket.ports import Keep
 from clicket.testing import ScriptedModel
 
@@ -51,10 +52,10 @@ async def test_errors_come_back_as_observations_that_help(store: str) -> None:
         check_pairs(result.messages)
         # Refused or not, each call is on record once, under the agent's thread.
         items = (await rt.history(thread="t")).items
-        assert sorted(item.id for item in items) == sorted(
+        assert sorted(alias_of(item.id) for item in items) == sorted(
             [f"react.1.1.{n}" for n in range(1, 6)] + [f"react.1.2.{n}" for n in range(1, 5)]
         )
-        codes = {item.id: item.error.code if item.error else None for item in items}
+        codes = {alias_of(item.id): item.error.code if item.error else None for item in items}
         assert codes["react.1.1.2"] == "tool_not_found"
         assert codes["react.1.1.3"] == "invalid_input"
 
@@ -175,7 +176,7 @@ async def test_a_call_that_waits_for_a_person_keeps_the_run_running(store: str, 
     async with make([echo], store, policy=Policy(ask=["echo"])) as rt:
         agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "done"]))
         run = asyncio.create_task(agent.run("go", thread="t"))
-        assert await waiting(agent, "t") == ["react.1.1.1"]
+        assert [alias_of(id) for id in await waiting(agent, "t")] == ["react.1.1.1"]
         assert agent.state("t") is AgentState.RUNNING
         view = await agent.look("t")
         assert (view.state, view.turns) == (AgentState.RUNNING, 0)
@@ -204,7 +205,7 @@ async def test_approval_is_given_from_another_process_after_a_restart(sqlite: st
         other = ReActAgent(there, ScriptedModel(["done"], position="counter"))
         assert (await other.look("t")).state is AgentState.RUNNING
         resumed = asyncio.create_task(other.resume("t"))
-        assert await waiting(other, "t") == ["react.1.1.1"]
+        assert [alias_of(id) for id in await waiting(other, "t")] == ["react.1.1.1"]
         async with make([echo], sqlite, policy=policy) as third:
             assert await third.approve("react.1.1.1", thread="t", by="ann")
         result = await resumed

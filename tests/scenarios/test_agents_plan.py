@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
@@ -243,7 +244,7 @@ async def test_a_restart_in_a_wave_gives_nobody_a_step_too_many(sqlite: str) -> 
 
         async def b_was_answered() -> bool:
             record = await rt.get("turn-1", thread="agent:plan/t")
-            return "a is done" in repr(record.events)
+            return "a is done" in msgspec.json.encode(record.events).decode()
 
         await eventually(b_was_answered)
     async with make([note, wait_for_a], sqlite) as rt:

@@ -13,6 +13,7 @@ from tests.scenarios.kit import make
 from clicket import Runtime, tool
 from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply
+from clicket.model.ids import alias_of
 from clicket.ports import Append, Done
 from clicket.testing import ScriptedModel, StepClock
 
@@ -49,7 +50,7 @@ async def test_results_and_the_answer_that_follows_at_once_are_one_unit(store: s
         assert ["begun", "reply"] in written
         assert written.count(["results", "reply"]) == 2
         # No call may be durable before the answer that asks for it.
-        places = [call for call, kinds in units.seen if "reply" in kinds or "created" in kinds]
+        places = [alias_of(call) for call, kinds in units.seen if "reply" in kinds or "created" in kinds]
         assert places == ["turn-1", "turn-1", "react.1.1.1", "turn-1", "react.1.2.1", "turn-1"]
 
 

@@ -17,6 +17,7 @@ from clicket import ToolContext, tool
 from clicket.agents import AgentEvent, AgentState, ReActAgent
 from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.ids import alias_of
 from clicket.testing import ScriptedModel
 
 
@@ -47,7 +48,7 @@ async def test_a_stream_tells_everything_in_order_and_the_last_word_last(store: 
         )
         progress = [event for event in events if event.type == "tool_progress"]
         assert [event.data["step"] for event in progress if event.data["kind"] == "progress"][-1] == 3
-        assert {event.data["call_id"] for event in progress} == {"react.1.1.1"}
+        assert {alias_of(event.data["call_id"]) for event in progress} == {"react.1.1.1"}
         final = events[-1].data
         assert (final["text"], final["stopped"], final["steps"], final["calls"]) == (
             "the final answer",

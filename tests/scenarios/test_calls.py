@@ -206,7 +206,7 @@ async def test_a_failure_is_returned_with_what_the_tool_said(store: str) -> None
     assert result.error.type == "LookupError"
     assert "no milk here" in result.error.message
     assert "Traceback" not in result.error.message
-    assert (result.output, result.content, result.attempts) == (None, "", 1)
+    assert (result.output, result.content, result.attempts) == (None, str(result.error), 1)
     assert record.error == result.error
     assert record.attempts[0].outcome == "tool_error"
     assert list(record.stages) == ["find", "authorize", "validate", "execute", "persist"]

@@ -21,6 +21,7 @@ from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
 from clicket import Policy, tool
 from clicket.errors import UsageError
+from clicket.model.ids import alias_of
 from clicket.ports import Keep
 from clicket.server import create_app
 
@@ -485,7 +486,7 @@ def test_a_turn_that_kill_9_cut_off_goes_on_at_the_next_start(place: Place) -> N
         (False, False), (True, True), (False, False),
     ], "a waiter is not idempotent: it was not run again, and the model was told so"  # fmt: skip
     runs = httpx2.get(f"{url}/calls", params={"thread": "t"}).json()["items"]
-    assert sorted((call["id"], call["attempts"]) for call in runs) == [
+    assert sorted((alias_of(call["id"]), call["attempts"]) for call in runs) == [
         ("helper.1.1.1", 1), ("helper.1.2.1", 1), ("helper.1.2.2", 1),
     ]  # fmt: skip
     with httpx2.stream("GET", f"{url}/agents/t/events", params={"after": "0"}) as response:

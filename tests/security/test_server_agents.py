@@ -15,6 +15,7 @@ from tests.scenarios.server_kit import TOOLS, Api, key_for, read_sse, served
 from tests.scenarios.test_server_agents import TURN, Gate, replayed, say, script, told, with_id
 
 from clicket import Policy, tool
+from clicket.model.ids import alias_of
 from clicket.server import keys
 from clicket.tools import ToolContext
 
@@ -169,7 +170,7 @@ async def test_approvals_are_found_by_who_decides(store: str, tmp_path: Path) ->
         while not waiting:
             items = (await it.get("/calls", params={"waiting_for": "approval"}, headers=boss)).json()["items"]
             waiting = [item["id"] for item in items]
-        assert waiting == ["helper.1.1.1"]
+        assert [alias_of(id) for id in waiting] == ["helper.1.1.1"]
         assert (await it.get("/agents/t", headers=boss)).status_code == 403
         assert (await it.post(f"/calls/{waiting[0]}/approve", headers=boss)).status_code == 200
         await it.parts.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)

@@ -50,6 +50,18 @@ async def count(to: int) -> AsyncIterator[int]:
         yield n
 
 
+class Shop:
+    @tool(read_only=True)
+    async def price(self, item: str) -> int:
+        return len(item)
+
+
+async def methods() -> None:
+    Runtime([Shop().price], max_concurrency=3, queue_timeout=None)
+    Runtime([Shop().price], max_concurency=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    assert_type(await Shop().price("tea"), int)
+
+
 async def asynchronous() -> None:
     async with Runtime(tools=[add, weather, crawl, count], store="memory://") as rt:
         result = await rt.call("add", {"a": 1, "b": 2}, thread="t1")
@@ -63,6 +75,8 @@ async def asynchronous() -> None:
         handle = await rt.submit("crawl", {"url": "x"}, id="a", timeout=1.5, priority=3)
         assert_type(handle.id, str)
         assert_type(await handle.result(), ToolResult)
+        assert_type(await handle.result(timeout=5), ToolResult)
+        assert_type((await handle.result()).id, str)
         assert_type(await handle.cancel(), bool)
         async for event in handle.events(after=3):
             assert_type(event, Event)

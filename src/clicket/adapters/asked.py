@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from clicket.model.ids import provider_prefix
 from clicket.tools.model_arguments import tidy
+from clicket.vault import holds_secret
 
 __all__ = ["Asked", "call_id", "local_key"]
 
@@ -40,10 +42,11 @@ def local_key(asked: Asked, position: int) -> str:
     return json.dumps([mark, asked.kind, asked.name, _canonical(asked.arguments)])
 
 
-def call_id(thread: str, turn: str, key: str) -> str:
+def call_id(thread: str, turn: str, key: str, provider: str = "") -> str:
     """The same response gives the same ids, in any process: to run it again finds its calls instead of repeating them.
 
     The arguments are part of it, because providers use ids again: another turn's `call_0` with other arguments is another
-    call, and no conflict.
+    call, and no conflict. It begins with the provider's id, so that the call is found by it.
     """
-    return "turn-" + sha256(json.dumps([thread, turn, key]).encode()).hexdigest()[:40]
+    prefix = "" if holds_secret(provider) else provider_prefix(provider)
+    return f"{prefix}turn-{sha256(json.dumps([thread, turn, key]).encode()).hexdigest()[:40]}"

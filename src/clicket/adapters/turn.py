@@ -49,7 +49,7 @@ async def answer(
     name, schema = book.find(asked.name)
     made: CallOptions = {**(options or {}), "thread": thread, "metadata": {"tool_call_id": clean(asked.id, 512)}}
     if turn:
-        made["id"] = call_id(thread, turn, key)
+        made["id"] = call_id(thread, turn, key, asked.id)
         made["request_id"] = clean(turn, 512)
     arguments = tidy(asked.arguments, schema)
     try:
@@ -64,7 +64,7 @@ async def answer(
     if result.success:
         return Answer(asked, clean(result.content), False, result)
     refusal = result.error
-    text = clean(f"the call ended as {result.state}." if refusal is None else refusal)
+    text = clean(result.content)
     if refusal is not None and refusal.code in _NAMING:
         text = book.in_wire_names(text)
     return Answer(asked, text, True, result)

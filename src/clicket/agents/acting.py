@@ -180,7 +180,7 @@ class Actor:
     async def _answer(self, turn: Turn, number: int, use: ToolUse, watch: Stopwatch | None = None) -> Entry:
         """One call's answer. What the model wrote never raises; a runtime that closes takes the turn with it."""
         turn.leave_if_closing()
-        call_id, host = turn.call_id(number), turn.host
+        call_id, host = turn.call_id(number, use), turn.host
         if watch is not None:
             watch.begin(call_id)
         try:
@@ -209,7 +209,7 @@ class Actor:
     async def _observed(self, turn: Turn, use: ToolUse, result: ToolResult) -> Entry:
         if not result.success:
             error = result.error
-            text = f"the call ended as {result.state}." if error is None else str(error)[: self._max_observation]
+            text = result.content[: self._max_observation]
             code = "" if error is None else error.code
             return entries.result(use, result.call_id, clean(text), failed=True, code=code, state=str(result.state))
         text = result.content
@@ -235,7 +235,7 @@ class Actor:
         """The step was cut short: what ended has its result, what did not says so, and nothing is left unanswered."""
         for number, use in wanted:
             if use.id not in found:
-                call_id, record = turn.call_id(number), None
+                call_id, record = turn.call_id(number, use), None
                 with suppress(ClicketError):  # a store that does not answer must not leave it unanswered
                     record = await turn.host.record(call_id, turn.thread)
                 if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
@@ -274,8 +274,8 @@ def _why(error: Exception) -> str:
 
 async def _end_open(turn: Turn, wanted: list[tuple[int, ToolUse]]) -> None:
     """The turn was stopped while nobody had it: what it had begun is stopped with it."""
-    for number, _ in wanted:
-        known = await turn.host.made(turn.call_id(number), turn.thread)
+    for number, use in wanted:
+        known = await turn.host.made(turn.call_id(number, use), turn.thread)
         if known is not None:
             await known.cancel("the turn was stopped")
 

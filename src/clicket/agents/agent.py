@@ -4,7 +4,7 @@ watched and stopped from any process, and is taken up after a crash."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
@@ -33,6 +33,8 @@ __all__ = ["Agent", "Hosting"]
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
 _MAX_BYTES = 1_000_000  # with the rest of a turn's arguments less than a call may have
+_TAG = 8
+"""Characters of a run's id in the ids of its tool calls."""
 _TEXT = {"type": "string"}
 _SCHEMA = {
     "type": "object",
@@ -87,12 +89,19 @@ class TurnTool:
 class Agent:
     """`drive` is what makes an agent this one: it brings a turn to its end, and says how it ended.
 
-    `on_state_changed(before, after, thread)` is called for every change of state; override it, or give a function. One that takes
-    only `(before, after)` is called without the thread.
+    `tools`: names that the runtime must have. `on_state_changed(before, after, thread)` is called for every change of state;
+    override it, or give a function. One that takes only `(before, after)` is called without the thread.
     """
 
     def __init__(
-        self, rt: Hosting, drive: Drive, *, name: str, limits: Limits, on_state_changed: Hook | None = None
+        self,
+        rt: Hosting,
+        drive: Drive,
+        *,
+        name: str,
+        limits: Limits,
+        tools: Iterable[str] = (),
+        on_state_changed: Hook | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
             kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
@@ -105,6 +114,7 @@ class Agent:
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
+        self._host.refuse_unknown(set(tools) - {read_result.name})
         self._hook = None if on_state_changed is None else with_thread(on_state_changed)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Of the turns that somebody here waits for, once they are over."""
@@ -122,6 +132,9 @@ class Agent:
         )
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name}>"
 
     def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> Any:
         """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
@@ -357,8 +370,9 @@ class Agent:
             self._tool.unattended.add(place)
         try:
             result, raised = await self._lifecycle.take(
-                host, log, self._streams.feed(*place), thread=thread, number=number, message=bound["message"]
-            )
+                host, log, self._streams.feed(*place),
+                thread=thread, number=number, message=bound["message"], tag=bound["run"][-_TAG:],
+            )  # fmt: skip
         finally:
             self._tool.unattended.discard(place)
             self._streams.release(*place)

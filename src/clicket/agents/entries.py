@@ -10,6 +10,8 @@ import msgspec
 from clicket.agents.values import AgentEvent, AgentEventType
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
+from clicket.model.ids import asked_id
+from clicket.vault import holds_secret
 
 __all__ = ["begun", "ended", "events_of", "message_of", "plan", "reply", "result", "results", "results_of", "usage_of"]
 
@@ -24,11 +26,23 @@ def begun(turn: int, message: str, states: Iterable[tuple[AgentState, AgentState
     return {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at}
 
 
-def reply(mark: str, step: int, message: ChatMessage, usage: Usage, took: float, at: float, total: Usage) -> Entry:
-    """`mark`: how the ids of the turn's tool calls begin."""
+def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
+    """The id of a tool call of a turn: its short name, between the provider's id and what makes it unique."""
+    alias = f"{mark}.{step}.{place}"
+    if not tag:  # a turn that an older version began
+        return alias
+    made_here = use_id.startswith(f"{mark.replace('.', '-')}-{step}_")
+    return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
+
+
+def reply(
+    mark: str, step: int, message: ChatMessage, usage: Usage, took: float, at: float, total: Usage, tag: str = ""
+) -> Entry:
+    """`mark` and `tag`: what the ids of the turn's tool calls are made of."""
     entry: Entry = {
         "e": "reply",
         "mark": mark,
+        "tag": tag,
         "step": step,
         "text": message.content,
         "uses": [[use.id, use.name, use.arguments] for use in message.uses],
@@ -136,8 +150,8 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
             if entry["text"] or not entry["uses"]:
                 tell("message", role="assistant", text=entry["text"])
             for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
-                call_id = f"{entry['mark']}.{step}.{place}" if entry["mark"] else ""
-                tell("tool_started", id=id, tool=name, call_id=call_id, arguments=arguments)
+                call = call_id(entry["mark"], entry.get("tag", ""), step, place, id) if entry["mark"] else ""
+                tell("tool_started", id=id, tool=name, call_id=call, arguments=arguments)
         case "results":
             for item in entry["items"]:
                 more = {key: item[key] for key in ("artifact", "code", "state") if key in item}

@@ -14,6 +14,7 @@ from clicket.agents.turn import Turn
 from clicket.agents.values import AgentEvent
 from clicket.errors import ClicketError, UsageError
 from clicket.model import Event
+from clicket.model.ids import is_of_turn
 from clicket.ports import sleep
 
 __all__ = ["EventStreams", "place_of"]
@@ -68,7 +69,7 @@ class EventStreams:
     def _watched(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
         """Events of any call of this process: those of a turn's tool calls are its progress."""
         turn = self._turns.get((caller, thread))
-        if turn is None or not call_id.startswith(f"{turn.mark}."):
+        if turn is None or not is_of_turn(call_id, turn.mark):
             return
         for event in events:
             if event.type in _PROGRESS or (event.type == "state_changed" and event.state == "retrying"):

@@ -66,6 +66,15 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     turns: list[TurnDocument]
     after: int | None = None
 
+    @property
+    def items(self) -> list[TurnDocument]:
+        """The turns, under the name that all pages have."""
+        return self.turns
+
+    def __repr__(self) -> str:
+        more = "" if self.after is None else f", more after {self.after}"
+        return f"<page of {len(self.turns)} turns{more}>"
+
 
 class Known(msgspec.Struct):
     """A thread as this process knows it; `version` is the head's."""

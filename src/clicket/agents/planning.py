@@ -85,13 +85,14 @@ class PlanExecuteAgent(Agent):
             max_repeats=max_repeats,
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
+        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools)
         drive = Planning(
             thinker(model, _PLANNER),
-            Loop(thinker(executor or model, _EXECUTOR), actor, tools),
+            loop,
             max_task_steps=max_task_steps,
             max_parallel=max_parallel,
         )
-        super().__init__(rt, drive, name=name, limits=limits, on_state_changed=on_state_changed)
+        super().__init__(rt, drive, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
 
 
 class Planning:

@@ -65,4 +65,5 @@ class ReActAgent(Agent):
             max_seconds=max_seconds,
             max_repeats=max_repeats,
         )
-        super().__init__(rt, Loop(thinker, actor, tools), name=name, limits=limits, on_state_changed=on_state_changed)
+        loop = Loop(thinker, actor, tools)
+        super().__init__(rt, loop, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 from clicket.bridge import fulfil
 from clicket.model import Event
+from clicket.model.ids import is_of_turn
 from clicket.ports import Clock, Timer
 
 __all__ = ["Stopwatch"]
 
 
 class Stopwatch:
-    """`up` is done when `bound` seconds have been counted. It implements `ports.Watch`: calls of `thread` whose ids begin with
-    `mark` are looked at."""
+    """`up` is done when `bound` seconds have been counted. It implements `ports.Watch`: calls of `thread` that the
+    turn `mark` made are looked at."""
 
     def __init__(self, clock: Clock, bound: float, caller: str, thread: str, mark: str) -> None:
         self._clock = clock
         self._bound = bound
         self._whose = (caller, thread)
-        self._mark = f"{mark}."
+        self._mark = mark
         self._open: set[str] = set()
         self._waiting: set[str] = set()
         self._counted = 0.0
@@ -29,7 +30,7 @@ class Stopwatch:
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
-        if (caller, thread) == self._whose and call_id.startswith(self._mark):
+        if (caller, thread) == self._whose and is_of_turn(call_id, self._mark):
             for event in events:
                 if event.type == "approval_requested":
                     self.wait(call_id)

@@ -12,6 +12,7 @@ from clicket.agents.limits import Limits
 from clicket.agents.values import AgentEvent, ThreadView
 from clicket.errors import ProgramFailed
 from clicket.execution import turn_log
+from clicket.model.ids import alias_of
 from clicket.tools import Options, ToolContext, Traits, defaults
 from clicket.tools.function import name_of
 
@@ -76,7 +77,7 @@ class AgentTool:
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
         log = turn_log(ctx)
         agent = self._as_caller(ctx.caller, log.scopes)
-        thread = f"{ctx.thread}/{ctx.call_id}"
+        thread = f"{ctx.thread}/{alias_of(ctx.call_id)}"  # short, because threads are nested
         asking = _ASKING.findall(thread)
         if agent.name in asking:  # limits of each turn do not end a circle of agents
             raise ProgramFailed(

@@ -56,6 +56,7 @@ class Turn:
         message: str,
         history: Sequence[ChatMessage],
         limits: Limits,
+        tag: str = "",
         fork: str = "",
         spent: Spent | None = None,
         declared: DeclaredValues | None = None,
@@ -95,6 +96,9 @@ class Turn:
         self._log = log
         mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
         self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
+        told = [entry.get("tag", "") for entry in self._replies if entry.get("mark")]
+        self.tag: str = told[0] if told else tag
+        """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
             self.spent.ahead = sum(entry.get("e") == "reply" for entry in log.entries)
         self._results: dict[int, list[Entry]] = {}
@@ -187,7 +191,8 @@ class Turn:
         self._take(message, usage, took)
         self.declared.take(message.uses)
         now = self.clock.now()
-        entry = entries.reply(self.mark if self.journaled else "", step, message, usage, took, now, self.spent.usage)
+        mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
+        entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
         asked_for = (text for use in message.uses for text in (use.id, use.name, use.arguments))
         texts = (message.content, message.thought, message.vendor, *asked_for)
@@ -263,9 +268,9 @@ class Turn:
                 )
             )  # fmt: skip
 
-    def call_id(self, number: int) -> str:
+    def call_id(self, number: int, use: ToolUse) -> str:
         """Of a tool call of this step: the same in every process that takes the turn up."""
-        return f"{self.mark}.{self.steps}.{number}"
+        return entries.call_id(self.mark, self.tag, self.steps, number, use.id)
 
     def counted(self, use: ToolUse) -> tuple[Stopped, str] | None:
         """Count a tool call; or why it may not be made, and the run ends. In the order of the calls, whether they are on record or
@@ -297,7 +302,7 @@ class Turn:
         fork = Turn(
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
-            history=self.messages, limits=self.limits, fork=name, spent=self.spent, declared=self.declared,
+            history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, declared=self.declared,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork

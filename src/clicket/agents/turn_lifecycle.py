@@ -58,7 +58,7 @@ class TurnLifecycle:
         self._hook = hook
 
     async def take(
-        self, host: AgentHost, log: TurnLog, feed: Feed, *, thread: str, number: int, message: str
+        self, host: AgentHost, log: TurnLog, feed: Feed, *, thread: str, number: int, message: str, tag: str
     ) -> tuple[AgentResult, BaseException | None]:
         """The result, and what to raise instead. It is cancelled only after all of it is on record; when the runtime closes,
         nothing is: whoever opens the store next goes on."""
@@ -76,7 +76,7 @@ class TurnLifecycle:
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
-            history=known.messages, limits=self._limits,
+            history=known.messages, limits=self._limits, tag=tag,
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn

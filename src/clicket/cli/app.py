@@ -38,7 +38,7 @@ ToolsOption = Annotated[
     typer.Option(
         "--tools",
         metavar="MODULE[:NAME]",
-        help="Tools to load: a tool, a list, or all of a module.",
+        help="Tools to load: a tool, a list, or all of a module or of a file, /path/file.py.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -46,10 +46,31 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)]
 VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")]
 _SHARED: dict[str, Any] = {"store": StoreOption, "tools": ToolsOption, "json": JsonOption, "debug": DebugOption}
+
+
+class _Switches:
+    """Help names no type for a switch: it takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's class, beside this one
+        for each in params:
+            if getattr(each, "is_flag", False) and each.metavar is None:
+                each.metavar = ""
+        return params
+
+
+class _Command(_Switches, TyperCommand):
+    pass
+
+
+class _Group(_Switches, TyperGroup):
+    pass
+
+
 _DEFAULTS: dict[str, Any] = {"store": None, "tools": None, "json": False, "debug": False}
 
 
-class _LazyCommands(TyperGroup):
+class _LazyCommands(_Group):
     """Lists commands by their names and first lines. The one that is asked for is loaded in place of its line."""
 
     def __init__(self, **given: Any) -> None:
@@ -187,13 +208,13 @@ async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
 
 def _alone(name: str, entry: Entry) -> typer.Typer:
     made = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    made.command(name)(_command(entry.load()))
+    made.command(name, cls=_Command)(_command(entry.load()))
     return made
 
 
 def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
     """Commands of two words; the options that all share may stand between them, too."""
-    group = typer.Typer(help=about, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+    group = typer.Typer(cls=_Group, help=about, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
     @group.callback()
     def between(
@@ -208,7 +229,7 @@ def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
         ctx.obj = {name: given[name] or above[name] for name in _SHARED}
 
     for name, entry in commands.items():
-        group.command(name)(_command(entry.load()))
+        group.command(name, cls=_Command)(_command(entry.load()))
     return group
 
 

@@ -29,7 +29,7 @@ from clicket.private_files import make_folder
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 
-__all__ = ["run_child", "tour"]
+__all__ = ["tour"]
 
 _FOLDER = Path(".clicket")
 _PATIENCE = 30.0
@@ -45,7 +45,7 @@ open("/etc/shadow").read()
 while True: pass
 ```
 """
-_CHILD = "import sys; from clicket.cli.demo import run_child; run_child(*sys.argv[1:])"
+_CHILD = "import sys; from clicket.cli.demo_child import run_child; run_child(*sys.argv[1:])"
 
 
 async def tour(session: Session) -> None:
@@ -308,18 +308,3 @@ async def _is_gone(pid: int) -> bool:
             return True
         await asyncio.sleep(_LOOK_EVERY)
     return False
-
-
-def run_child(store: str, index: str, payment: str) -> None:
-    """The process that will be killed. It would end by itself, too, should its parent be gone."""
-
-    async def work() -> None:
-        async with Runtime(CHILD_TOOLS, settings=Settings(store=store)) as runtime:
-            handles = [
-                await runtime.submit("index_site", {"pages": 20}, id=index, thread="demo"),
-                await runtime.submit("send_payment", {"amount": 250.0, "to": "ACME"}, id=payment, thread="demo"),
-            ]
-            for handle in handles:
-                await handle.result()
-
-    asyncio.run(work())

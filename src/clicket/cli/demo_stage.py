@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
 from clicket.cli.live import LiveLine
 from clicket.cli.terminal import Terminal, clean_lines
 from clicket.cli.words import as_state, duration, short, shortened
@@ -21,7 +22,7 @@ from clicket.model import Event, Record
 
 __all__ = ["Outcome", "Stage"]
 
-_BREATH = 0.35
+_BREATH = 0.2
 _WIDE = 108
 
 
@@ -153,23 +154,22 @@ class Stage:
             self.terminal.print_json({"ok": ok, "store": store, "duration": seconds, "calls": calls})
             return
         self.line(Text("\nWhat happened", style="bold"))
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
-        wide = self.terminal.out.width >= _WIDE
-        for name in ("" if wide else "#", "CALL", "STATE", "TRIES", "TOOK", "ID", ""):
-            table.add_column(name, no_wrap=True, justify="right" if name in ("TRIES", "TOOK") else "left")
-        ids = shortened([outcome.id for outcome in self.outcomes])
-        for outcome in self.outcomes:
-            table.add_row(
-                outcome.scene if wide else str(outcome.number),
-                Text(outcome.tool, style="bold"),
-                as_state(outcome.state),
-                str(outcome.attempts),
-                duration(outcome.duration),
-                Text(ids[outcome.id], style="bright_black"),
-                Text(outcome.error or "", style="red") if outcome.ok else Text("not as told", style="bold red"),
-            )
-        self.terminal.out.print(table)
+        self.terminal.out.print(self._table())
         self._where_next(store, seconds)
+
+    def _table(self) -> Table:
+        told, wide = self.outcomes, self.terminal.out.width >= _WIDE
+        ids = shortened([each.id for each in told])
+        columns = [
+            Column("" if wide else "#", [each.scene if wide else str(each.number) for each in told], rank=1),
+            Column("CALL", [Text(each.tool, style="bold") for each in told], rank=5),
+            Column("STATE", [as_state(each.state) for each in told], keep=True),
+            Column("TRIES", [str(each.attempts) for each in told], rank=2, right=True),
+            Column("TOOK", [duration(each.duration) for each in told], rank=3, right=True),
+            Column("ID", [Text(ids[each.id], style="bright_black") for each in told], keep=True),
+            Column("", [_verdict(each) for each in told], rank=4),
+        ]
+        return fitted(columns, self.terminal.out.width)
 
     def _where_next(self, store: str, seconds: float) -> None:
         retried = next((o for o in self.outcomes if o.attempts > 1), self.outcomes[0])
@@ -187,6 +187,10 @@ class Stage:
     def _command(self, what: str, line: str) -> None:
         self.line(Text(f"  # {what}", style="bright_black"))
         self.line(Text(f"  {line}", style="cyan"))
+
+
+def _verdict(outcome: Outcome) -> Text:
+    return Text(outcome.error or "", style="red") if outcome.ok else Text("not as told", style="bold red")
 
 
 def _program() -> str:

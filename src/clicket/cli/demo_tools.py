@@ -32,11 +32,11 @@ async def weather(city: str, unit: Literal["c", "f"] = "c") -> dict[str, Any]:
 async def tell_story() -> AsyncIterator[str]:
     """A story, word by word."""
     for word in _STORY.split(" "):
-        await asyncio.sleep(0.035)
+        await asyncio.sleep(0.02)
         yield word + " "
 
 
-@tool(max_retries=3, retry_delay=0.4)
+@tool(max_retries=3, retry_delay=0.2)
 async def exchange_rate(pair: str, ctx: ToolContext) -> float:
     """A rate from a service that is busy at first."""
     await asyncio.sleep(0.1)
@@ -73,7 +73,7 @@ async def read_log(lines: int) -> str:
 async def index_site(pages: int, ctx: ToolContext) -> dict[str, Any]:
     """Indexes pages: doing it twice does no harm. The first time the pages come slowly, later from a cache."""
     for page in range(1, pages + 1):
-        await asyncio.sleep(0.5 if ctx.attempt == 1 else 0.03)
+        await asyncio.sleep(0.3 if ctx.attempt == 1 else 0.03)
         ctx.progress(page, pages, f"page {page}")
     return {"indexed": pages, "idempotency_key": ctx.idempotency_key}
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clicket.errors import UsageError, did_you_mean
 from clicket.settings import Settings
 from clicket.tools import BasicTool, CompletedTool, FunctionTool, NativeTool, Tool, as_tool
+from clicket.tools.place import file_and_line, is_users
 
 if TYPE_CHECKING:
     from clicket.search.tool.options import Setup
@@ -179,11 +180,22 @@ def _shadowed(module: ModuleType) -> str:
 
 def _broken(spec: str, error: BaseException) -> UsageError:
     """Name the line of the user's own file, so that no traceback is needed for the common case."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    frames = [file_and_line(each.filename, each.lineno or 0) for each in _frames(error)]
+    place = f" ({frames[-1]})" if frames and frames[-1] not in str(error) else ""
+    if isinstance(error, UsageError):
+        return UsageError(f"{spec}{place}: {error.message}")
+    text = error.msg if isinstance(error, SyntaxError) else error
     return UsageError(
-        f"{spec}: importing it failed: {type(error).__name__}: {error}{where}. Mend the module, then try again."
+        f"{spec}: importing it failed: {type(error).__name__}: {text}{place}. Mend the module, then try again."
     )
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The user's own frames, or else those of others."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return [traceback.FrameSummary(error.filename, error.lineno, "", lookup_line=False)]
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
+    return [each for each in frames if is_users(each.filename)] or frames
 
 
 def _tools_in(value: Any, spec: str) -> Iterator[Tool]:

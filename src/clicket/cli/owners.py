@@ -62,6 +62,6 @@ async def orphans(runtime: Runtime | Reader) -> list[Stored]:
 
 
 async def is_orphan(runtime: Runtime | Reader, record: Record) -> bool:
-    found = await runtime.store.load(record.id, record.thread)
+    found = await runtime.store.load(record.id, record.thread, record.caller)
     owners = await Owners.of(runtime)
     return any(owners.have_left(stored) for stored in found)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.terminal import clean, clean_lines
-from clicket.cli.words import STYLES, ago, as_state, at, duration, short, size, what_happened, with_type
+from clicket.cli.words import STYLES, ago, as_state, at, decision_on, duration, short, size, what_happened, with_type
 from clicket.kernel import State
 from clicket.model import Event, Record
 
@@ -199,6 +199,9 @@ def draw_record(record: Record, width: int, *, plain: bool, events: bool = False
     """Everything that `clicket show` says about a call."""
     parts: list[RenderableType] = [_title(record), "", draw_bars(record, width, plain=plain)]
     parts += _section("Arguments", _arguments(record))
+    decision = decision_on(record)
+    if decision is not None:
+        parts += _section("Approval", Group(Text(" ".join(decision)), *_before_edit(record)))
     if record.progress is not None and not record.state.is_terminal:
         last = next(e for e in reversed(record.events) if e.type == "progress")
         parts += _section("Progress", what_happened(last))
@@ -215,7 +218,8 @@ def draw_record(record: Record, width: int, *, plain: bool, events: bool = False
 
 def _title(record: Record) -> Group:
     count = len(record.attempts)
-    facts = [f"thread {clean(record.thread)}", f"{count} attempt{'' if count == 1 else 's'}"]
+    whose = [f"caller {clean(record.caller)}"] if record.caller else []
+    facts = [f"thread {clean(record.thread)}", *whose, f"{count} attempt{'' if count == 1 else 's'}"]
     if record.duration is not None:
         facts.append(duration(record.duration))
     facts.append(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.created_at))} ({ago(record.created_at)})")
@@ -241,6 +245,13 @@ def _arguments(record: Record) -> RenderableType:
             style="bright_black",
         )
     return _value(record.arguments)
+
+
+def _before_edit(record: Record) -> list[RenderableType]:
+    """The arguments that the caller gave, if the approver changed them."""
+    if not (record.approval or {}).get("edited"):
+        return []
+    return [Text("before:", style="bright_black"), _value(record.events[0].data.get("arguments"))]
 
 
 def _value(value: object) -> RenderableType:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a command that only reads needs no runtime, and one that ma
 __all__ = ["Session", "find_call", "join_declared", "summary_of"]
 
 _MOST_NAMED = 100
+_View = TypeVar("_View", "Runtime", "Reader")
 
 
 class Session:
@@ -137,34 +138,57 @@ async def join_declared(runtime: Runtime) -> None:
         await join(runtime)
 
 
-async def find_call(runtime: Runtime | Reader, id: str | None, thread: str | None) -> Record:
-    """A call by its id, by a prefix that only one call has, or the newest one when no id is given."""
+async def find_call(
+    runtime: _View, id: str | None, thread: str | None, caller: str | None = None
+) -> tuple[_View, Record]:
+    """A call by its id, its short name, the provider's id or a prefix that only one call has; the newest one when no id is given.
+
+    `caller`: whose call it is; None: anybody's. The first of the pair is the runtime in the name of the call's caller.
+    """
+    sees = runtime if caller is None else runtime.acting_for(caller)
     if id is None:
-        newest = await runtime.history(thread=thread, limit=1)
+        newest = await sees.history(thread=thread, limit=1)
         if not newest.items:
             raise NotFound("there are no calls yet. `clicket call TOOL` makes one, `clicket demo` makes many.")
-        return newest.items[0]
-    try:
-        return await runtime.get(id, thread=thread)
-    except NotFound:
-        return await _find_by_prefix(runtime, id, thread)
+        record = newest.items[0]
+    else:
+        try:
+            record = await sees.get(id, thread=thread)
+        except NotFound:
+            record = await _find_by_prefix(sees, id, thread, caller)
+        except UsageError as several:
+            raise await _which(sees, id, thread, caller, several) from None
+    return runtime.acting_for(record.caller), record
 
 
-async def _find_by_prefix(runtime: Runtime | Reader, prefix: str, thread: str | None) -> Record:
+async def _which(
+    runtime: Runtime | Reader, id: str, thread: str | None, caller: str | None, several: UsageError
+) -> UsageError:
+    """What to write to name one of several calls."""
+    found = [stored for stored in await runtime.store.load(id, thread, caller) if stored.damaged is None]
+    if len(found) < 2:
+        return UsageError(f"{several.message} On a command line: --thread, --caller.")
+    first = [stored.events[0].data for stored in found]
+    places = sorted((data["thread"], data.get("caller", "")) for data in first)
+    shown = "; ".join(f"--thread {thread!r} --caller {whose!r}" for thread, whose in places[:5])
+    more = "; …" if len(places) > 5 else ""
+    return UsageError(f"{len(places)} calls have the id {id!r}; say which: {shown}{more}.")
+
+
+async def _find_by_prefix(runtime: Runtime | Reader, prefix: str, thread: str | None, caller: str | None) -> Record:
     store = runtime.store
-    found = await store.history(Query(id_prefix=prefix, thread=thread, limit=_MOST_NAMED))
+    found = await store.history(Query(id_prefix=prefix, thread=thread, caller=caller, limit=_MOST_NAMED))
     if len(found) == 1:
         return await runtime.get(found[0].id, thread=thread)
     if not found:
-        recent = await store.history(Query(thread=thread, limit=_MOST_NAMED))
+        recent = await store.history(Query(thread=thread, caller=caller, limit=_MOST_NAMED))
         raise NotFound(
             f"there is no call {prefix!r}.{did_you_mean(prefix, [stored.id for stored in recent])} "
             "`clicket ps --all` lists what is there; ended calls are swept after a day unless `retention` says otherwise."
         )
     ids = [stored.id for stored in found]
     if len(set(ids)) == 1:
-        threads = ", ".join(repr(stored.events[0].data["thread"]) for stored in found if stored.damaged is None)
-        raise UsageError(f"several threads have a call {ids[0]!r} ({threads}); say which with --thread.")
+        raise await _which(runtime, ids[0], thread, caller, UsageError(f"several calls have the id {ids[0]!r}."))
     count = f"{len(ids)}{'+' if len(ids) == _MOST_NAMED else ''}"
     shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
     raise UsageError(f"{count} calls begin with {prefix!r} ({shown}); write more of the id.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,12 +14,14 @@ from rich.text import Text
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
-from clicket.model import Event, ToolError
+from clicket.model import Event, Record, ToolError
+from clicket.model.ids import provider_of
 
 __all__ = [
     "ago",
     "as_state",
     "at",
+    "decision_on",
     "duration",
     "pairs_of",
     "parse_duration",
@@ -148,11 +151,26 @@ def short(value: Any, width: int = 80) -> str:
 
 
 def shortened(ids: list[str]) -> dict[str, str]:
-    """Ids of ours as prefixes that are unique in the list; ids that people gave stay whole."""
+    """Ids of ours as prefixes that are unique in the list, those that a provider named by its name; ids that people gave stay
+    whole. Commands take each of them."""
     length = _SHORTEST
     while length < 32 and len({id[:length] for id in ids}) < len(set(ids)):
         length += 2
-    return {id: id[:length] if len(id) == 32 else id for id in ids}
+    named = Counter(provider_of(id) for id in set(ids))
+    shown = {id: id[:length] if len(id) == 32 else id for id in ids}
+    return {id: provider_of(id) if provider_of(id) and named[provider_of(id)] == 1 else shown[id] for id in ids}
+
+
+def decision_on(record: Record) -> tuple[str, str] | None:
+    """What a person decided about a call, and by whom, when, why; None: nobody has."""
+    given = record.approval
+    if given is None or given.get("approved") is None:
+        return None
+    word = "approved" if given["approved"] else "denied"
+    when = f", {ago(given['at'])}" if given.get("at") else ""
+    why = f": {short(given['reason'], 200)}" if given.get("reason") else ""
+    edited = ", with other arguments" if given.get("edited") else ""
+    return word, f"by {short(given.get('by') or 'somebody', 60)}{when}{edited}{why}"
 
 
 def with_type(error: ToolError) -> str:

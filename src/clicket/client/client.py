@@ -27,10 +27,11 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
-from clicket.model.request import checked
+from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.vault import hide_text
 from clicket.views import CachePage, HistoryOptions, ToolInfo, as_request, checked_age, in_order
 
 __all__ = ["Cache", "Client"]
@@ -78,6 +79,9 @@ class Client:
         self.url: str = self._wire.url
         self._subscriptions: WeakSet[Subscription] = WeakSet()
 
+    def __repr__(self) -> str:
+        return f"<Client {hide_text(self.url)}>"
+
     async def open(self) -> Self:
         """Nothing is sent before the first call."""
         return self
@@ -102,7 +106,7 @@ class Client:
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a tool and wait for its outcome. A call that failed is returned, not raised."""
-        return self._call(ToolCall(tool, arguments, **options))
+        return self._call(request_of(tool, arguments, options))
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = _with_id(request)
@@ -145,7 +149,7 @@ class Client:
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Hand a call over; returns as soon as it is durable there."""
-        request = _with_id(ToolCall(tool, arguments, **options))
+        request = _with_id(request_of(tool, arguments, options))
         await self._post(request, wait=None)
         return CallHandle(self._wire, request.id or "", request.thread)
 
@@ -381,4 +385,4 @@ def _refused(problem: Problem, request: ToolCall) -> ToolResult:
     message, problems = (problem.detail, problem.errors) if wrong is None else (wrong.message, wrong.problems)
     details = {"problems": problems} if problems else {}
     told = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)
-    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told)
+    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told, content=str(told))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from clicket.bridge import within
 from clicket.client.wire import ServerUnavailable, Wire, decoded, part
 from clicket.model import Event, Record, ToolResult, notes_of, result_of
 
@@ -30,8 +31,16 @@ class CallHandle:
         """Every event after number `after`, then live ones, ending with the terminal one."""
         return follow(self._wire, self.id, self.thread, after)
 
-    async def result(self) -> ToolResult:
-        """Wait for the outcome."""
+    @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    async def result(self, timeout: float | None = None) -> ToolResult:
+        """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""
+        return await within(timeout, self.id, self._result())
+
+    async def _result(self) -> ToolResult:
         async for _ in self.events():
             pass
         query = {"thread": self.thread}

@@ -127,7 +127,10 @@ class Decisions:
         """Cancel a call in any process. One of this process has ended, or was abandoned, when this returns."""
         call = await self.find_live(id, thread, caller)
         if call is None:
-            stored = await self._stored_calls.find(id, thread, caller)
+            stored = await self._stored_calls.find_named(id, thread, caller)
+            if stored.id != id:
+                first = stored.events[0].data
+                return await self.cancel(stored.id, first["thread"], first.get("caller", ""), reason)
             secrets = self._arguments.secrets_of(stored.id, stored.events, None)
             shown = hide_text(clean(reason), secrets)
             if not await self._requests.write(stored, "cancel_requested", {"reason": shown}):

@@ -17,6 +17,7 @@ from clicket.execution import Limiter, Wait
 from clicket.journal import Fenced, Journal
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
+from clicket.model.result import failure_text
 from clicket.ports import Store
 
 __all__ = ["Ending"]
@@ -213,5 +214,6 @@ def result_from(call: Call) -> ToolResult:
         )  # fmt: skip
     return ToolResult(
         call_id=entry.id, tool=entry.tool, state=call.outcome, error=call.error, attempts=entry.attempts,
+        content=failure_text(call.outcome, call.error),
         cached=call.cached, duration=call.duration, stages=call.stages, metadata={} if metadata is None else metadata,
     )  # fmt: skip

@@ -5,6 +5,7 @@ Where two parts need each other, the lower one gets a callback. A callback that 
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from clicket.bridge import Workers
@@ -37,7 +38,7 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import Limiter, ProcessPool, Runner, can_stop
+from clicket.execution import Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
@@ -189,6 +190,8 @@ class Engine:
             closed_first=(caching, slots, gate, claimer), closed_last=(journal, running),
         )  # fmt: skip
 
+        self.loop = asyncio.get_running_loop()
+        self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
         self.clock, self.vault, self.shares, self.gives_away = clock, vault, shares, gives_away
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
@@ -206,6 +209,7 @@ class Engine:
     async def start(self) -> None:
         """Start the chores, and a worker process if a tool needs one."""
         self.background.start()
+        self._loop_watch.start()
         await self.processes.start()
 
     async def close(self, *, patience: float) -> None:
@@ -214,6 +218,7 @@ class Engine:
             await self.closing.close(patience=patience)
         finally:
             self.background.stop()
+            self._loop_watch.close()
             self.chores.closed = True
 
     @property

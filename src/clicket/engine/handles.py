@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from clicket.bridge import within
 from clicket.call import Call
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.decisions import Decisions
@@ -69,9 +70,10 @@ class Handles:
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""
         live = await self._decisions.find_live(id, thread, caller)
-        return (
-            self.of(live) if live is not None else self.of_stored(await self._stored_calls.find(id, thread, caller), id)
-        )
+        if live is not None:
+            return self.of(live)
+        stored = await self._stored_calls.find_named(id, thread, caller)
+        return self.of_stored(stored, stored.id)
 
     async def follow(self, call: Call | Stored, id: str, after: int) -> AsyncIterator[Event]:
         """Events after a number, replayed and then live, up to the terminal one."""
@@ -140,9 +142,14 @@ class CallHandle:
         """Every event after number `after`, then live ones, ending with the terminal one."""
         return self._handles.follow(self.call, self.id, after)
 
-    async def result(self) -> ToolResult:
-        """Wait for the outcome."""
-        return await self._handles.result(self)
+    @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    async def result(self, timeout: float | None = None) -> ToolResult:
+        """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""
+        return await within(timeout, self.id, self._handles.result(self))
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask the call to end. True: it took effect or is on record; False: it had ended already."""

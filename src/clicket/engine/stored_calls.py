@@ -9,7 +9,8 @@ from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.call import DEFAULT_THREAD
 from clicket.model.codec import decode
-from clicket.ports import Clock, Store, Stored
+from clicket.model.ids import alias_of, is_alias, provider_prefix
+from clicket.ports import Clock, Query, Store, Stored
 
 __all__ = ["Closed", "StoredCalls"]
 
@@ -17,6 +18,8 @@ FindKept = Callable[[str, str, str], Awaitable[Stored | None]]
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
 _MAX_OUTPUT = 16 * 1024 * 1024
+_MOST_NAMED = 1_000
+"""Calls of a thread, the newest first, among which a short name is looked for."""
 
 
 class Closed(ClicketError):
@@ -61,6 +64,42 @@ class StoredCalls:
                 "restore it from a backup."
             )
         return found[0]
+
+    async def find_named(self, id: str, thread: str | None, caller: str | None) -> Stored:
+        """As `find`, for people: also by the id that a provider gave the call, or by its short name in an agent's turn."""
+        try:
+            return await self.find(id, thread, caller)
+        except NotFound:
+            named = await self._named(id, thread, caller)
+            if not named:
+                raise
+        if len(named) == 1:
+            return await self.find(*next(iter(named)))
+        threads, callers = ({place[part] for place in named} for part in (1, 2))
+        where = f"threads {', '.join(map(repr, sorted(threads)))}"
+        if len(callers) > 1:
+            where += f", callers {', '.join(map(repr, sorted(callers)))}"
+        raise UsageError(
+            f"{len(named)} calls have the name {id!r} ({where}); pass thread= to say which, or the whole id."
+        )
+
+    async def _named(self, id: str, thread: str | None, caller: str | None) -> set[tuple[str, str, str]]:
+        """Id, thread and caller of the calls with a name; of one thread the newest."""
+        if "~" in id or not id or (thread or "").startswith("agent:"):
+            return set()
+        found = await self._store.history(
+            Query(id_prefix=provider_prefix(id), thread=thread, caller=caller, limit=_MOST_NAMED)
+        )
+        if not found and is_alias(id):
+            recent = await self._store.history(Query(thread=thread, caller=caller, limit=_MOST_NAMED))
+            found = [stored for stored in recent if alias_of(stored.id) == id]
+        newest: dict[tuple[str, str], tuple[str, str, str]] = {}
+        for stored in found:
+            if stored.damaged is None:
+                first = stored.events[0].data
+                place = (first["thread"], first.get("caller", ""))
+                newest.setdefault(place, (stored.id, *place))
+        return set(newest.values())
 
     def on_news(self, key: int | None) -> None:
         """The store hints at new events of a call; None: of any."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
 from clicket.execution.caller_task import Wait
 from clicket.execution.limiter import RUNTIME, Limiter
+from clicket.execution.loop_watch import LoopWatch
 from clicket.execution.processes import ProcessPool
 from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.runner import Runner, lane_of
@@ -29,6 +30,7 @@ __all__ = [
     "RUNTIME",
     "CallSink",
     "Limiter",
+    "LoopWatch",
     "ProcessPool",
     "Runner",
     "Spool",

@@ -40,3 +40,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def is_terminal(self) -> bool:
         """Does this event end the call? A `late_result` after the end does not end it again."""
         return self.type == "state_changed" and self.state.is_terminal
+
+    def __repr__(self) -> str:
+        return f"<event {self.seq} of call {self.call_id}: {self.type}, {self.state}>"

@@ -1,15 +1,23 @@
-"""Ids that sort by time and cannot be guessed."""
+"""Ids that sort by time and cannot be guessed; and ids of calls that a model asked for.
+
+Such an id is `toolu_01AbC:react.1.2.1~3f9c12ab`: the provider's own id, a short name that is unique in its thread (agent, turn, step,
+place), and a tag that makes it unique in the store. A call is found by the whole, by the provider's id and by the short name.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from time import time_ns
 
-__all__ = ["new_id"]
+__all__ = ["alias_of", "asked_id", "is_alias", "is_of_turn", "new_id", "provider_of", "provider_prefix"]
 
 _BYTES = 10
 _BATCH = 200
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+")
+_MAX_PROVIDER = 64
 
 
 def _generator() -> Callable[[], str]:
@@ -37,3 +45,34 @@ def _generator() -> Callable[[], str]:
 
 
 new_id = _generator()
+
+
+def asked_id(provider: str, alias: str, tag: str) -> str:
+    """The id of a call that a model asked for under the provider's id `provider`."""
+    return f"{provider_prefix(provider)}{alias}~{tag}"
+
+
+def provider_prefix(provider: str) -> str:
+    """How the ids of calls begin that a provider knows by this id."""
+    return f"{_UNSAFE.sub('-', provider)[:_MAX_PROVIDER]}:" if provider else ""
+
+
+def provider_of(id: str) -> str:
+    """The provider's id that a call's id begins with; empty if there is none."""
+    provider, sign, rest = id.partition(":")
+    return provider if sign and ("~" in rest or rest.startswith("turn-")) else ""
+
+
+def alias_of(id: str) -> str:
+    """The short name of an agent's call; of another call its id."""
+    return id.rpartition(":")[2].partition("~")[0] if "~" in id else id
+
+
+def is_alias(id: str) -> bool:
+    """Could this be the short name of an agent's call?"""
+    return _ALIAS.fullmatch(id) is not None
+
+
+def is_of_turn(id: str, mark: str) -> bool:
+    """Is it the id of a tool call of the turn `mark`?"""
+    return alias_of(id).startswith(f"{mark}.")

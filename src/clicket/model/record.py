@@ -12,7 +12,7 @@ from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
-from clicket.model.result import Stage, ToolError, ToolResult, size_of
+from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
 __all__ = ["Attempt", "Page", "Record", "fold", "is_seen", "notes_of", "read", "result_of"]
 
@@ -72,8 +72,16 @@ class Record(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] = {}
 
     @property
+    def call_id(self) -> str:
+        """The call's id, as `event.call_id` and `result.call_id`."""
+        return self.id
+
+    @property
     def success(self) -> bool:
         return self.state is State.COMPLETED
+
+    def __repr__(self) -> str:
+        return f"<call {self.id} of {self.tool:.40}: {self.state}, {len(self.events)} events>"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -93,6 +101,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[Record]
     cursor: str | None = None
+
+    def __repr__(self) -> str:
+        more = "" if self.cursor is None else f", more at cursor {self.cursor!r}"
+        return f"<page of {len(self.items)} calls{more}>"
 
 
 def read(call_id: str, events: Iterable[Event]) -> Record:
@@ -176,6 +188,8 @@ def _state_changed(record: Record, event: Event) -> None:
     if event.state is State.COMPLETED:
         record.output = data.get("output")
         record.content = data["content"] if record.truncated else as_text(record.output)
+    else:
+        record.content = failure_text(event.state, error)
     record.artifact = data.get("artifact")
     record.cached = data.get("cached", False)
     record.metadata.update(data.get("metadata") or {})

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from clicket.errors import UsageError
-from clicket.model.call import ToolCall
+from clicket.errors import UsageError, did_you_mean
+from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.output import plain_output
 
-__all__ = ["check_name", "checked"]
+__all__ = ["check_name", "checked", "request_of", "unknown_keyword"]
 
 _MAX_NAME = 512
 _MAX_GOOD = 4_096
@@ -41,6 +41,24 @@ def checked(request: ToolCall) -> ToolCall:
             raise UsageError(f"metadata must be a mapping, not {type(request.metadata).__name__}.")
         request = msgspec.structs.replace(request, metadata=plain_output(dict(request.metadata))[0])
     return request
+
+
+def request_of(tool: str, arguments: Arguments, options: CallOptions) -> ToolCall:
+    """A request of the keywords of a call."""
+    try:
+        return ToolCall(tool, arguments, **options)
+    except TypeError:
+        raise unknown_keyword(tool, options) from None
+
+
+def unknown_keyword(tool: Any, options: Mapping[str, Any]) -> UsageError:
+    """Why no request can be made of these keywords."""
+    known = CallOptions.__annotations__
+    wrong = [name for name in options if name not in known]
+    near = did_you_mean(wrong[0], known)
+    given = ", ".join(f"{name!r}: …" for name in wrong)
+    meant = near or f" Arguments of the tool are one mapping: rt.call({tool!r:.60}, {{{given}}})."
+    return UsageError(f"a call has no keyword {wrong[0]!r}.{meant} Known: {', '.join(known)}.")
 
 
 def _with_name(request: ToolCall, tool: Any) -> ToolCall:

@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 
+from clicket.errors import ToolCallFailed
 from clicket.kernel import State
 
-__all__ = ["Stage", "ToolError", "ToolResult", "size_of"]
+__all__ = ["Stage", "ToolError", "ToolResult", "failure_text", "size_of"]
+
+_SHOWN = 80
 
 
 class ToolError(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +43,8 @@ def size_of(text: str) -> int:
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`output` is the value, `content` the text for the model, `artifact` the name of the whole when `content` was cut."""
+    """`output` is the value, `artifact` the name of the whole when `content` was cut. `content` is the text for the model: the
+    output, or what went wrong."""
 
     call_id: str
     tool: str
@@ -57,6 +61,11 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metadata: dict[str, Any] = {}
 
     @property
+    def id(self) -> str:
+        """The call's id, as `record.id` and `handle.id`."""
+        return self.call_id
+
+    @property
     def success(self) -> bool:
         return self.state is State.COMPLETED
 
@@ -64,3 +73,20 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def sizes(self) -> dict[str, int]:
         """Bytes by stage. `process`: of `content`, which the model reads. The whole of a cut result has `metadata["artifact_size"]`."""
         return {"process": size_of(self.content)} if "process" in self.stages else {}
+
+    def unwrap(self) -> Any:
+        """The output of a call that completed; otherwise raises `ToolCallFailed`."""
+        if self.success:
+            return self.output
+        code = str(self.state) if self.error is None else self.error.code
+        raise ToolCallFailed(f"call {self.call_id} of {self.tool}: {self.content}", code=code, result=self)
+
+    def __repr__(self) -> str:
+        shown = repr(self.output) if self.success else self.content
+        shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+        return f"<result {self.call_id} of {self.tool:.40}: {self.state}, {shown}>"
+
+
+def failure_text(state: State, error: ToolError | None) -> str:
+    """What a model reads of a call that did not complete."""
+    return f"the call ended as {state}." if error is None else str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Unpack
 
 from clicket.errors import ClicketError
@@ -81,6 +81,10 @@ class AgentHost(Protocol):
 
     async def allow(self, artifact: str) -> None:
         """Let the caller read a file that one of its calls stored, for as long as threads are kept."""
+        ...
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        """`UsageError` if the runtime has no tool of a name, and none can join it later."""
         ...
 
     def lend(self, tool: Any) -> None:

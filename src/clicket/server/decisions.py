@@ -79,8 +79,16 @@ class DecisionHandlers:
         )
 
 
+async def _why_not(view: Runtime, record: Record) -> str:
+    given = (await view.get(record.id, thread=record.thread)).approval or {}
+    if given.get("approved") is None:
+        return "does not wait for approval (any more)"
+    word = "approved" if given["approved"] else "denied"
+    return f"does not wait for approval any more: it was {word} by {given.get('by') or 'somebody'!r} already"
+
+
 async def _decided(view: Runtime, record: Record, by: str, *, approved: bool, done: bool) -> Reply:
     if not done:
-        raise Refused("not_waiting", f"call {record.id!r} does not wait for approval (any more). Nothing was changed.")
+        raise Refused("not_waiting", f"call {record.id!r} {await _why_not(view, record)}. Nothing was changed.")
     state = await view.state(record.id, thread=record.thread)
     return json_reply(Decided(id=record.id, thread=record.thread, approved=approved, by=by, state=state))

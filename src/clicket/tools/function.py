@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
+from types import FunctionType, MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from clicket.errors import UsageError
@@ -14,6 +15,7 @@ from clicket.tools import defaults
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Breaker, Isolation, Options, Recovery, make_options
 from clicket.tools.output_schema import return_schema
+from clicket.tools.place import placed
 from clicket.tools.plain_signature import never_plain
 from clicket.tools.protocol import Traits
 from clicket.tools.schema import Binding, bind_signature, docstring_of
@@ -44,6 +46,7 @@ class FunctionTool(Generic[P, R]):
         binding: Binding,
         run_sync: Callable[..., Any] | None = None,
         listed: bool = True,
+        of_object: bool = False,
     ) -> None:
         update_wrapper(self, function)
         self.fn: Callable[P, R] = function
@@ -56,6 +59,8 @@ class FunctionTool(Generic[P, R]):
         self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = (
             never_plain if options.sensitive else binding.bind_plain
         )
+        self.of_object: bool = of_object
+        """A method: the tool is the one of an object, `shop.price`."""
         self.is_async: bool
         self.run: Callable[[Any, Any], Any]
         self.is_async, self.run = adapt(function, binding.context)
@@ -73,6 +78,19 @@ class FunctionTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> FunctionTool[..., R]:
+        """A method's tool, of an object."""
+        if instance is None or not self.of_object:
+            return self
+        return FunctionTool(
+            MethodType(self.fn, instance),
+            self.options,
+            name=self.name,
+            description=self.description,
+            binding=self.binding,
+            listed=self.traits.listed,
+        )
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -117,6 +135,14 @@ def adapt(function: Callable[..., Any], context: str | None) -> tuple[bool, Call
 
         return False, generate
     return inspect.iscoroutinefunction(function), start
+
+
+def is_method(function: Any) -> bool:
+    """Was it defined in a class body, to be called on an object?"""
+    if not isinstance(function, FunctionType):
+        return False
+    owner, code = function.__qualname__.rpartition(".")[0], function.__code__
+    return bool(owner) and not owner.endswith("<locals>") and code.co_argcount > 0 and code.co_varnames[0] == "self"
 
 
 def name_of(given: str | None, fallback: str, where: str) -> str:
@@ -178,17 +204,29 @@ def function_tool(
     listed: bool = True,
 ) -> FunctionTool[P, R]:
     """`tool` as a plain call. `names`: the local names where the function is defined; `listed`: see `Traits`."""
+    if isinstance(function, classmethod):
+        where = placed(f"tool {function.__name__!r}", function)
+        raise UsageError(
+            f"{where}: a classmethod cannot be a tool. Use a function, a method, or @staticmethod above @tool."
+        )
     if not callable(function):
         raise UsageError(f"@tool takes a function, not {function!r}.")
-    where = f"tool {name or getattr(function, '__name__', function)!r}"
-    binding = bind_signature(function, where, names=names)
+    where = placed(f"tool {name or getattr(function, '__name__', function)!r}", function)
+    made = make_options(where, options or {})
+    of_object = is_method(function)
+    if of_object and made.isolation == "process":
+        raise UsageError(
+            f"{where}: a method needs its object, which a child process does not have, so isolation='process' is for functions. "
+            "Make it a function, or leave isolation at 'auto'."
+        )
     return FunctionTool(
         function,
-        make_options(where, options or {}),
+        made,
         name=name_of(name, getattr(function, "__name__", ""), where),
         description=docstring_of(function)[0] if description is None else description,
-        binding=binding,
+        binding=bind_signature(MethodType(function, object()) if of_object else function, where, names=names),
         listed=listed,
+        of_object=of_object,
     )
 
 
@@ -202,7 +240,7 @@ def class_tool(
 ) -> FunctionTool[..., Any]:
     """A tool of an object with methods `run` (async) and/or `run_sync`; each kind of caller gets the direct one."""
     kind = type(instance)
-    where = f"tool {name or kind.__name__!r}"
+    where = placed(f"tool {name or kind.__name__!r}", kind)
     run, run_sync = getattr(instance, "run", None), getattr(instance, "run_sync", None)
     body = run or run_sync
     if body is None:

@@ -19,6 +19,7 @@ from clicket.tools import defaults
 from clicket.tools.context import ToolContext
 from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
+from clicket.tools.place import placed
 from clicket.tools.protocol import SessionKey, Traits
 from clicket.tools.schema import DIALECT, complaints, docstring_of
 
@@ -93,7 +94,7 @@ class SessionTool:
 
     def __init__(self, given: NativeTool | type[NativeTool]) -> None:
         kind = given if isinstance(given, type) else type(given)
-        where = f"tool {kind.name or kind.__name__!r}"
+        where = placed(f"tool {kind.name or kind.__name__!r}", kind if kind.run is not NativeTool.run else None)
         if kind.run is NativeTool.run:
             raise UsageError(f"{where}: write a method `run(self, arguments, ctx)`.")
         try:

@@ -12,6 +12,7 @@ from clicket.tools.completed import CompletedTool
 from clicket.tools.depends import find_cycle, names_of
 from clicket.tools.function import FunctionTool, class_tool, name_of, tool
 from clicket.tools.native import NativeTool, SessionTool
+from clicket.tools.place import place_of, placed
 from clicket.tools.protocol import BasicTool, Tool
 
 __all__ = ["RESERVED", "Registered", "Registry", "as_tool"]
@@ -39,21 +40,26 @@ class Registry:
         """Names of the tools that depend on others."""
         self.shared: set[str] = set()
         """Names of the tools that have one breaker over all callers."""
-        for each in tools:
+        for each in _listed(tools):
             self.add(each)
 
     def add(self, given: Any) -> Tool:
         added = as_tool(given).owned_by(self)
         _check_name(added)
         known = self.tools.get(added.name)
-        if known is not None and _origin(known.tool) is not _origin(added):
-            raise UsageError(f"two tools are named {added.name!r}; give one of them another name with @tool(name=…).")
+        if known is not None and not _same(known.tool, added):
+            places = ", ".join(filter(None, (place_of(known.tool), place_of(added))))
+            where = f" ({places})" if places else ""
+            raise UsageError(
+                f"two tools are named {added.name!r}{where}; give one of them another name with @tool(name=…)."
+            )
         self._refuse_cycle(added)
         if added.options.depends_on:
             self.dependent.add(added.name)
         if added.options.breaker == "shared":
             self.shared.add(added.name)
-        self.tools[added.name] = Registered(added, compile_schema(added.input_schema, f"tool {added.name!r}"))
+        where = placed(f"tool {added.name!r}", added)
+        self.tools[added.name] = Registered(added, compile_schema(added.input_schema, where))
         return added
 
     def lend(self, own: Tool) -> None:
@@ -78,9 +84,19 @@ class Registry:
         cycle = find_cycle(added.name, edges)
         if cycle is not None:
             raise UsageError(
-                f"tool {added.name!r}: depends_on goes round in a circle ({' -> '.join(cycle)}), so none of them could ever "
-                "be called. Take one of the dependencies out."
+                f"{placed(f'tool {added.name!r}', added)}: depends_on goes round in a circle ({' -> '.join(cycle)}), so none "
+                "of them could ever be called. Take one of the dependencies out."
             )
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        """`UsageError` if a name is not the name of a tool."""
+        for name in names:
+            if name not in self.tools:
+                listed = sorted(each.name for each in self)
+                raise UsageError(
+                    f"there is no tool {name!r}.{did_you_mean(name, listed)} Registered: {', '.join(listed) or 'none'}. "
+                    "Add it to the runtime first: Runtime(tools=[…]), or rt.add(…)."
+                )
 
     def find(self, name: str) -> Registered:
         try:
@@ -119,6 +135,12 @@ def as_tool(given: Any) -> Tool:
     if isinstance(given, NativeTool) or (isinstance(given, type) and issubclass(given, NativeTool)):
         return SessionTool(given)
     if isinstance(given, FunctionTool):  # before the slow look at every attribute
+        if given.of_object:
+            owner = given.fn.__qualname__.rpartition(".")[0].rpartition(".")[2]
+            raise UsageError(
+                f"{placed(f'tool {given.name!r}', given)} is a method of {owner}, so it needs an object: register "
+                f"{owner}(…).{given.fn.__name__} instead of {owner}.{given.fn.__name__}."
+            )
         return given
     if isinstance(given, BasicTool) and not isinstance(given, type):
         return given if isinstance(given, Tool) else CompletedTool(given)
@@ -142,6 +164,22 @@ def _check_name(added: Tool) -> None:
         )
 
 
+def _listed(tools: Any) -> Iterable[Any]:
+    """The tools of a list; `UsageError` for one tool, text or a module in its place."""
+    if isinstance(tools, str | bytes | type) or not isinstance(tools, Iterable):
+        meant = f"write tools=[{tools.name}]" if isinstance(tools, FunctionTool) else "write tools=[one, another]"
+        if inspect.ismodule(tools):
+            meant = f"name the tools of the module, as in tools=[{tools.__name__}.NAME]"
+        raise UsageError(f"tools is a list: {meant}, not {tools!r:.60}.")
+    return tools
+
+
+def _same(one: Tool, other: Tool) -> bool:
+    """Was the same object registered? Registering it twice is allowed, a second tool of its name is not."""
+    if isinstance(one, FunctionTool) and isinstance(other, FunctionTool) and inspect.ismethod(one.fn):
+        return bool(one.fn == other.fn)  # a method's tool is made anew each time it is named
+    return _origin(one) is _origin(other)
+
+
 def _origin(tool: Tool) -> object:
-    """The object that was registered: registering it twice is allowed, a second tool of its name is not."""
     return tool.given if isinstance(tool, CompletedTool) else tool

@@ -51,7 +51,7 @@ class TestFindingTools:
         done = run("call", "add", "--tools", "cli_broken")
         assert done.returncode == 2
         assert "ZeroDivisionError" in done.stderr
-        assert "cli_broken.py, line 3" in done.stderr
+        assert "cli_broken.py:3" in done.stderr
         assert no_traceback(done)
         asked = run("call", "add", "--tools", "cli_broken", "--debug")
         assert asked.returncode == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
@@ -171,7 +172,7 @@ async def test_a_secret_in_the_reason_is_hidden() -> None:
     world = World()
     call = world.asked({"key": SECRET})
     assert await world.decide(call, approved=False, reason=f"it shows {SECRET}")
-    assert SECRET not in repr((world.store.events_of(call), world.audited))
+    assert SECRET not in msgspec.json.encode((world.store.events_of(call), world.audited)).decode()
 
 
 # Cancels.

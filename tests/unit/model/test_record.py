@@ -223,7 +223,7 @@ def test_every_end_has_its_time(state: str) -> None:
     assert record.ended_at == record.updated_at
     assert record.duration is not None
     assert record.attempts[-1].ended_at == record.ended_at
-    assert (record.output, record.content, record.success) == (None, "", False)
+    assert (record.output, record.content, record.success) == (None, str(record.error), False)
 
 
 def test_a_cut_result_names_its_artifact() -> None:

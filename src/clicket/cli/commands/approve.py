@@ -12,13 +12,14 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
+from clicket.cli.completion import complete_thread, complete_waiting
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, duration, short, shortened
+from clicket.cli.words import ago, as_state, decision_on, duration, short, shortened
 from clicket.errors import UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
@@ -27,9 +28,16 @@ from clicket.tools import Registry
 __all__ = ["approve", "deny", "who"]
 
 IdArgument = Annotated[
-    str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; left out, lists what waits.")
+    str | None,
+    typer.Argument(
+        metavar="[ID]", help="The id or its beginning; left out, lists what waits.", autocompletion=complete_waiting
+    ),
 ]
-ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.")]
+ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)]
+CallerOption = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", help="Whose call: the id of an API key; empty for the program's own."),
+]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
 SeenOption = Annotated[
@@ -45,6 +53,7 @@ async def approve(
         typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead; the first ones stay on record."),
     ] = None,
     thread: ThreadOption = None,
+    caller: CallerOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
     seen: SeenOption = "",
@@ -53,17 +62,17 @@ async def approve(
     if id is None:
         if arguments is not None or reason:
             raise UsageError("name the call that this is about: clicket approve ID …")
-        await _list(session, thread)
+        await _list(session, thread, caller)
         return
     given = None if arguments is None else _read(arguments)
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
+        view, record = await find_call(runtime, id, thread, caller)
         if given is not None and record.waiting_for == "approval":
             _examine(session, runtime, record, given)
         name = who(by)
-        own, seen = runtime.acting_for(record.caller), seen or asked_in(record)
-        done = await own.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given, seen=seen)
-        after = await own.get(record.id, thread=record.thread)
+        seen = seen or asked_in(record)
+        done = await view.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given, seen=seen)
+        after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "approved", name)
 
 
@@ -71,6 +80,7 @@ async def deny(
     session: Session,
     id: IdArgument = None,
     thread: ThreadOption = None,
+    caller: CallerOption = None,
     by: ByOption = None,
     reason: ReasonOption = "",
     seen: SeenOption = "",
@@ -79,14 +89,14 @@ async def deny(
     if id is None:
         if reason:
             raise UsageError("name the call that this is about: clicket deny ID …")
-        await _list(session, thread)
+        await _list(session, thread, caller)
         return
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
+        view, record = await find_call(runtime, id, thread, caller)
         name = who(by)
-        own, seen = runtime.acting_for(record.caller), seen or asked_in(record)
-        done = await own.deny(record.id, thread=record.thread, by=name, reason=reason, seen=seen)
-        after = await own.get(record.id, thread=record.thread)
+        seen = seen or asked_in(record)
+        done = await view.deny(record.id, thread=record.thread, by=name, reason=reason, seen=seen)
+        after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "denied", name)
 
 
@@ -127,20 +137,23 @@ def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -
         name = f" by {clean(who)}" if who else ""
         terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
     else:
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval (any more)"))
+        before = decision_on(record)
+        told = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval{told}"))
     if not done:
         raise CallFailed
 
 
-async def _list(session: Session, thread: str | None) -> None:
+async def _list(session: Session, thread: str | None, caller: str | None) -> None:
     terminal = session.terminal
     page = Page(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
-            page = await runtime.history(waiting_for="approval", thread=thread, limit=1_000)
+            sees = runtime if caller is None else runtime.acting_for(caller)
+            page = await sees.history(waiting_for="approval", thread=thread, limit=1_000)
     if terminal.json:
         calls = [{**summary_of(record), "arguments": record.arguments} for record in page.items]
-        terminal.print_json({"calls": calls, "cursor": page.cursor})
+        terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
         return
     if not page.items:
         terminal.say("no call waits for approval.", style="bright_black")
@@ -151,24 +164,23 @@ async def _list(session: Session, thread: str | None) -> None:
 
 
 def _print(terminal: Terminal, page: Page) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
-    for name in ("ID", "TOOL", "THREAD", "ASKED", "LEFT"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("WHY", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_column("ARGUMENTS", no_wrap=True, overflow="ellipsis", ratio=2)
     ids = shortened([record.id for record in page.items])
-    for record in page.items:
-        asked: dict[str, Any] = record.approval or {}
-        table.add_row(
-            Text(clean(ids[record.id])),
-            Text(clean(record.tool), style="bold"),
-            Text(short(record.thread, 20)),
-            ago(asked.get("requested_at") or record.updated_at),
-            _left(asked.get("deadline")),
-            Text(short(str(asked.get("why") or ""), 80)),
-            Text(short(msgspec.json.encode(record.arguments).decode(), 200)),
-        )
-    terminal.out.print(table)
+    asked: list[dict[str, Any]] = [record.approval or {} for record in page.items]
+    columns = [
+        Column("ID", [clean(ids[record.id]) for record in page.items], keep=True),
+        Column("TOOL", [Text(clean(record.tool), style="bold") for record in page.items], rank=8),
+        Column("THREAD", [short(record.thread, 20) for record in page.items], rank=4),
+        Column("CALLER", [short(record.caller, 20) for record in page.items], rank=5),
+        Column("ASKED", [ago(a.get("requested_at") or r.updated_at) for a, r in zip(asked, page.items, strict=True)], rank=2),
+        Column("LEFT", [_left(a.get("deadline")) for a in asked], rank=3),
+        Column("WHY", [short(str(a.get("why") or ""), 80) for a in asked], rank=1, least=12),
+        Column(
+            "ARGUMENTS",
+            [short(msgspec.json.encode(record.arguments).decode(), 200) for record in page.items],
+            rank=7, least=12,
+        ),
+    ]  # fmt: skip
+    terminal.out.print(fitted(columns, terminal.out.width))
 
 
 def _left(deadline: float | None) -> str:

@@ -28,7 +28,7 @@ async def audit(
         async with session.watcher() as runtime:
             found = [msgspec.to_builtins(entry) for entry in await runtime.audit.list(limit=limit, before=before)]
     if terminal.json:
-        terminal.print_json({"entries": found})
+        terminal.print_json({"items": found, "entries": found})
         return
     if not found:
         terminal.say("nothing is on the audit log.", style="bright_black")

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from clicket.cli.completion import complete_tool
 from clicket.cli.errors import CallFailed
 from clicket.cli.live import LiveLine
 from clicket.cli.session import Session
@@ -28,7 +29,7 @@ _READ = 1024 * 1024
 
 async def call(
     session: Session,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.", autocompletion=complete_tool)],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[JSON | KEY=VALUE … | -]", help="One JSON object, pairs, or - for stdin."),

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from clicket.cli.commands.approve import CallerOption
+from clicket.cli.completion import complete_active, complete_thread
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
@@ -21,8 +23,11 @@ _LOOK_EVERY = 0.05
 
 async def cancel(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.")],
-    thread: Annotated[str | None, typer.Option(help="When two threads used one id.")] = None,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_active)],
+    thread: Annotated[
+        str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
+    ] = None,
+    caller: CallerOption = None,
     reason: Annotated[str, typer.Option(help="Kept in the journal.")] = "",
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",
 ) -> None:
@@ -30,13 +35,13 @@ async def cancel(
     terminal = session.terminal
     patience = parse_duration(wait)
     async with session.watcher() as runtime:
-        record = await find_call(runtime, id, thread)
-        asked = await runtime.cancel(record.id, thread=record.thread, reason=reason)
-        state = await runtime.state(record.id, thread=record.thread)
+        view, record = await find_call(runtime, id, thread, caller)
+        asked = await view.cancel(record.id, thread=record.thread, reason=reason)
+        state = await view.state(record.id, thread=record.thread)
         give_up_at = time.monotonic() + patience
         while asked and not state.is_terminal and time.monotonic() < give_up_at:
             await asyncio.sleep(_LOOK_EVERY)
-            state = await runtime.state(record.id, thread=record.thread)
+            state = await view.state(record.id, thread=record.thread)
     cancelled = state is State.CANCELLED
     if terminal.json:
         terminal.print_json(

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
 from clicket.cli.errors import CallFailed
 from clicket.cli.session import Session
-from clicket.cli.words import ago, parse_duration
+from clicket.cli.words import ago, parse_duration, short
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import keys
@@ -72,19 +72,22 @@ async def listing(session: Session) -> None:
     if not found:
         terminal.say("there are no keys in this store. `clicket keys create --name NAME` makes one.")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
-    for column in ("ID", "NAME", "SCOPES", "MADE", "STATE"):
-        table.add_column(column, no_wrap=column != "NAME")
-    for key in found:
-        state = key.state(now)
-        until = (
-            f" until {time.strftime('%Y-%m-%d %H:%M', time.localtime(key.expires_at))}"
-            if key.expires_at is not None and state == "valid"
-            else ""
-        )
-        shown = Text(state, style=_COLOURS[state]).append(until, style="bright_black")
-        table.add_row(key.id, Text(key.name), ", ".join(key.scopes), ago(key.created_at), shown)
-    terminal.out.print(table)
+    columns = [
+        Column("ID", [key.id for key in found], keep=True),
+        Column("NAME", [short(key.name, 40) for key in found], rank=3, least=12),
+        Column("SCOPES", [", ".join(key.scopes) for key in found], rank=2, least=8),
+        Column("MADE", [ago(key.created_at) for key in found], rank=1),
+        Column("STATE", [_state(key, now) for key in found], keep=True),
+    ]
+    terminal.out.print(fitted(columns, terminal.out.width))
+
+
+def _state(key: Key, now: float) -> Text:
+    state = key.state(now)
+    until = ""
+    if key.expires_at is not None and state == "valid":
+        until = f" until {time.strftime('%Y-%m-%d %H:%M', time.localtime(key.expires_at))}"
+    return Text(state, style=_COLOURS[state]).append(until, style="bright_black")
 
 
 async def revoke(

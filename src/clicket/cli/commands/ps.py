@@ -1,14 +1,20 @@
-"""`clicket ps`: the calls of a store, active ones unless told otherwise."""
+"""`clicket ps`: the calls of a store, active ones unless told otherwise. With `--watch` again and again."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
+from clicket.cli.columns import Column, fitted
+from clicket.cli.commands.approve import CallerOption
+from clicket.cli.completion import complete_state, complete_thread, complete_tool
 from clicket.cli.owners import Owners, waits
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
@@ -17,18 +23,43 @@ from clicket.model import Page, Record
 from clicket.ports import Stored
 from clicket.views import HistoryOptions, history_query
 
+if TYPE_CHECKING:
+    from clicket.reader import Reader
+
 __all__ = ["ps"]
 
-_Name = tuple[str, str]
-"""Id and thread."""
+_Name = tuple[str, str, str]
+"""Id, thread and caller."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks of `--watch`."""
+
+
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls to list."""
+
+    which: HistoryOptions
+    caller: str | None
+    limit: int
+    cursor: str | None
+
+
+class _Found(msgspec.Struct):
+    """A page of calls; names of those whose owner is gone, and of those that wait for a worker."""
+
+    page: Page
+    left: set[_Name] = set()
+    waiting: set[_Name] = set()
 
 
 async def ps(
     session: Session,
     all: Annotated[bool, typer.Option("--all", "-a", help="Ended calls too.")] = False,
-    thread: Annotated[str | None, typer.Option(help="Of this conversation.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Of this tool.")] = None,
-    state: Annotated[str | None, typer.Option(help="In this state; looks at ended calls too.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Of this conversation.", autocompletion=complete_thread)] = None,
+    tool: Annotated[str | None, typer.Option(help="Of this tool.", autocompletion=complete_tool)] = None,
+    state: Annotated[
+        str | None, typer.Option(help="In this state; looks at ended calls too.", autocompletion=complete_state)
+    ] = None,
+    caller: CallerOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
     code: Annotated[str | None, typer.Option(help="Ended by this error code.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Of this request.")] = None,
@@ -37,71 +68,116 @@ async def ps(
     ] = None,
     oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
 ) -> None:
     """List calls, newest first unless told otherwise."""
-    terminal = session.terminal
     active = not all and state is None and code is None
     which: HistoryOptions = {
         "thread": thread, "tool": tool, "state": state, "active": active, "code": code, "request_id": request_id,
         "metadata": pairs_of(metadata or ()), "order": "asc" if oldest else "desc",
     }  # fmt: skip
-    left: set[_Name] = set()
-    waiting: set[_Name] = set()
-    if not session.store_exists:
-        page, hint = Page(items=[]), f"there is no store {session.store_url} yet. {session.store_hint}"
-    else:
-        async with session.reader() as runtime:
-            page = await runtime.history(limit=limit, cursor=cursor, **which)
-            if any(not record.state.is_terminal for record in page.items):
-                which["active"] = True
-                query = history_query(None, limit, cursor, **which)
-                found, owners = await runtime.store.history(query), await Owners.of(runtime)
-                left = {_name(stored) for stored in found if owners.have_left(stored)}
-                waiting = {_name(stored) for stored in found if waits(stored)}
-        hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
-    if terminal.json:
-        calls = [{**summary_of(record), "owner_gone": (record.id, record.thread) in left} for record in page.items]
-        terminal.print_json({"calls": calls, "cursor": page.cursor})
+    wanted = _Wanted(which=which, caller=caller, limit=limit, cursor=cursor)
+    hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
+    if watch:
+        async with session.reader() as reader:
+            await _watch(session.terminal, reader, wanted, hint)
         return
-    _print(terminal, page, left, waiting)
-    if not page.items:
+    if not session.store_exists:
+        found, hint = _Found(Page(items=[])), f"there is no store {session.store_url} yet. {session.store_hint}"
+    else:
+        async with session.reader() as reader:
+            found = await _look(reader, wanted)
+    if session.terminal.json:
+        session.terminal.print_json(_plain(found))
+    else:
+        _print(session.terminal, found, hint)
+
+
+async def _look(reader: Reader, wanted: _Wanted) -> _Found:
+    sees = reader if wanted.caller is None else reader.acting_for(wanted.caller)
+    page = await sees.history(limit=wanted.limit, cursor=wanted.cursor, **wanted.which)
+    if all(record.state.is_terminal for record in page.items):
+        return _Found(page)
+    which: HistoryOptions = {**wanted.which, "active": True}
+    query = history_query(wanted.caller, wanted.limit, wanted.cursor, **which)
+    found, owners = await reader.store.history(query), await Owners.of(reader)
+    return _Found(
+        page,
+        left={_name(stored) for stored in found if owners.have_left(stored)},
+        waiting={_name(stored) for stored in found if waits(stored)},
+    )
+
+
+async def _watch(terminal: Terminal, reader: Reader, wanted: _Wanted, hint: str) -> None:
+    """On a terminal one list that is drawn anew; elsewhere a list, or a line of JSON, for each change."""
+    if terminal.json:
+        terminal.lines = True
+    before: Any = None
+    with Live(console=terminal.out, auto_refresh=False, transient=False) as live:
+        while True:
+            found = await _look(reader, wanted)
+            plain = _plain(found)
+            if terminal.out.is_terminal and not terminal.json:
+                empty = [] if found.page.items else [Text(hint, style="bright_black")]
+                live.update(Group(*_parts(terminal, found), *empty), refresh=True)
+            elif plain != before:
+                if terminal.json:
+                    terminal.print_json_line(plain)
+                else:
+                    _print(terminal, found, hint)
+            before = plain
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def _plain(found: _Found) -> dict[str, Any]:
+    calls = [{**summary_of(record), "owner_gone": _named(record) in found.left} for record in found.page.items]
+    return {"items": calls, "calls": calls, "cursor": found.page.cursor}
+
+
+def _print(terminal: Terminal, found: _Found, hint: str) -> None:
+    for part in _parts(terminal, found):
+        terminal.out.print(part)
+    if not found.page.items:
         terminal.say(hint, style="bright_black")
-    if left:
+    if found.left:
         terminal.say("the owner of some is gone: `clicket recover` takes them over", style="yellow")
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    if found.page.cursor is not None:
+        terminal.say(f"more: --cursor {found.page.cursor}", style="bright_black")
 
 
 def _name(stored: Stored) -> _Name:
-    return stored.id, stored.events[0].data["thread"]
+    first = stored.events[0].data
+    return stored.id, first["thread"], first.get("caller", "")
 
 
-def _print(terminal: Terminal, page: Page, left: set[_Name], waiting: set[_Name]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
-    for name in ("ID", "TOOL", "THREAD", "STATE"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("CREATED", no_wrap=True, style="bright_black")
-    table.add_column("TOOK", no_wrap=True, justify="right")
-    table.add_column("TRIES", no_wrap=True, justify="right")
-    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
-    ids = shortened([record.id for record in page.items])
-    for record in page.items:
-        took = record.duration if record.duration is not None else time.time() - record.created_at
-        state = as_state(record.state, plain=terminal.plain)
-        called = (record.id, record.thread)
-        if called in left:
-            state.append(" (owner gone)", style="yellow")
-        table.add_row(
-            Text(clean(ids[record.id])),
-            Text(clean(record.tool), style="bold"),
-            Text(short(record.thread, 20)),
-            state,
-            ago(record.created_at),
-            duration(took),
-            str(len(record.attempts)),
-            remark(record, unowned=called in waiting),
-        )
-    terminal.out.print(table)
+def _named(record: Record) -> _Name:
+    return record.id, record.thread, record.caller
+
+
+def _parts(terminal: Terminal, found: _Found) -> list[RenderableType]:
+    records = found.page.items
+    ids = shortened([record.id for record in records])
+    columns = [
+        Column("ID", [clean(ids[record.id]) for record in records], keep=True),
+        Column("TOOL", [Text(clean(record.tool), style="bold") for record in records], rank=8),
+        Column("THREAD", [short(record.thread, 20) for record in records], rank=4),
+        Column("CALLER", [short(record.caller, 20) for record in records], rank=5),
+        Column("STATE", [_state(terminal, record, found.left) for record in records], keep=True),
+        Column("CREATED", [ago(record.created_at) for record in records], rank=1, style="bright_black"),
+        Column("TOOK", [_took(record) for record in records], rank=3, right=True),
+        Column("TRIES", [str(len(record.attempts)) for record in records], rank=2, right=True),
+        Column("", [remark(record, unowned=_named(record) in found.waiting) for record in records], rank=7, least=16),
+    ]
+    return [fitted(columns, terminal.out.width)]
+
+
+def _state(terminal: Terminal, record: Record, left: set[_Name]) -> Text:
+    state = as_state(record.state, plain=terminal.plain)
+    return state.append(" (owner gone)", style="yellow") if _named(record) in left else state
+
+
+def _took(record: Record) -> str:
+    return duration(record.duration if record.duration is not None else time.time() - record.created_at)
 
 
 def remark(record: Record, *, unowned: bool = False) -> Text:

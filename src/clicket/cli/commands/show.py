@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from clicket.cli.commands.approve import CallerOption
+from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.owners import is_orphan
 from clicket.cli.render import draw_record
 from clicket.cli.session import Session, find_call
@@ -17,15 +19,21 @@ __all__ = ["show"]
 async def show(
     session: Session,
     id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id or its beginning; the newest call if left out.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="The id or its beginning; the newest call if left out.", autocompletion=complete_id
+        ),
     ] = None,
-    thread: Annotated[str | None, typer.Option(help="When two threads used one id.")] = None,
+    thread: Annotated[
+        str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
+    ] = None,
+    caller: CallerOption = None,
     events: Annotated[bool, typer.Option("--events", "-e", help="Every event, too.")] = False,
 ) -> None:
     """Show a call: its timeline, arguments, result, error."""
     terminal = session.terminal
     async with session.reader() as runtime:
-        record = await find_call(runtime, id, thread)
+        _, record = await find_call(runtime, id, thread, caller)
         gone = not record.state.is_terminal and await is_orphan(runtime, record)
     if terminal.json:
         terminal.print_json({**msgspec.to_builtins(record), "success": record.success, "owner_gone": gone})

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.completion import complete_thread, complete_tool
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
@@ -28,7 +29,7 @@ _STYLES = {
     ToolStatus.MAINTENANCE: "yellow",
 }
 
-Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The conversation.")]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The conversation.", autocompletion=complete_thread)]
 Caller = Annotated[
     str, typer.Option(metavar="KEY", help="The id of the API key whose thread it is; empty: the program's own.")
 ]
@@ -66,7 +67,10 @@ async def states(
 async def reset(
     session: Session,
     thread: Thread = "default",
-    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="This tool; all of them if left out.")] = None,
+    tool: Annotated[
+        str | None,
+        typer.Argument(metavar="TOOL", help="This tool; all of them if left out.", autocompletion=complete_tool),
+    ] = None,
     caller: Caller = "",
 ) -> None:
     """Make a tool that failed, or was taken out by hand, available again in a thread.

@@ -11,6 +11,7 @@ from rich.json import JSON
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.completion import complete_tool
 from clicket.cli.session import Session
 from clicket.cli.words import duration, short
 from clicket.errors import NotFound, did_you_mean
@@ -21,7 +22,10 @@ __all__ = ["tools"]
 
 async def tools(
     session: Session,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One tool, with its schema.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One tool, with its schema.", autocompletion=complete_tool),
+    ] = None,
 ) -> None:
     """List the tools that were found, or show one with the schema of its input."""
     terminal = session.terminal

@@ -1,5 +1,6 @@
 """The `openai` SDK over clicket: chat completions, streamed ones and Responses, with all that models write wrongly.
 
+Needs `pip install 'clicket[openai]'`.
 The model here is a script, so that no key is needed; with a key the objects come from `client.chat.completions.create(...)`.
 """
 

@@ -1,5 +1,6 @@
 """The `anthropic` SDK over clicket: a model sees the tools it may use now, and every tool_use gets one tool_result.
 
+Needs `pip install 'clicket[anthropic]'`.
 The model here is a script, so that no key is needed; with a key it is `await client.messages.create(...)`.
 """
 

@@ -1,4 +1,7 @@
-"""clicket's tools in LangGraph, and a LangChain tool in clicket: a step that is taken again repeats no effect."""
+"""clicket's tools in LangGraph, and a LangChain tool in clicket: a step that is taken again repeats no effect.
+
+Needs `pip install 'clicket[langchain]' langgraph`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A pydantic-ai agent whose tools are clicket's: failures are told to the model, the run goes on, all is on record."""
+"""A pydantic-ai agent whose tools are clicket's: failures are told to the model, the run goes on, all is on record.
+
+Needs `pip install 'clicket[pydantic-ai]'`.
+"""
 
 from __future__ import annotations
 

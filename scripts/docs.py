@@ -59,6 +59,10 @@ OPTIONS = {
     ),
     "failure_threshold": ("Failures in a row, in one thread, after which the tool is hidden and refused there.", True),
     "cooldown": ("Seconds after which one call may try a tool that was hidden so.", True),
+    "breaker": (
+        "Where failures count: `thread`, in the call's thread; `shared`, over all callers and threads together; `off`, nowhere.",
+        True,
+    ),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
     "max_concurrency": (
         "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",

@@ -231,7 +231,7 @@ async def test_endings_of_programs_and_what_they_weigh() -> None:
 
 async def test_a_sandbox_that_is_not_there_is_a_failure_of_the_tool() -> None:
     async with runtime(interpreter(without=["namespaces"])) as rt:
-        results = [await ran(rt, "1") for _ in range(4)]
+        results = [await ran(rt, "1", thread="t") for _ in range(4)]
         assert [r.error.code for r in results] == ["tool_error"] * 3 + ["tool_unavailable"]
         assert results[0].error.type == "NotIsolated"
         assert "namespaces" in results[0].error.message

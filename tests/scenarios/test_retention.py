@@ -157,7 +157,8 @@ async def test_the_runtime_sweeps_by_itself(store: str) -> None:
 
 async def test_what_is_swept_goes_whole_and_its_id_is_free(store: str) -> None:
     clock = StepClock()
-    async with stepped([echo_value, big, known], store, clock, retention=10.0) as rt:
+    settings = {"retention": 10.0, "outcome_retention": 0.0}
+    async with stepped([echo_value, big, known], store, clock, **settings) as rt:
         await run(rt, "a", tool="big")
         await run(rt, "k", tool="known")
         clock.advance(11)
@@ -205,7 +206,7 @@ async def test_a_reader_never_slides_into_another_call_of_the_same_name(sqlite: 
         await gates[x].wait()
         return x
 
-    async with make([slow], sqlite) as rt, make([slow], sqlite) as other:
+    async with make([slow], sqlite) as rt, make([slow], sqlite, outcome_retention=0.0) as other:
         await rt.submit("slow", {"x": 1}, id="s")
         handle = await other.handle("s")
         reader = handle.events()

@@ -83,7 +83,7 @@ class Engine:
         audit = AuditLog(store, clock, spawn)
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
-        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing, find_kept=kept.find)
+        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
         limiter = Limiter(
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),

@@ -123,6 +123,8 @@ class Handles:
         return await self._stored_calls.result(handle.call, handle.id)
 
     async def cancel(self, handle: CallHandle, reason: str) -> bool:
+        if isinstance(handle.call, Stored) and handle.call.key == KEPT:
+            return False
         return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
-from clicket.model.call import DEFAULT_THREAD
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
 from clicket.ports import Clock, Query, Store, Stored
 
 __all__ = ["Closed", "StoredCalls"]
 
-FindKept = Callable[[str, str, str], Awaitable[Stored | None]]
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
 _MAX_OUTPUT = 16 * 1024 * 1024
@@ -29,13 +27,10 @@ class Closed(ClicketError):
 
 
 class StoredCalls:
-    """`is_closing()`: the runtime takes no more calls. `find_kept(id, thread, caller)`: what is left of a removed call."""
+    """`is_closing()`: the runtime takes no more calls."""
 
-    def __init__(
-        self, store: Store, clock: Clock, is_closing: Callable[[], bool], find_kept: FindKept | None = None
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, is_closing: Callable[[], bool]) -> None:
         self._store = store
-        self._find_kept = find_kept
         self._clock = clock
         self._is_closing = is_closing
         self.followers: dict[int, list[asyncio.Event]] = {}
@@ -44,10 +39,6 @@ class StoredCalls:
         """The one stored call of that id, or an error that says how to name it."""
         found = await self._store.load(id, thread, caller)
         if not found:
-            if self._find_kept is not None:
-                kept = await self._find_kept(id, DEFAULT_THREAD if thread is None else thread, caller or "")
-                if kept is not None:
-                    return kept
             where = f" in thread {thread!r}" if thread is not None else ""
             raise NotFound(f"there is no call {id!r}{where}. It may have been swept; the history lists what is there.")
         if len(found) > 1:

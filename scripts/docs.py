@@ -60,7 +60,7 @@ OPTIONS = {
     "failure_threshold": ("Failures in a row, in one thread, after which the tool is hidden and refused there.", True),
     "cooldown": ("Seconds after which one call may try a tool that was hidden so.", True),
     "breaker": (
-        "Where failures count: `thread`, in the call's thread; `shared`, over all callers and threads together; `off`, nowhere.",
+        "Where failures count: `thread`, in the call's thread; `shared`, over all callers together.",
         True,
     ),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
@@ -127,6 +127,7 @@ SETTINGS = {
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
     "open_timeout": "Seconds that opening a runtime waits for a store that cannot be reached, as while its server is restarted; may be 0.",
+    "outcome_retention": "Seconds for which the id and the outcome of a call are kept after its end, if its caller gave the id; 0: not at all.",
     "health_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
     "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
     "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",

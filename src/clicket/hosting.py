@@ -8,8 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
 
-from clicket.agents.sweeping import ThreadSweep
-from clicket.agents.threads import inner_thread
 from clicket.call import Call, Origin
 from clicket.engine import CallHandle, Engine
 from clicket.errors import ClicketError, NotFound
@@ -260,16 +258,23 @@ def sweep_idle_threads(engine: Engine) -> None:
 
     Never before the calls of their turns: a new turn must not get the id of a stored one.
     """
-    sweep, store, limits = ThreadSweep(), engine.store, engine.limits
+    store, limits, step = engine.store, engine.limits, None
 
     async def forget() -> None:
+        nonlocal step
+        if step is None:  # a runtime without agents does not load them to start
+            from clicket.agents.sweeping import ThreadSweep
+
+            step = ThreadSweep().step
         before = engine.clock.now() - max(limits.memory_retention, limits.retention)
-        await sweep.step(store, before, partial(has_turn, store))
+        await step(store, before, partial(has_turn, store))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)
 
 
 async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:
     """Has a conversation a turn under way, in any process?"""
+    from clicket.agents.threads import inner_thread
+
     query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
     return bool(await store.history(query))

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from clicket.model.codec import CUT_NOTE
+
 __all__ = ["MASK", "has_marker", "hide_always", "open_from", "spans"]
 
 MASK = "[secret]"
@@ -108,7 +110,10 @@ _SHAPES = (
 _MARKERS = tuple(shape.marker for shape in _SHAPES)
 _WITH_UNDERSCORE = tuple(marker for marker in _MARKERS if "_" in marker)
 _WITH_DASH = tuple(marker for marker in _MARKERS if "-" in marker)
-_PLAIN = tuple(marker for marker in _MARKERS if "_" not in marker and "-" not in marker and marker != "://")
+_PLAIN = (
+    *(marker for marker in _MARKERS if "_" not in marker and "-" not in marker and marker != "://"),
+    CUT_NOTE,  # no secret, but a text that contains it is looked at, too
+)
 _BEGINNINGS = tuple(dict.fromkeys(marker[:size] for marker in _MARKERS for size in range(_HELD_FROM, len(marker))))
 
 

@@ -127,7 +127,7 @@ SETTINGS = {
     "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
     "store_timeout": "Seconds that a store behind a network gets to answer.",
     "open_timeout": "Seconds that opening a runtime waits for a store that cannot be reached, as while its server is restarted; may be 0.",
-    "outcome_retention": "Seconds for which the id and the outcome of a call are kept after its end, if its caller gave the id; 0: not at all.",
+    "outcome_retention": "Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id; may be 0.",
     "health_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
     "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
     "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",

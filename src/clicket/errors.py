@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 __all__ = [
+    "MAX_PROBLEMS",
     "AgentBusy",
     "ApprovalDenied",
     "ClicketError",
@@ -26,6 +28,14 @@ __all__ = [
     "UsageError",
     "did_you_mean",
 ]
+
+
+MAX_PROBLEMS = 100
+"""An error lists no more complaints about arguments; a last line says that there are more."""
+_MAX_PATH = 500
+_MAX_NEAR = 100
+"""Longer names are not compared with others, nor more names with one: the comparison is slow."""
+_MAX_KNOWN = 2_000
 
 
 class ClicketError(Exception):
@@ -137,22 +147,38 @@ class ResultUnserializable(ClicketError):
 
 
 class InvalidInput(ClicketError, ValueError):
-    """Arguments that the tool will never see. `problems` lists every complaint with its JSON path; `whole` is what the empty
-    path stands for."""
+    """Arguments that the tool will never see. `problems` lists the complaints, each with its JSON path, up to 100 of them;
+    `whole` is what the empty path stands for."""
 
     code = "invalid_input"
 
     def __init__(
         self, problems: Iterable[Mapping[str, str]] | str, hint: str = "", *, whole: str = "(arguments)"
     ) -> None:
-        listed = [{"path": "", "message": problems}] if isinstance(problems, str) else [dict(p) for p in problems]
+        listed = [{"path": "", "message": problems}] if isinstance(problems, str) else _listed(problems)
         text = "; ".join(f"{p['path'] or whole}: {p['message']}" for p in listed)
         stop = "" if text.endswith((".", "?")) else "."
         super().__init__(f"{text}{stop} {hint}" if hint else text, problems=listed)
         self.problems: list[dict[str, str]] = listed
 
 
+def _listed(problems: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The first problems, with paths of bounded length."""
+    rest = iter(problems)
+    listed = [{**problem, "path": _cut_path(problem["path"])} for problem in islice(rest, MAX_PROBLEMS)]
+    if next(rest, None) is not None:
+        listed.append({"path": "", "message": f"there are more problems; these are the first {MAX_PROBLEMS}"})
+    return listed
+
+
+def _cut_path(path: str) -> str:
+    return path if len(path) <= _MAX_PATH else f"{path[:_MAX_PATH]}…"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence naming near misses of `name`, or an empty string."""
-    near = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    if len(name) > _MAX_NEAR:
+        return ""
+    names = [one for one in islice(known, _MAX_KNOWN) if len(one) <= 2 * _MAX_NEAR]
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
     return f" Did you mean {', '.join(repr(n) for n in near)}?" if near else ""

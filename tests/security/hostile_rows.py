@@ -87,8 +87,10 @@ def then(kind: str, state: str, data: Any, seq: Any = 2, at: Any = 101.0) -> lis
 
 
 def ending(**data: Any) -> list[bytes]:
-    change = [3, 102.0, "state_changed", "completed", {"from": "running", "to": "completed", "output": 1, **data}]
-    return unit(CREATED, [2, 101.0, "attempt_started", "running", {"attempt": 1}], change)
+    begun = [2, 100.5, "state_changed", "initializing", {"from": "pending", "to": "initializing"}]
+    started = [3, 101.0, "attempt_started", "running", {"attempt": 1}]
+    change = [4, 102.0, "state_changed", "completed", {"from": "running", "to": "completed", "output": 1, **data}]
+    return unit(CREATED, begun, started, change)
 
 
 PICKLE = b"cposix\nsystem\np0\n(Vtouch canary\np1\ntp2\nRp3\n."

@@ -16,6 +16,7 @@ from clicket.adapters.asked import Asked, call_id, local_key
 from clicket.adapters.door import Book
 from clicket.errors import ClicketError, UsageError
 from clicket.model import CallOptions, ToolResult
+from clicket.model.codec import without_notes
 from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
@@ -64,7 +65,7 @@ async def answer(
     if result.success:
         return Answer(asked, clean(result.content), False, result)
     refusal = result.error
-    text = clean(result.content)
+    text = without_notes(clean(result.content))
     if refusal is not None and refusal.code in _NAMING:
         text = book.in_wire_names(text)
     return Answer(asked, text, True, result)

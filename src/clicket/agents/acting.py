@@ -18,7 +18,7 @@ from clicket.errors import ClicketError, UsageError
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
-from clicket.model.codec import clean, encode
+from clicket.model.codec import clean, encode, without_notes
 from clicket.model.record import result_of
 from clicket.vault import MASK
 
@@ -211,7 +211,9 @@ class Actor:
             error = result.error
             text = result.content[: self._max_observation]
             code = "" if error is None else error.code
-            return entries.result(use, result.call_id, clean(text), failed=True, code=code, state=str(result.state))
+            return entries.result(
+                use, result.call_id, without_notes(clean(text)), failed=True, code=code, state=str(result.state)
+            )
         text = result.content
         if len(text) <= self._max_observation:
             return entries.result(use, result.call_id, text, failed=False)

@@ -35,7 +35,7 @@ class DeclaredValues:
             if not declared:
                 continue
             arguments = _read(use.arguments)
-            found = None if arguments is None else look(arguments, None, declared)
+            found = None if arguments is None else look(arguments, None, declared, refuse=False)
             self._shown[use.id] = _ALL if found is None else encode(found.arguments).decode()
             self.secrets = together(self.secrets, found)
             if self.secrets is not None:

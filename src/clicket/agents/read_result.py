@@ -5,6 +5,7 @@ from __future__ import annotations
 from clicket.agents.turn import REFERENCE, Turn
 from clicket.errors import InvalidInput, NotFound
 from clicket.model.chat import ChatMessage, ToolOffer
+from clicket.model.codec import CUT_NOTE
 from clicket.tools import ToolContext
 from clicket.tools.function import function_tool
 
@@ -12,6 +13,7 @@ __all__ = ["READ_OFFER", "READ_RESULT", "has_reference", "note_of", "read_result
 
 READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
+_NOTE = f"\n{CUT_NOTE}"
 
 
 async def _read_result(artifact: str, ctx: ToolContext, start: int = 0, length: int = 4096) -> str:
@@ -35,18 +37,19 @@ READ_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, in
 
 def note_of(size: str, artifact: str) -> str:
     """The words under a result that was cut."""
-    return f"\n[cut: the whole result has {size}. {REFERENCE}{artifact}]"
+    return f"\n{CUT_NOTE}the whole result has {size}. {REFERENCE}{artifact}]"
 
 
 def has_reference(message: ChatMessage) -> bool:
-    return message.role == "tool" and REFERENCE in message.content
+    """Was it cut, and does it say where the whole is? A tool's own text has no such note."""
+    return message.role == "tool" and REFERENCE in message.content.rpartition(_NOTE)[2] and _NOTE in message.content
 
 
 async def referred(turn: Turn, message: ChatMessage, length: int) -> ChatMessage:
     """A tool's answer with its beginning alone, and where the whole of it is."""
     if has_reference(message):  # it names its artifact: the beginning gets shorter, the name stays
-        text, _, rest = message.content.rpartition("\n[cut: ")
-        content = f"{text[:length]}\n[cut: {rest}"
+        text, _, rest = message.content.rpartition(_NOTE)
+        content = f"{text[:length]}{_NOTE}{rest}"
     else:
         artifact = await turn.host.keep(message.content.encode())
         content = message.content[:length] + note_of(f"{len(message.content):,} characters", artifact)

@@ -58,9 +58,10 @@ MARKS = {
 }
 _SHORTEST = 14
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_PART = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)(ms|s|m|h|d|w)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
-_LOGIN = re.compile(r"(\w://[^\s:/?#@]*:)\S*@")
+_LOGIN = re.compile(r"\w://[^\s:/?#@]*+:")
+_RUN = re.compile(r"\S+")
 _PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]*", re.IGNORECASE)
 
 
@@ -100,7 +101,15 @@ def pairs_of(given: Iterable[str]) -> dict[str, str]:
 
 def shown_url(text: str) -> str:
     """A text with the URL of a store, or the URL itself, without its password."""
-    return _PASSWORD.sub(r"\1***", _LOGIN.sub(r"\1***@", text))
+    return _PASSWORD.sub(r"\1***", _RUN.sub(_without_login, text))
+
+
+def _without_login(run: re.Match[str]) -> str:
+    """A run without blanks: what stands between the first login and the last `@` is masked."""
+    text = run.group()
+    login = _LOGIN.search(text)
+    end = -1 if login is None else text.rfind("@", login.end())
+    return text if login is None or end < 0 else f"{text[: login.end()]}***{text[end:]}"
 
 
 def duration(seconds: float | None) -> str:

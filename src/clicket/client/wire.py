@@ -185,11 +185,13 @@ class Wire:
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
     """Lines end with a newline and with nothing else: JSON may hold any other character that Unicode breaks lines at."""
-    rest = b""
+    begun: list[bytes] = []
     async for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
+        *whole, rest = piece.split(b"\n")
         for line in whole:
-            yield line.removesuffix(b"\r").decode(errors="replace")
+            yield b"".join((*begun, line)).removesuffix(b"\r").decode(errors="replace")
+            begun.clear()
+        begun.append(rest)
 
 
 def decoded(content: bytes, kind: type[T]) -> T:

@@ -114,7 +114,7 @@ class ArgumentsOnRecord:
         if call is not None or "arguments_hash" not in first:
             return None if call is None else call.secrets
         arguments, metadata, lost = in_force(self._vault, id, events)
-        return None if lost else look(arguments, metadata, self._sensitive(first["tool"], first))
+        return None if lost else look(arguments, metadata, self._sensitive(first["tool"], first), refuse=False)
 
     def _sensitive(self, tool: str, first: dict[str, Any]) -> frozenset[str]:
         known, declared = self._registry.get(tool), first.get("sensitive")

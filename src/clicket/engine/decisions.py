@@ -172,7 +172,7 @@ def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, 
     except (InvalidInput, PermissionDenied) as error:
         # The approver saw masks; an error about the arguments may quote the masked values.
         declared = record.events[0].data.get("sensitive") or () if tool is None else tool.options.sensitive
-        raise _masked(error, look(plain, None, frozenset(declared))) from None
+        raise _masked(error, look(plain, None, frozenset(declared), refuse=False)) from None
     return plain
 
 

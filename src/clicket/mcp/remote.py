@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -25,7 +26,30 @@ __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]
 logger = logging.getLogger("clicket.mcp")
 
 _MAX_PAGES = 1_000
-_KNOWN = ("url", "headers", "command", "args", "env", "cwd", "prefix", "connect_timeout", "trust_hints", "options")
+_MAX_DEFINITION = 256 * 1024
+"""Bytes of one tool's description and schemas, as JSON."""
+_MAX_WARNINGS = 10
+"""Tools that are left out and named in the log, each time that the list is read."""
+_LEAST_PAUSE = 0.5
+_PAUSE_FACTOR = 20.0
+"""After the list was read again, the next change waits this many times as long as that took, and `_LEAST_PAUSE` at least."""
+_BATCH = 20
+"""Tools that are registered before other tasks of the event loop run."""
+_KNOWN = (
+    *(
+        "url",
+        "headers",
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "prefix",
+        "connect_timeout",
+        "trust_hints",
+        "options",
+        "max_tools",
+    ),
+)
 
 
 class McpServer:
@@ -35,6 +59,8 @@ class McpServer:
     register them. The command is a list, or a program beside its `args`. `prefix` is put before the tools' names. `headers` go
     with every request over HTTP, `env` is what the process gets beside the few variables that are safe to inherit. `options` are
     those of `@tool`, for each of them; `read_only` and `idempotent` follow the server's hints, unless `trust_hints` is False.
+    Of a server that offers more than `max_tools`, the first ones are taken. Changes of its list are followed, but not more often
+    than every half second, and the more seldom the longer it takes.
     """
 
     def __init__(
@@ -51,7 +77,10 @@ class McpServer:
         connect_timeout: float = 30.0,
         trust_hints: bool = True,
         options: Mapping[str, Any] | None = None,
+        max_tools: int = 1_000,
     ) -> None:
+        if type(max_tools) is not int or max_tools < 1:
+            raise UsageError(f"MCP server {name!r}: max_tools must be a whole number from 1, not {max_tools!r}.")
         if (url is None) == (command is None):
             raise UsageError(f"MCP server {name!r}: give it a url or a command, and not both.")
         words = _words(name, command, args)
@@ -66,7 +95,10 @@ class McpServer:
         self._timeout = connect_timeout
         self._trust = trust_hints
         self._options = dict(options or {})
+        self._max_tools = max_tools
         self._tools: dict[str, ImportedTool] = {}
+        self._changed: set[str] = set()
+        self._forgotten: list[ImportedTool] = []
         self._runtimes: list[Runtime] = []
         self._link_: Link | None = None
         self._news = asyncio.Event()
@@ -91,62 +123,107 @@ class McpServer:
                 page = await client.list_tools(cursor=cursor)
                 told += page.tools
                 cursor = page.next_cursor
-                if cursor is None:
+                if cursor is None or len(told) > self._max_tools:
                     break
         except MCPError as error:
             self._link.lose(client)
             raise Unreachable(f"MCP server {self.name!r} did not list its tools: {error.message}") from None
-        return self._learn(told)
+        return await self._learn(self._within_limits(told))
 
-    def _learn(self, told: Sequence[types.Tool]) -> list[ImportedTool]:
+    def _within_limits(self, told: Sequence[types.Tool]) -> list[types.Tool]:
+        """The first tools, each name once, without those whose definitions are too big."""
+        unique = list({each.name: each for each in reversed(told)}.values())[::-1]
+        kept = [each for each in unique[: self._max_tools] if _size(each) <= _MAX_DEFINITION]
+        if len(unique) > self._max_tools:
+            logger.warning(
+                "MCP server %s offers more than %d tools; the others are left out. max_tools=… raises the limit.",
+                self.name,
+                self._max_tools,
+            )
+        self._warn_of_left_out(
+            [each.name for each in unique[: self._max_tools] if _size(each) > _MAX_DEFINITION],
+            f"its definition is larger than {_MAX_DEFINITION} bytes",
+        )
+        return kept
+
+    async def _learn(self, told: Sequence[types.Tool]) -> list[ImportedTool]:
         offered = {each.name for each in told}
         for name, tool in self._tools.items():
             tool.offered = name in offered
-        for each in told:
+        self._changed = set()
+        for number, each in enumerate(told):
+            if number % _BATCH == _BATCH - 1:
+                await asyncio.sleep(0)
             known = self._tools.get(each.name)
-            if known is not None:
-                known.learn(each, self._options, trust_hints=self._trust)
-            else:
+            if known is None:
                 self._tools[each.name] = ImportedTool(
                     self._link, each, prefix=self._prefix, options=self._options, trust_hints=self._trust
                 )
-        return [self._tools[each.name] for each in told]
+            elif not known.learn(each, self._options, trust_hints=self._trust):
+                continue
+            self._changed.add(each.name)
+        tools = [self._tools[each.name] for each in told]
+        if len(self._tools) > 2 * self._max_tools:  # a server that renames its tools must not use up memory
+            self._forgotten += [tool for tool in self._tools.values() if not tool.offered]
+            self._tools = {name: tool for name, tool in self._tools.items() if tool.offered}
+        return tools
 
     async def join(self, runtime: Runtime) -> list[ImportedTool]:
         """Register the server's tools with an open runtime, and keep up with what it offers. Closes with the runtime."""
-        tools = self._register(runtime, await self.tools())
+        tools = await self._register(runtime, await self.tools())
         self._runtimes.append(runtime)
         runtime.on_close(self.close)
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep_fresh(), name=f"mcp {self.name} tools")
         return tools
 
-    def _register(self, runtime: Runtime, tools: list[ImportedTool]) -> list[ImportedTool]:
-        added = []
+    async def _register(self, runtime: Runtime, tools: list[ImportedTool]) -> list[ImportedTool]:
+        """Register what is new or changed; gives the tools that the runtime has."""
+        added: list[ImportedTool] = []
+        left_out: list[str] = []
         for tool in tools:
+            if tool.remote_name not in self._changed and runtime.registry.get(tool.name) is tool:
+                added.append(tool)
+                continue
+            if len(added) % _BATCH == _BATCH - 1:
+                await asyncio.sleep(0)
             try:
                 runtime.add(tool)
                 added.append(tool)
             except ClicketError as error:  # one schema that cannot be used must not cost the other tools
-                logger.warning("tool %s of MCP server %s is left out: %s", tool.remote_name, self.name, error)
+                left_out.append(f"{tool.remote_name}: {error}")
+        self._warn_of_left_out(left_out, "it cannot be registered")
         return added
+
+    def _warn_of_left_out(self, names: Sequence[str], why: str) -> None:
+        for name in names[:_MAX_WARNINGS]:
+            logger.warning("tool %.1000r of MCP server %s is left out: %s", name, self.name, why)
+        if len(names) > _MAX_WARNINGS:
+            logger.warning("%d more tools of MCP server %s are left out.", len(names) - _MAX_WARNINGS, self.name)
 
     async def _keep_fresh(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            try:
-                tools = await self.tools()
-            except ClicketError as error:
-                logger.warning("the tools of MCP server %s could not be listed again: %s", self.name, error)
-                continue
-            for runtime in self._runtimes:
-                self._withdraw(runtime)
-                self._register(runtime, tools)
+            began = time.monotonic()
+            await self._refresh()
+            # Changes that come meanwhile are one change: a server cannot keep us busy with them.
+            await asyncio.sleep(max(_LEAST_PAUSE, _PAUSE_FACTOR * (time.monotonic() - began)))
+
+    async def _refresh(self) -> None:
+        try:
+            tools = await self.tools()
+        except ClicketError as error:
+            logger.warning("the tools of MCP server %s could not be listed again: %s", self.name, error)
+            return
+        for runtime in self._runtimes:
+            self._withdraw(runtime)
+            await self._register(runtime, tools)
+        self._forgotten = []
 
     def _withdraw(self, runtime: Runtime) -> None:
         """What the server offers no more is taken out, unless somebody has put a tool of that name in its place."""
-        for tool in self._tools.values():
+        for tool in (*self._tools.values(), *self._forgotten):
             if not tool.offered and runtime.registry.get(tool.name) is tool:
                 runtime.remove(tool.name)
 
@@ -165,6 +242,10 @@ class McpServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _size(told: types.Tool) -> int:
+    return len(told.model_dump_json())
 
 
 def _words(name: str, command: str | Sequence[str] | None, args: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.mcp.content import MARK, speaks_mcp
 from clicket.mcp.listing import output_check
 from clicket.model import ToolResult
+from clicket.model.codec import without_notes
 from clicket.tools import Tool
 
 __all__ = ["protocol_error", "questions_of", "refusal", "told", "tool_result"]
@@ -120,4 +121,4 @@ def told(error: ClicketError) -> str:
 
 
 def _failed(message: str, meta: dict[str, Any]) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=message)], is_error=True, _meta=meta)
+    return types.CallToolResult(content=[types.TextContent(text=without_notes(message))], is_error=True, _meta=meta)

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from hashlib import sha256
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import msgspec
 
-from clicket.errors import InvalidInput
-from clicket.model.codec import decode, encode, has_surrogate, is_small, json_pointer
+from clicket.errors import MAX_PROBLEMS, InvalidInput
+from clicket.model.codec import decode_big, encode, has_surrogate, is_small, json_pointer
 
 __all__ = ["fingerprint", "parse_arguments", "weigh"]
 
@@ -31,8 +31,10 @@ _FEW = 32
 _BIG = 2**63
 
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A JSON string. One without an end reaches to the end of the text: otherwise each quote in it would be tried as a beginning."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> d
             raise _too_large(max_size + 1, max_size)
     try:
         text = encode(given if type(given) is dict else dict(given))
-        plain: dict[str, Any] | None = decode(text)
+        plain: dict[str, Any] | None = decode_big(text)
     except (TypeError, ValueError):  # not JSON: the walk below finds the place
         text, plain = b"", None
     if plain is None or plain != given:
@@ -117,7 +119,7 @@ def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -
     if _is_deep(raw, max_depth):
         raise _too_deep(max_depth)
     try:
-        value = decode(raw or b"{}")
+        value = decode_big(raw or b"{}")
     except (ValueError, RecursionError):
         value = None
     # Fewer pairs than were written: a key appears twice.
@@ -130,7 +132,7 @@ def _parse_slowly(text: str, max_depth: int) -> dict[str, Any]:
     """Parse with the standard library, which tells what is wrong and where."""
     try:
         value = json.loads(text or "{}", parse_constant=_refuse_constant, parse_float=_finite)
-        duplicates = _duplicates(json.loads(text or "{}", object_pairs_hook=_Pairs), ())
+        duplicates = _duplicates(json.loads(text or "{}", object_pairs_hook=_Pairs))
     except InvalidInput:
         raise
     except (ValueError, RecursionError) as error:
@@ -154,36 +156,39 @@ def _pairs_in(text: bytes) -> int:
 
 
 def _is_deep(text: bytes, limit: int) -> bool:
-    """Do brackets nest deeper than the limit? Each pass takes the innermost pairs away."""
+    """Do brackets nest deeper than the limit? Whether they fit together is left to the parser."""
     if text.count(b"[") + text.count(b"{") <= limit:
         return False
     brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
-    if len(brackets) <= 2 * limit and brackets.count(b"[") + brackets.count(b"{") <= limit:
-        return False
-    for _ in range(limit):
-        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(shorter) == len(brackets):
-            break
-        brackets = shorter
-    return len(brackets) > 0
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > limit
 
 
 class _Pairs(list[tuple[str, Any]]):
     """An object as it was written, with every key that it had."""
 
 
-def _duplicates(value: Any, path: tuple[str | int, ...]) -> list[dict[str, str]]:
+def _duplicates(value: Any) -> list[dict[str, str]]:
+    """A problem for each key that an object writes twice; no more of them than an error lists."""
     found: list[dict[str, str]] = []
+    _find_duplicates(value, (), found)
+    return found
+
+
+def _find_duplicates(value: Any, path: tuple[str | int, ...], found: list[dict[str, str]]) -> None:
+    if len(found) > MAX_PROBLEMS:
+        return
     if isinstance(value, _Pairs):
         counts = Counter(key for key, _ in value)
         message = "the key appears more than once"
-        found += [{"path": json_pointer((*path, k)), "message": message} for k, n in counts.items() if n > 1]
+        twice = islice((key for key, count in counts.items() if count > 1), MAX_PROBLEMS + 1)
+        found += [{"path": json_pointer((*path, key)), "message": message} for key in twice]
         for key, item in value:
-            found += _duplicates(item, (*path, key))
+            if isinstance(item, list):
+                _find_duplicates(item, (*path, key), found)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            found += _duplicates(item, (*path, index))
-    return found
+            if isinstance(item, list):
+                _find_duplicates(item, (*path, index), found)
 
 
 def _refuse_constant(name: str) -> Any:
@@ -207,7 +212,10 @@ def _refuse_or_copy(given: Mapping[str, Any], max_depth: int) -> dict[str, Any]:
 
 
 def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]], depth: int) -> Any:
-    """A plain copy of `value`; problems are collected with their paths. Nothing but tuples and enums is converted."""
+    """A plain copy of `value`; problems are collected with their paths, up to the number that an error lists. Nothing but
+    tuples and enums is converted."""
+    if len(problems) > MAX_PROBLEMS:
+        return None
     if depth < 0:
         problems.append({"path": json_pointer(path), "message": "nested too deeply"})
         return None

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from typing import Any
 
 import msgspec
 
-__all__ = ["as_text", "canonical", "clean", "decode", "encode", "has_surrogate", "is_small", "json_pointer"]
+__all__ = [
+    "CUT_NOTE",
+    "as_text",
+    "canonical",
+    "clean",
+    "decode",
+    "decode_big",
+    "encode",
+    "has_surrogate",
+    "is_small",
+    "json_pointer",
+    "without_notes",
+]
 
 _FLAT = frozenset({int, float, bool, type(None)})
 
@@ -17,15 +31,39 @@ _decoder = msgspec.json.Decoder()
 encode = _encoder.encode
 decode = _decoder.decode
 
+_BIG = 64 * 1024
+_MAYBE_WHOLE = re.compile(rb"\.0|[0-9]e")
+"""In the JSON of every float that is a whole number."""
+
+
+def decode_big(text: bytes) -> Any:
+    """`decode` for text of any size. The garbage collector would look at the growing value again and again."""
+    if len(text) < _BIG or not gc.isenabled():
+        return decode(text)
+    gc.disable()
+    try:
+        return decode(text)
+    finally:
+        gc.enable()
+
 
 def json_pointer(path: list[str | int] | tuple[str | int, ...]) -> str:
     """A path as RFC 6901 writes it: `/items/0/name`; the whole document is an empty string."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
+CUT_NOTE = "[clicket: cut; "
+"""Begins the note under a text that was cut. No other text that a model reads contains it."""
+
+
 def as_text(output: Any) -> str:
-    """An output as a model reads it: text as it is, everything else as JSON."""
-    return output if type(output) is str else encode(output).decode()
+    """An output as a model reads it: text as it is, everything else as JSON, without notes that look like ours."""
+    return without_notes(output if type(output) is str else encode(output).decode())
+
+
+def without_notes(text: str) -> str:
+    """A tool's text in which what looks like a note of ours is marked: it is part of the text, and the text is not cut."""
+    return text.replace(CUT_NOTE, f"[not {CUT_NOTE[1:]}") if CUT_NOTE in text else text
 
 
 def clean(text: Any) -> str:
@@ -68,7 +106,8 @@ def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
 
 def canonical(value: Any) -> bytes:
     """One spelling for equal JSON: keys sorted, 1.0 written as 1. True and 1 stay apart."""
-    return _sorted_encoder.encode(_one_spelling(value))
+    text = _sorted_encoder.encode(value)
+    return text if _MAYBE_WHOLE.search(text) is None else _sorted_encoder.encode(_one_spelling(value))
 
 
 def _one_spelling(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import StoreUnavailable
-from clicket.kernel import State
+from clicket.kernel import CALL, State
 from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
@@ -119,7 +119,8 @@ def read(call_id: str, events: Iterable[Event]) -> Record:
 
 
 def fold(events: Iterable[Event]) -> Record:
-    """Replay events into a record. The first must be `created`."""
+    """Replay events into a record. The first must be `created`; raises `InvalidTransition` if a state does not follow from the
+    one before it."""
     iterator = iter(events)
     first = next(iterator)
     data = first.data
@@ -145,6 +146,8 @@ def fold(events: Iterable[Event]) -> Record:
         events=[first],
     )
     for event in iterator:
+        if event.state is not record.state:
+            CALL.advance(record.state, event.state)
         record.events.append(event)
         record.updated_at = event.at
         _APPLY.get(event.type, _nothing)(record, event)

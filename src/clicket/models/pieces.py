@@ -21,6 +21,8 @@ MAX_ARGUMENTS = 1024 * 1024
 MAX_USES = 1_000
 _MAX_ANSWER = 16 * 1024 * 1024
 """Characters of one answer, all its parts together: more is not read."""
+_MAX_LOOKED_AT = 16 * MAX_ARGUMENTS
+"""Characters in all that are read again and again to find out where one call ends. After that a call has no further one."""
 _MAX_NAME = 512
 _TOO_LONG = f"\n[cut: the arguments are longer than {MAX_ARGUMENTS} characters]"
 _UNWRITTEN = "[cut: the answer ended before the arguments were written. Make the call again, with shorter ones.]"
@@ -77,6 +79,7 @@ class Use:
         self._size = 0
         self._named = False
         self._cut = False
+        self._looked_at = 0
         self._arguments = _Text(self._tell_arguments)
         self._held: list[str] = []
 
@@ -102,9 +105,15 @@ class Use:
 
     def is_whole(self) -> bool:
         """Are the arguments so far one JSON object? Then a further name belongs to another call."""
-        text = "".join((*self._arguments.parts, *self._held)).strip()
-        if not text.endswith("}"):
+        parts = self._held or self._arguments.parts
+        if (
+            not parts
+            or not (parts[-1].rstrip().endswith("}") or parts[-1].isspace())
+            or self._looked_at > _MAX_LOOKED_AT
+        ):
             return False
+        text = "".join((*self._arguments.parts, *self._held))
+        self._looked_at += len(text)
         try:
             return isinstance(json.loads(text), dict)
         except (ValueError, RecursionError):

@@ -20,7 +20,7 @@ from clicket.tools.provider_schema import shown
 
 __all__ = ["SchemaTools"]
 
-_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
 _ANY = re.compile(r".*", re.DOTALL)
 _RULES = (
     'To use a tool, answer with {"tool": its name, "arguments": {…}} and nothing else; its result comes with the next '
@@ -140,12 +140,21 @@ def _moved(schema: Mapping[str, Any], mark: str, shared: dict[str, Any]) -> Any:
     return walk({key: value for key, value in schema.items() if key != "$defs"})
 
 
+def _unfenced(text: str) -> str:
+    """What stands in a fence, if the text is one and nothing else."""
+    whole = text.strip()
+    if not whole.startswith(_FENCE) or not whole.endswith(_FENCE):
+        return text
+    language, _, rest = whole[len(_FENCE) :].partition("\n")
+    inside, _, last = rest.removesuffix(_FENCE).rpartition("\n")
+    return text if language.strip().lower() not in ("", "json") or last.strip() else inside
+
+
 def _read(request: ChatRequest, reply: ChatReply) -> ChatReply:
     if not request.tools or request.tool_choice == "none" or reply.uses or reply.ended == "refusal":
         return reply
-    found = _FENCED.fullmatch(reply.text)
     try:
-        value = json.loads(found[1] if found else reply.text)
+        value = json.loads(_unfenced(reply.text))
     except (ValueError, RecursionError):
         return reply
     if not isinstance(value, dict):

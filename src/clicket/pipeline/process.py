@@ -2,8 +2,9 @@
 artifact.
 
 Secrets are masked first, so the caller, the journal and the artifact get the same output.
-The note on a cut text cannot be forged by the tool: it names the artifact, whose name is the hash of the whole text, and no
-text contains its own hash. Big outputs are processed in a thread and in small pieces, so that they do not block the loop.
+The note on a cut text cannot be forged by the tool. In a tool's own text what looks like one is marked as none; and the real
+note names the artifact, whose name is the hash of the whole text, and no text contains its own hash. Big outputs are processed
+in a thread and in small pieces, so that they do not block the loop.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from clicket.bridge import Workers
 from clicket.call import Call
 from clicket.execution import CallSink, Spool, grant
 from clicket.journal import Journal
-from clicket.model.codec import is_small
+from clicket.model.codec import CUT_NOTE, is_small, without_notes
 from clicket.model.output import plain_output, plain_pieces
 from clicket.ports import Store
 from clicket.tools import Streamed
@@ -59,15 +60,18 @@ class Process:
             return self._in_thread(call, output, sink)
         plain, encoded = plain_output(output)
         text = plain if type(plain) is str else encoded.decode()
+        added = 0
         if call.secrets is not None or (len(text) >= MIN_TOKEN and has_marker(text)):
             shown = hide(plain, call.secrets)
             if shown != plain:
                 call.is_masked = True
                 plain, encoded = plain_output(shown)
                 text = plain if type(plain) is str else encoded.decode()
+            marked = without_notes(text)
+            added, text = len(marked) - len(text), marked
         tool = call.tool
         # The size of the JSON bounds the size of the text, too: quotes only add to it.
-        if tool is None or len(encoded) > tool.options.max_result_size:
+        if tool is None or len(encoded) + added > tool.options.max_result_size:
             return self._in_thread(call, plain, sink)
         call.output, call.content = plain, text
         return None
@@ -82,8 +86,9 @@ class Process:
         call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
         call.is_masked = call.is_masked or masked
         size = sum(map(len, pieces))
-        if size <= limit:
-            call.content = b"".join(pieces).decode()
+        content = without_notes(b"".join(pieces).decode()) if size <= limit else ""
+        if size <= limit and len(content.encode()) <= limit:
+            call.content = content
         else:
             call.artifact = await self._keep(call, pieces, size)
             call.add_metadata("artifact_size", size)
@@ -156,7 +161,8 @@ def _head(pieces: Sequence[bytes], size: int) -> bytes:
 
 def cut(head: bytes, size: int, limit: int, artifact: str) -> str:
     """The beginning of a text and the note on its rest, together at most `limit` bytes of valid UTF-8."""
-    note = f"\n[clicket: cut; {size} bytes in all, the whole is artifact {artifact}]"
+    note = f"\n{CUT_NOTE}{size} bytes in all, the whole is artifact {artifact}]"
     if len(note) >= limit:
         return note[:limit]
-    return head[: limit - len(note)].decode("utf-8", "ignore") + note
+    shown = without_notes(head[: limit - len(note)].decode("utf-8", "ignore"))
+    return shown.encode()[: limit - len(note)].decode("utf-8", "ignore") + note

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from clicket.call import Call
-from clicket.errors import ClicketError, InvalidInput
+from clicket.errors import MAX_PROBLEMS, ClicketError, InvalidInput
 from clicket.model.arguments import parse_arguments
-from clicket.model.codec import decode, encode
+from clicket.model.codec import decode_big, encode, is_small
 from clicket.tools import Check, Tool, compile_schema
 from clicket.vault import MASK, look, watch_for
 
@@ -47,7 +47,7 @@ class Validate:
             )
         # A tool may change its arguments, and that must not change the record: the two share no containers.
         shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
-        own = decode(encode(arguments)) if shared else arguments
+        own = decode_big(encode(arguments)) if shared else arguments
         try:
             call.bound = tool.bind(own)
         except InvalidInput:
@@ -71,7 +71,7 @@ class Validate:
         except ClicketError:
             arguments = {}
         sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
-        call.secrets = found = look(arguments, call.request.metadata, sensitive)
+        call.secrets = found = look(arguments, call.request.metadata, sensitive, refuse=False)
         if found is not None:
             watch_for(found)
 
@@ -84,6 +84,8 @@ class Validate:
 
 def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
     """Errors that only the tool's own types find, at places where the schema found none."""
+    if len(known) > MAX_PROBLEMS or not is_small(arguments):
+        return []
     try:
         tool.bind(arguments)
     except InvalidInput as error:

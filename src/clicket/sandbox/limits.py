@@ -14,7 +14,7 @@ __all__ = ["KIB", "MIB", "Limits", "size_of"]
 KIB = 1024
 MIB = 1024 * KIB
 _UNITS = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": 1024 * MIB, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SIZE = re.compile(r"\s*+(\d++(?:\.\d++)?)\s*+([A-Za-z]*+)\s*+")
 _LEAST = {"memory": (64 * MIB, "64MiB"), "processes": (2, "2"), "open_files": (16, "16")}
 """One process is bubblewrap's."""
 _MOST = {"processes": 1 << 22, "open_files": 1 << 30, "files": 1 << 40}

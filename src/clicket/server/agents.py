@@ -35,7 +35,7 @@ __all__ = ["AgentHandlers"]
 
 _AFTER = r"^[0-9]{1,12}(-[0-9]{1,12}\.[0-9]{1,12})?$"
 _MAX_MESSAGE = 512 * 1024
-Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
+Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]
 
 
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

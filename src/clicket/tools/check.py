@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 
-from clicket.errors import UsageError, did_you_mean
-from clicket.model.codec import json_pointer
+from clicket.errors import MAX_PROBLEMS, UsageError, did_you_mean
+from clicket.model.codec import is_small, json_pointer
 
 __all__ = ["Check", "compile_schema"]
 
@@ -18,6 +20,12 @@ Check = Callable[[Any], list[dict[str, str]]]
 _SAYS_WHAT_ELSE = ("additionalProperties", "unevaluatedProperties")
 _COMPOSED = ("patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 _Path = list[str | int]
+_SOMEWHERE = "a value does not fit the schema. There are too many values to say which one: send fewer to find out"
+_MAX_NODES = 4_000
+_COUNTING = frozenset(
+    "contains dependentRequired maxContains minContains maxItems maxProperties minItems minProperties required".split()
+)
+"""What the beginning of an array or an object says nothing about."""
 
 
 def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = None) -> Check:
@@ -35,13 +43,41 @@ def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = 
     def check(arguments: Any) -> list[dict[str, str]]:
         if is_valid(arguments):
             return []
-        return [
-            {"path": json_pointer(path), "message": message}
-            for error in iter_errors(arguments)
-            for path, message in _complaints(error, known)
-        ]
+        # The validator makes all errors before it gives the first, so of big arguments only the beginning is looked at. One more
+        # than an error lists are given: they tell that there are more. Each may name a near miss, which takes time.
+        beginning = _Beginning(arguments)
+        errors = (error for error in iter_errors(beginning.value) if beginning.tells(error))
+        found = ((path, message) for error in errors for path, message in _complaints(error, known))
+        listed = [{"path": json_pointer(path), "message": text} for path, text in islice(found, MAX_PROBLEMS + 1)]
+        return listed or [{"path": "", "message": _SOMEWHERE}]
 
     return check
+
+
+class _Beginning:
+    """Arguments as far as `_MAX_NODES` values reach. Arrays and objects are cut, texts are not."""
+
+    def __init__(self, arguments: Any) -> None:
+        self._left = _MAX_NODES
+        self._cut: set[tuple[str | int, ...]] = set()
+        self.value = arguments if is_small(arguments, _MAX_NODES, sys.maxsize) else self._of(arguments, ())
+
+    def _of(self, value: Any, path: tuple[str | int, ...]) -> Any:
+        self._left -= 1
+        if type(value) is not dict and type(value) is not list:
+            return value
+        keys = value if type(value) is dict else range(len(value))
+        copied = {}
+        for key in keys:
+            if self._left <= 0:
+                self._cut.add(path)
+                break
+            copied[key] = self._of(value[key], (*path, key))
+        return copied if type(value) is dict else list(copied.values())
+
+    def tells(self, error: Any) -> bool:
+        """Is it an error of the whole arguments, too?"""
+        return not self._cut or error.kind.name not in _COUNTING or tuple(error.instance_path) not in self._cut
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:

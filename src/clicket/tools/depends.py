@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import msgspec
@@ -55,16 +55,22 @@ def names_of(groups: Iterable[Group]) -> list[str]:
     return list(dict.fromkeys(name for group in groups for name in group.names))
 
 
-def find_cycle(start: str, edges: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """A way from a tool back to itself, or None."""
-    way: list[tuple[str, list[str]]] = [(start, [start])]
-    seen: set[str] = set()
+def find_cycle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str] | None:
+    """A way from a tool back to itself, or None. `edges` names what a tool needs; it is asked once for each tool on the way."""
+    way, came_from = [start], {start: start}
     while way:
-        name, path = way.pop()
-        for needed in edges.get(name, ()):
+        name = way.pop()
+        for needed in edges(name):
             if needed == start:
-                return [*path, start]
-            if needed not in seen:
-                seen.add(needed)
-                way.append((needed, [*path, needed]))
+                return [*_way_to(name, came_from), start]
+            if needed not in came_from:
+                came_from[needed] = name
+                way.append(needed)
     return None
+
+
+def _way_to(name: str, came_from: Mapping[str, str]) -> list[str]:
+    way = [name]
+    while came_from[way[-1]] != way[-1]:
+        way.append(came_from[way[-1]])
+    return way[::-1]

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from clicket.bridge import Workers
 from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
 from clicket.tools.guard import AddressRefused
 from clicket.tools.request import Prepared
@@ -26,6 +27,8 @@ _TRANSIENT = frozenset({429, 502, 503, 504})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "idempotency-key", "user-agent"})
 _PORTS = {"http": 80, "https": 443}
+_BIG = 256 * 1024
+"""Bytes. A larger body is decoded in a thread."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +101,8 @@ class Exchange:
         status = response.status_code
         if 200 <= status < 300:
             body = await read_body(response, self._rules.max_response_size, alive)
-            return decode(response.headers.get("content-type", ""), body)
+            kind = response.headers.get("content-type", "")
+            return decode(kind, body) if len(body) <= _BIG else await _decoded_beside(kind, body)
         told = excerpt(await read_some(response))
         message = f"{self._who} answered {status} {response.reason_phrase}".rstrip() + (f": {told}" if told else ".")
         if self._landed:
@@ -170,6 +174,14 @@ class Exchange:
                 "If it honours Idempotency-Key, declare the tool with idempotent=True."
             )
         return RetryableError(f"{self._who}: {error.message}.")
+
+
+async def _decoded_beside(kind: str, body: bytes) -> Any:
+    worker = Workers(1, "clicket-rest")
+    try:
+        return await worker.run(lambda: decode(kind, body))
+    finally:
+        worker.close(0)
 
 
 def _redirect_problem(here: httpx2.URL, there: httpx2.URL) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,11 +106,11 @@ def _operation_name(path: str, method: str, spec: Mapping[str, Any]) -> str:
     return _UNFIT.sub("_", given).strip("_")[:_MAX_NAME] or method
 
 
-def _unique(name: str, taken: Iterable[str]) -> str:
-    if name not in (known := set(taken)):
+def _unique(name: str, taken: Container[str]) -> str:
+    if name not in taken:
         return name
     number = 2
-    while (other := f"{name[: _MAX_NAME - 4]}_{number}") in known:
+    while (other := f"{name[: _MAX_NAME - 4]}_{number}") in taken:
         number += 1
     return other
 

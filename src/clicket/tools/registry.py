@@ -53,13 +53,16 @@ class Registry:
             raise UsageError(
                 f"two tools are named {added.name!r}{where}; give one of them another name with @tool(name=…)."
             )
-        self._refuse_cycle(added)
-        if added.options.depends_on:
-            self.dependent.add(added.name)
-        if added.options.breaker == "shared":
-            self.shared.add(added.name)
+        if added.options.depends_on:  # a tool that needs none is on no circle
+            self._refuse_cycle(added)
         where = placed(f"tool {added.name!r}", added)
         self.tools[added.name] = Registered(added, compile_schema(added.input_schema, where))
+        if added.options.depends_on:
+            self.dependent.add(added.name)
+        else:
+            self.dependent.discard(added.name)
+        if added.options.breaker == "shared":
+            self.shared.add(added.name)
         return added
 
     def lend(self, own: Tool) -> None:
@@ -79,9 +82,14 @@ class Registry:
         return self.tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:
-        """Checks all tools together, so that the order of registration does not matter."""
-        edges = {tool.name: names_of(tool.options.depends_on) for tool in (*self, added)}
-        cycle = find_cycle(added.name, edges)
+        """Follows what the tool needs through all tools, so that the order of registration does not matter."""
+
+        def needed_by(name: str) -> list[str]:
+            known = self.tools.get(name) if name in self.dependent else None
+            tool = added if name == added.name else known.tool if known is not None else None
+            return [] if tool is None else names_of(tool.options.depends_on)
+
+        cycle = find_cycle(added.name, needed_by)
         if cycle is not None:
             raise UsageError(
                 f"{placed(f'tool {added.name!r}', added)}: depends_on goes round in a circle ({' -> '.join(cycle)}), so none "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import math
 import re
@@ -23,6 +24,11 @@ _EXCERPT_CHARS = 500
 _ERROR_BODY_BYTES = 64 * 1024
 _BAD_INPUT = frozenset({400, 404, 409, 410, 413, 414, 422})
 """The service works, and refuses what it was asked for."""
+_MAX_CONTENT_TYPE = 1_000
+_CHARSETS = tuple(
+    "ascii utf-8 utf-16 utf-32 iso8859 iso2022 cp koi8 gb big5 euc shift_jis mac- tis-620 johab hz kz1048 ptcp154 hp-roman8".split()
+)
+"""Codecs by the beginnings of their names. Python has others, which take time that grows with the square of the text."""
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -82,7 +88,7 @@ def decode(content_type: str, body: bytes) -> Any:
     if not body:
         return None
     header = Message()
-    header["content-type"] = content_type or "application/octet-stream"
+    header["content-type"] = content_type[:_MAX_CONTENT_TYPE] or "application/octet-stream"
     kind = header.get_content_type() if content_type else "application/octet-stream"
     if kind == "application/json" or kind.endswith("+json"):
         return _json(body)
@@ -92,10 +98,12 @@ def decode(content_type: str, body: bytes) -> Any:
 
 
 def _decoded(body: bytes, charset: str) -> str:
+    """A charset that is unknown, or none that services write text in, is read as UTF-8."""
     try:
-        return body.decode(charset, "replace")
-    except (LookupError, ValueError):  # a charset that Python does not know, or one that is no text encoding
-        return body.decode("utf-8", "replace")
+        codec = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        codec = "utf-8"
+    return body.decode(codec if codec.startswith(_CHARSETS) else "utf-8", "replace")
 
 
 def _json(body: bytes) -> Any:

@@ -7,16 +7,18 @@ encoding than JSON's, Python's and a URL's, a value in parts, and a value of few
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from clicket.errors import InvalidInput
 from clicket.model import ToolError
 from clicket.model.codec import encode
-from clicket.vault.shapes import MASK, MIN_TOKEN, MIN_VALUE, has_marker, open_from, spans
+from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, open_from, spans
+from clicket.vault.values import MIN_VALUE, NO_VALUES, Values
 
 __all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look", "together"]
 
@@ -24,6 +26,8 @@ _CUT = 2_000
 """A text of this size may have been cut by its writer, perhaps in the middle of a secret."""
 
 _LINE = 16
+MAX_SECRETS = 5_000
+"""Values of one call that are searched for. Arguments with more are refused."""
 EVERYTHING = "*"
 """Declared in place of names: every argument is secret."""
 
@@ -39,7 +43,7 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True)
     """The secrets of one call. `arguments` and `metadata` are the masked copies, for everything but the tool."""
 
     fields: Fields
-    values: tuple[str, ...]
+    values: Values
     arguments: Any = None
     metadata: Any = None
     masked: bool = False
@@ -59,20 +63,34 @@ def _fields(sensitive: frozenset[str]) -> Fields:
 _NOTHING = _fields(frozenset())
 
 
-def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset()) -> Secrets | None:
-    """The secrets of a call; None if it has none, as almost every call."""
+def look(
+    arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset(), *, refuse: bool = True
+) -> Secrets | None:
+    """The secrets of a call; None if it has none, as almost every call.
+
+    More values than can be searched for are refused: `InvalidInput`. Without `refuse` the first of them are searched for.
+    """
     if not sensitive and not has_token(arguments) and (not metadata or not has_token(metadata)):
         return None
     if EVERYTHING in sensitive:
         every = (key.replace("~", "~0").replace("/", "~1") for key in arguments) if type(arguments) is dict else ()
         sensitive = frozenset((*(sensitive - {EVERYTHING}), *(f"/{key}" for key in every)))
-    fields = _fields(sensitive)
+        fields = _fields.__wrapped__(sensitive)  # the caller's names are not kept
+    else:
+        fields = _fields(sensitive)
     found: set[str] = set()
-    for given in (arguments, metadata):
-        _collect(given, fields, found, (), declared=False)
+    try:
+        for given in (arguments, metadata):
+            _collect(given, fields, found, (), declared=False)
+    except _TooMany:
+        if refuse:
+            raise InvalidInput(
+                f"there are more than {MAX_SECRETS:,} secrets in the arguments",
+                "Send them in several calls, or in a file whose name is the argument.",
+            ) from None
     if not sensitive and not found:
         return None
-    values = tuple(sorted(found, key=lambda value: (-len(value), value)))
+    values = Values(tuple(sorted(found, key=lambda value: (-len(value), value))))
     shown = hide(arguments, Secrets(fields=fields, values=values))
     beside = hide(metadata, Secrets(fields=fields, values=values)) if metadata else metadata
     return Secrets(
@@ -86,10 +104,14 @@ def look(arguments: Any, metadata: Any, sensitive: frozenset[str] = frozenset())
 
 def together(*each: Secrets | None) -> Secrets | None:
     """The values of several calls, for texts that may have any of them."""
-    values = {value for secrets in each if secrets is not None for value in secrets.values}
+    values = {value for secrets in each if secrets is not None for value in secrets.values.texts}
     if not values:
         return None
-    return Secrets(fields=_NOTHING, values=tuple(sorted(values, key=lambda value: (-len(value), value))))
+    return Secrets(fields=_NOTHING, values=Values(tuple(sorted(values, key=lambda value: (-len(value), value)))))
+
+
+class _TooMany(Exception):
+    """More than `MAX_SECRETS` values were found."""
 
 
 def has_token(value: Any) -> bool:
@@ -113,7 +135,7 @@ def has_token(value: Any) -> bool:
 
 def holds_secret(text: str, secrets: Secrets | None = None) -> bool:
     """Would something in the text be masked? For data that is stored either whole or not at all."""
-    return bool(spans(text, () if secrets is None else secrets.values))
+    return bool(spans(text, NO_VALUES if secrets is None else secrets.values))
 
 
 # Finding values.
@@ -122,19 +144,33 @@ def holds_secret(text: str, secrets: Secrets | None = None) -> bool:
 def _collect(value: Any, fields: Fields, found: set[str], path: tuple[str, ...], *, declared: bool) -> None:
     if type(value) is dict:
         for key, item in value.items():
-            here = (*path, key)
-            _collect(item, fields, found, here, declared=declared or key in fields.names or here in fields.places)
-            found.update(key[start:end] for start, end in spans(key))
+            here = (*path, key) if fields.places else path
+            inner = declared or key in fields.names or (bool(fields.places) and here in fields.places)
+            _collect(item, fields, found, here, declared=inner)
+            _take(key, found)
     elif type(value) is list:
         for index, item in enumerate(value):
-            here = (*path, str(index))
-            _collect(item, fields, found, here, declared=declared or here in fields.places)
+            here = (*path, str(index)) if fields.places else path
+            _collect(item, fields, found, here, declared=declared or (bool(fields.places) and here in fields.places))
     elif type(value) is str:
         if declared:
             found.update(_spellings(value))
-        found.update(value[start:end] for start, end in spans(value))
+        _take(value, found)
     elif declared and type(value) in (int, float):
         found.update(text for text in (json.dumps(value),) if len(text) >= MIN_VALUE)
+    if len(found) > MAX_SECRETS:
+        raise _TooMany
+
+
+def _take(text: str, found: set[str]) -> None:
+    """Add the tokens of a text. A shorter one, such as the password of a URL, is masked only where its shape shows it."""
+    if len(text) < MIN_TOKEN or not has_marker(text):
+        return
+    for start, end in spans(text):
+        if end - start >= MIN_VALUE:
+            found.add(text[start:end])
+            if len(found) > MAX_SECRETS:
+                raise _TooMany
 
 
 def _spellings(value: str) -> Iterator[str]:
@@ -157,22 +193,23 @@ def _ways(value: str) -> Iterable[str]:
 
 def hide(value: Any, secrets: Secrets | None = None, path: tuple[str, ...] = ()) -> Any:
     """The value with its secrets masked. A value that nests too deeply to be searched is masked as a whole."""
-    fields, values = (_NOTHING, ()) if secrets is None else (secrets.fields, secrets.values)
+    fields, values = (_NOTHING, NO_VALUES) if secrets is None else (secrets.fields, secrets.values)
     try:
         return _hide(value, fields, values, path)
     except RecursionError:
         return MASK
 
 
-def _hide(value: Any, fields: Fields, values: Sequence[str], path: tuple[str, ...]) -> Any:
+def _hide(value: Any, fields: Fields, values: Values, path: tuple[str, ...]) -> Any:
     kind = type(value)
     if kind is str:
         return _hide_text(value, values)
     if kind is dict:
         shown: dict[str, Any] = {}
+        numbers: dict[str, int] = {}
         for key, item in value.items():
             here = (*path, key) if fields.places else path
-            name = _free(_hide_text(key, values), shown)
+            name = _free(_hide_text(key, values), shown, numbers)
             if item is not None and (key in fields.names or here in fields.places):
                 shown[name] = MASK
             else:
@@ -189,13 +226,14 @@ def _hide(value: Any, fields: Fields, values: Sequence[str], path: tuple[str, ..
     return value
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """A key that is not taken yet: two masked keys must stay two keys."""
+def _free(name: str, taken: Mapping[str, Any], numbers: dict[str, int]) -> str:
+    """A key that is not taken yet: two masked keys must stay two keys. `numbers` are those that were tried before."""
     if name not in taken:
         return name
-    number = 2
+    number = numbers.get(name, 2)
     while f"{name} {number}" in taken:
         number += 1
+    numbers[name] = number + 1
     return f"{name} {number}"
 
 
@@ -206,7 +244,7 @@ def hide_said(value: Any, secrets: Secrets | None = None) -> Any:
 
 def hide_text(text: str, secrets: Secrets | None = None) -> str:
     """Mask a message. One that was cut may end with the beginning of a secret, which is masked, too."""
-    values = () if secrets is None else secrets.values
+    values = NO_VALUES if secrets is None else secrets.values
     if len(text) >= _CUT:
         cut = open_from(text, values)
         if cut < len(text):
@@ -214,7 +252,7 @@ def hide_text(text: str, secrets: Secrets | None = None) -> str:
     return _hide_text(text, values)
 
 
-def _hide_text(text: str, values: Sequence[str]) -> str:
+def _hide_text(text: str, values: Values) -> str:
     if not values and (len(text) < MIN_TOKEN or not has_marker(text)):
         return text
     found = spans(text, values)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
+
+from clicket.model.codec import CUT_NOTE
+from clicket.vault.values import NO_VALUES, Values, open_value, places
 
 __all__ = ["MASK", "has_marker", "hide_always", "open_from", "spans"]
 
 MASK = "[secret]"
 MIN_TOKEN = 16
 """Shorter texts are not searched: no token of any shape fits into them."""
-
-MIN_VALUE = 4
-"""Shorter declared values are masked in their fields, and not searched for anywhere else."""
 
 _HELD_FROM = 3
 """A text that ends with this much of a marker may be the beginning of a token."""
@@ -108,7 +108,10 @@ _SHAPES = (
 _MARKERS = tuple(shape.marker for shape in _SHAPES)
 _WITH_UNDERSCORE = tuple(marker for marker in _MARKERS if "_" in marker)
 _WITH_DASH = tuple(marker for marker in _MARKERS if "-" in marker)
-_PLAIN = tuple(marker for marker in _MARKERS if "_" not in marker and "-" not in marker and marker != "://")
+_PLAIN = (
+    *(marker for marker in _MARKERS if "_" not in marker and "-" not in marker and marker != "://"),
+    CUT_NOTE,  # no secret, but a text that contains it is looked at, too
+)
 _BEGINNINGS = tuple(dict.fromkeys(marker[:size] for marker in _MARKERS for size in range(_HELD_FROM, len(marker))))
 
 
@@ -139,11 +142,11 @@ def has_marker(text: str) -> bool:
     return "://" in text and "@" in text
 
 
-def spans(text: str, values: Sequence[str] = ()) -> list[tuple[int, int]]:
+def spans(text: str, values: Values = NO_VALUES) -> list[tuple[int, int]]:
     """The places of secrets in a text, in order, merged where they touch."""
     found = list(_tokens(text)) if len(text) >= MIN_TOKEN and has_marker(text) else []
-    for value in values:
-        found += _places(text, value)
+    if values:
+        found += values.places(text)
     if len(found) < 2:
         return found
     found.sort()
@@ -157,16 +160,9 @@ def spans(text: str, values: Sequence[str] = ()) -> list[tuple[int, int]]:
     return merged
 
 
-def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
-    at = text.find(value)
-    while at >= 0:
-        yield at, at + len(value)
-        at = text.find(value, at + 1)
-
-
 def _tokens(text: str) -> Iterator[tuple[int, int]]:
     for value in _always:
-        yield from _places(text, value)
+        yield from places(text, value)
     for shape in _SHAPES:
         at = text.find(shape.marker)
         while at >= 0:
@@ -181,27 +177,17 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
             at = text.find(shape.marker, after)
 
 
-def open_from(text: str, values: Sequence[str] = ()) -> int:
+def open_from(text: str, values: Values = NO_VALUES) -> int:
     """Where a secret may begin that continues in the next piece of the text; the text's length if nowhere."""
     first = len(text)
     if text.endswith(_BEGINNINGS):
         first = min(first - len(begun) for begun in _BEGINNINGS if text.endswith(begun))
     if has_marker(text) or "://" in text:
         first = min(first, *(_open_token(shape, text) for shape in _SHAPES))
-    for value in values:
-        first = _open_value(text, value, first)
+    first = values.open_from(text, first)
     for value in _always:
-        held = _open_value(text, value, first)
+        held = open_value(text, value, first)
         first = held if len(text) - held >= _HELD_FROM else first
-    return first
-
-
-def _open_value(text: str, value: str, first: int) -> int:
-    at = text.find(value[0], max(len(text) - len(value) + 1, 0))
-    while 0 <= at < first:
-        if value.startswith(text[at:]):
-            return at
-        at = text.find(value[0], at + 1)
     return first
 
 

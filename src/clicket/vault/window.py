@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clicket.vault.hiding import Secrets
 from clicket.vault.shapes import MASK, open_from, spans
+from clicket.vault.values import NO_VALUES
 
 __all__ = ["Window"]
 
@@ -21,7 +22,7 @@ class Window:
     __slots__ = ("_before", "_held", "_values")
 
     def __init__(self, secrets: Secrets | None = None) -> None:
-        self._values = () if secrets is None else secrets.values
+        self._values = NO_VALUES if secrets is None else secrets.values
         self._before = ""  # the end of what was shown, as it was: shapes begin there, too
         self._held = ""
 

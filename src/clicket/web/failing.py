@@ -24,7 +24,7 @@ USUAL: Mapping[int, str] = {
     503: "Try again later.",
     504: "Try again later.",
 }
-_MARKUP = re.compile(r"<[a-zA-Z!/][^>]*>")
+_MARKUP = re.compile(r"<[a-zA-Z!/][^<>]*+>")
 
 
 def failed(engine: str, result: ToolResult, hints: Mapping[int, str] = USUAL) -> EngineFailed:

@@ -14,7 +14,7 @@ from clicket.ports.clock import sleep
 __all__ = ["Rate"]
 
 _WRITTEN = re.compile(
-    r"\s*(\d+(?:\.\d+)?)\s*(?:/|per)\s*(\d+(?:\.\d+)?)?\s*(s|sec|second|m|min|minute|h|hour|d|day)s?\s*"
+    r"\s*+(\d++(?:\.\d++)?)\s*+(?:/|per)\s*+(?:(\d++(?:\.\d++)?)\s*+)?(s|sec|second|m|min|minute|h|hour|d|day)s?\s*+"
 )
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.model.test_arguments import JSON, OBJECTS, exactly
 
+from clicket.errors import InvalidTransition, StoreUnavailable
 from clicket.kernel import CALL, State
 from clicket.model import Event, EventType, Record, ToolError, dump_unit, fold, load_events, result_of, rows_of
 from clicket.model.ids import new_id
+from clicket.model.record import read
 
 ERROR = {"code": "tool_error", "message": "no", "type": "ValueError", "retryable": False, "details": {}}
 TIMES = st.floats(0, 4e9)
@@ -224,6 +226,18 @@ def test_every_end_has_its_time(state: str) -> None:
     assert record.duration is not None
     assert record.attempts[-1].ended_at == record.ended_at
     assert (record.output, record.content, record.success) == (None, str(record.error), False)
+
+
+@pytest.mark.parametrize("way", [("completed", "running"), ("failed", "completed"), ("running", "pending")])
+def test_a_state_that_does_not_follow_is_noticed(way: tuple[str, str]) -> None:
+    script = Script().started()
+    for state in way:
+        if script.state.value != state:
+            script.to(state, output=1)
+    with pytest.raises(InvalidTransition):
+        fold(script.events)
+    with pytest.raises(StoreUnavailable, match="is not in the table"):
+        read("c", script.events)
 
 
 def test_a_cut_result_names_its_artifact() -> None:

@@ -10,6 +10,8 @@ from clicket import NativeTool, RestTool, tool
 from clicket.agents.plan import PLAN_NAMES
 from clicket.agents.read_result import READ_RESULT
 from clicket.errors import ToolNotFound, UsageError
+from clicket.tools import registry
+from clicket.tools.depends import names_of
 from clicket.tools.function import function_tool
 from clicket.tools.protocol import Tool
 from clicket.tools.registry import RESERVED, Registry, as_tool
@@ -181,3 +183,23 @@ def test_a_tool_whose_schema_cannot_be_used_is_not_registered() -> None:
 
 def test_as_tool_leaves_tools_as_they_are() -> None:
     assert as_tool(weather) is weather
+
+
+@pytest.mark.parametrize(("needed", "most"), [(None, 0), ("login", 2)])
+def test_a_tool_more_does_not_look_at_all_the_others(
+    needed: str | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(registry, "names_of", lambda groups: looks.append(groups) or names_of(groups))
+    known = Registry()
+    for number in range(30):
+        known.add(tool(name=f"t{number}", depends_on=needed)(lambda: ""))
+    assert len(looks) <= most * 30
+
+
+def test_a_tool_that_needs_nothing_any_more_is_not_dependent() -> None:
+    known = Registry([needy := tool(name="needy", depends_on="login")(lambda: "")])
+    assert known.dependent == {"needy"}
+    needy.options = tool(name="needy")(lambda: "").options
+    known.add(needy)
+    assert known.dependent == set()

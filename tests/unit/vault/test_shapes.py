@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from clicket.vault import MASK, has_marker, hide_text
 from clicket.vault.shapes import open_from, spans
+from clicket.vault.values import Values
 
 _BODY = "aB3" * 20
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPENSSH PRIVATE KEY-----"
@@ -98,7 +99,7 @@ def test_hiding_twice_is_hiding_once(text: str) -> None:
 
 @given(st.lists(st.text("abc", min_size=1, max_size=4), max_size=5), st.text("abcd", max_size=40))
 def test_spans_are_in_order_and_apart(values: list[str], text: str) -> None:
-    found = spans(text, values)
+    found = spans(text, Values(tuple(values)))
     assert all(start < end for start, end in found)
     assert all(a[1] < b[0] for a, b in pairwise(found))
     left = "".join(
@@ -126,7 +127,7 @@ def test_no_text_takes_long(part: str, end: str) -> None:
     """Each would take minutes if every marker looked through all of the rest."""
     text = part * (200_000 // len(part)) + end
     hide_text(text)
-    open_from(text, ["s", "secret value"])
+    open_from(text, Values(("s", "secret value")))
 
 
 def test_a_megabyte_without_markers_is_looked_at_and_left_alone() -> None:

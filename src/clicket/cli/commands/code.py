@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["code"]
 
-_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
-_MISSED = re.compile(r"\[Errno 2\] .*: '([\w][\w. -]{0,80})'$")
+_FENCE = re.compile(r"^[^\S\n]*+(`{3,}+)", re.MULTILINE)
+_MISSED = re.compile(r"\[Errno 2\] .*: '(\w[\w. -]{0,80}+)'$")
 """A plain name: the program says it, so it must be fit to be shown and to be looked for."""
 
 
@@ -135,7 +135,7 @@ def _tell(terminal: Terminal, result: Result, saved: list[str], *, stream: bool)
 
 def _left_outside(result: Result) -> list[str]:
     """Files that the program did not find and that are in the user's own folder."""
-    missed = [_MISSED.search(error.message) for error in result.errors if error.type == "FileNotFoundError"]
+    missed = [_MISSED.match(error.message) for error in result.errors if error.type == "FileNotFoundError"]
     names = {match[1] for match in missed if match is not None and Path(match[1]).is_file()}
     return sorted(names)
 

@@ -27,9 +27,11 @@ from clicket.interpreter.starting.foreign import ask, pip
 __all__ = ["Packages", "PackagesFailed", "prepare"]
 
 _REQUIREMENT = re.compile(
-    r"([A-Za-z0-9](?:[\w.\-]*[A-Za-z0-9])?)\s*(\[[\w\s,.\-]*\])?\s*((?:[<>=!~]=?=?\s*[\w.*+!\-]+\s*,?\s*)*)"
+    r"([A-Za-z0-9](?:[\w.\-]*[A-Za-z0-9])?)\s*+(\[[\w\s,.\-]*+\]\s*+)?((?:[<>=!~]=?=?\s*+[\w.*+!\-]++\s*+(?:,\s*+)?)*+)"
 )
-_DIRECT = re.compile(rb"^Requires-Dist:\s*[\w.\-]+\s*(?:\[[^\]]*\])?\s*@", re.MULTILINE | re.IGNORECASE)
+_DIRECT = re.compile(
+    rb"^Requires-Dist:[^\S\n]*+[\w.\-]++[^\S\n]*+(?:\[[^\]\n]*+\][^\S\n]*+)?@", re.MULTILINE | re.IGNORECASE
+)
 _LAST_WORDS = 1_500
 
 

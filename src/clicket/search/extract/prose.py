@@ -20,9 +20,10 @@ _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _ANY_UNDERLINE = re.compile(r"\n[=\-~^*]{3}")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,}|\^{3,}|\*{3,})[ \t]*$")
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.{1,300}?)[ \t]*$", re.MULTILINE)
+_FRONT_TITLE = re.compile(r"^title[ \t]*+[:=][ \t]*+([^\n]++)$", re.MULTILINE)
 _FRONT = re.compile(r"(---|\+\+\+)[ \t]*\n")
 _FRONT_MAX = 20_000
+_MAX_TITLE = 300
 
 
 def extract_text(data: bytes) -> Extracted:
@@ -74,7 +75,8 @@ def _front_matter(text: str) -> tuple[str, int]:
     if end < 0:
         return "", 0
     found = _FRONT_TITLE.search(text, opened.end(), end)
-    return (found[1].strip("\"'") if found else ""), end + 1 + len(opened[1])
+    title = found[1].rstrip(" \t") if found else ""
+    return (title.strip("\"'") if len(title) <= _MAX_TITLE else ""), end + 1 + len(opened[1])
 
 
 def _headings(text: str, at: int) -> tuple[Heading, ...]:

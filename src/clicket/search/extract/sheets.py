@@ -17,7 +17,7 @@ _MAIN = "xl/workbook.xml"
 _LETTERS = re.compile(r"[A-Z]{1,3}")
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 """Numbers of formats that every program knows without being told."""
-_NOT_DATE = re.compile(r"\"[^\"]*\"|\\.|\[[^\]]*\]|General", re.IGNORECASE)
+_NOT_DATE = re.compile(r"\"[^\"]*+\"?|\\.|\[[^\]]*+\]?|General", re.IGNORECASE)
 _EPOCHS = (datetime(1899, 12, 30), datetime(1904, 1, 1))  # noqa: DTZ001 - a sheet knows no zones
 
 

@@ -5,8 +5,6 @@ When nothing is left, the built-in synthesizer answers with sentences of the doc
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from clicket.model.document import Citation
@@ -23,7 +21,8 @@ from clicket.search.text.sentences import sentences
 
 __all__ = ["ModelSynthesizer"]
 
-_STOPS = re.compile(r"[.!?…。！？；]+[\"'”’»)\]」』）】》]*\Z")
+_STOPS = ".!?…。！？；"
+_CLOSERS = "\"'”’»)]」』）】》"
 
 
 class ModelSynthesizer:
@@ -85,7 +84,7 @@ def _marked(statement: str, marks: str) -> str:
     made: list[str] = []
     for start, end in sentences(statement) or [(0, len(statement))]:
         sentence = statement[start:end]
-        stop = _STOPS.search(sentence)
-        at = stop.start() if stop is not None else len(sentence)
+        said = sentence.rstrip(_CLOSERS)
+        at = len(said.rstrip(_STOPS)) if said.endswith(tuple(_STOPS)) else len(sentence)
         made.append(f"{sentence[:at]} {marks}{sentence[at:]}")
     return " ".join(made)

@@ -36,6 +36,9 @@ they are found several times faster."""
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 _LEADING = re.compile(rf"(?:[ \t]{{0,3}}+{MARK.pattern.replace('?P<numbers>', '')})++")
 _GONE = re.compile(r"[ \t]{0,3}\x00")
+_BRACKETS = re.compile(r"[\[\]［］【】]")
+_MAX_PASSES = 4
+"""What is left of brackets in brackets may read as a mark again. After as many passes all brackets are taken out."""
 _ENDS = ".!?…。！？｡"
 _CLOSERS = "\"'”’»)]」』）】》"
 _LABEL = re.compile(r"\s*+(?:#|\*\*[^*]++\*\*\s*+$|[-=_*|:\s]++$)")
@@ -60,22 +63,24 @@ def check(synthesis: Synthesis, documents: Mapping[str, Document]) -> Synthesis:
 
 def unmarked(text: str) -> str:
     """The text without any marks, and without what would be one when others are gone."""
-    while MARK.search(text) is not None:
+    for _ in range(_MAX_PASSES):
+        if MARK.search(text) is None:
+            return text
         text = _GONE.sub("", MARK.sub("\0", text))
-    return text
+    return text if MARK.search(text) is None else _BRACKETS.sub("", text)
 
 
 def _settled(answer: str, numbers: Mapping[int, int], count: int, strict: bool, lost: list[str]) -> str:
     """The answer, judged until judging changes nothing: what is left of brackets in brackets may read as a mark again."""
     if not strict and all(_renumbered(found, numbers) == found[0] for found in MARK.finditer(answer)):
         return answer
-    for _ in range(4):
+    for _ in range(_MAX_PASSES):
         judged = "\n".join(_line(line, numbers, strict, lost) for line in answer.split("\n"))
         judged = re.sub(r"\n{3,}", "\n\n", judged).strip()
         if judged == answer:
             return answer
         answer, numbers = judged, {number: number for number in range(1, count + 1)}
-    return answer if MARK.search(answer) is None else re.sub(r"[\[\]［］【】]", "", answer)
+    return answer if MARK.search(answer) is None else _BRACKETS.sub("", answer)
 
 
 def _holding(citations: Sequence[Any], documents: Mapping[str, Document]) -> tuple[list[Citation], dict[int, int]]:

@@ -23,7 +23,7 @@ __all__ = ["ExtractiveSynthesizer"]
 
 _DEPTH = 12
 """Documents that are read, the best ones: an answer may be in one that does not look it."""
-_SMALL = re.compile(r"\s+(?:(?:[a-z]+|&)\s+)+")
+_SMALL = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
 """What ties several names together, as in "Stan in Toledo": each is looked for by itself."""
 _MAX_TITLE = 120
 _MAX_PLAIN = 1_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 
 __all__ = [
@@ -33,7 +34,6 @@ _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(1
 """ASCII for `str.translate`: small letters and digits, all else a blank."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKS = re.compile("[\u0300-\u036f]")
-_QUALIFIER = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
 _POSSESSIVE = re.compile(r"'s?(?![^\W_])")
 _APART = re.compile(r"[\W_]+")
 _BETWEEN_CJK = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
@@ -71,7 +71,7 @@ _QUOTED = re.compile(
 _COPULA = re.compile(r"\s(?:is|was|are|were|refers|has|had|may)\s|\s?[(（]|是|，|。|（")
 _ASCII_COPULA = re.compile(r"[\s(](?:(?<=\()|\(|(?:is|was|are|were|refers|has|had|may)\s)")
 _BREAK = re.compile(r",\s(?=[a-z])|[;:]\s|[\"“”]|``|''|\s[–—]\s")
-_NICKNAME = re.compile(r"\s(?:\"[^\"]+\"|“[^”]+”|``[^']+'')")
+_NICKNAME = re.compile(r"\s(?:\"[^\"]++\"|“[^“”]++”|``[^`']++'')")
 _OR = re.compile(r"\s(?:or|also known as)\s")
 _SENTENCE = re.compile(r"[.!?](?=\s+[^\Wa-z_])|[。！？]|\n")
 _ACRONYM = re.compile(r"\(([A-Z][A-Z.&]{1,7})\)")
@@ -114,8 +114,18 @@ def flattened(text: str) -> str:
 def name_key(text: str) -> str:
     """The form in which names are compared: `flattened`, and no leading article or "(qualifier)"."""
     if ")" in text or "）" in text:
-        text = _QUALIFIER.sub("", text) or text
+        text = _unqualified(text) or text
     return joined_key(flattened(text).split())
+
+
+def _unqualified(text: str) -> str:
+    """The text without a "(qualifier)" at its end."""
+    said = text.rstrip()
+    at = max(said.rfind("("), said.rfind("（"))
+    inside = said[at + 1 : -1]
+    if at < 0 or not said.endswith((")", "）")) or ")" in inside or "）" in inside:
+        return text
+    return said[:at].rstrip()
 
 
 def joined_key(words: list[str]) -> str:
@@ -170,7 +180,7 @@ def _abbreviated(word: str, gap: str) -> bool:
 def names(text: str) -> list[tuple[str, int, int]]:
     """All names, in order: as written, and from where to where. Longest runs only; a quoted name hides those inside."""
     found = _quoted(text)
-    hidden = [(start, end) for _, start, end in found]
+    starts, ends = [start for _, start, _ in found], [end for _, _, end in found]
     for run in _runs(text):
         first = 0
         while first < len(run) and _skipped(text, run, first):
@@ -182,7 +192,7 @@ def names(text: str) -> list[tuple[str, int, int]]:
         if (
             name.isdigit()
             or name.casefold() in FUNCTION_WORDS
-            or any(low <= start and end <= high for low, high in hidden)
+            or ((before := bisect_right(starts, start)) and end <= ends[before - 1])  # quotes do not overlap
         ):
             continue
         found.append((name, start, end))

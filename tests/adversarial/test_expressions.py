@@ -1,0 +1,103 @@
+"""Every regular expression of the package takes time that grows no faster than its text, whatever the text is.
+
+The texts are made from the expression's own structure. `make test` tries a sample of them, always the same one, and `make test-all`
+all of them. The figures are printed: `pytest -rP tests/adversarial`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from heapq import nlargest
+from typing import Any
+
+import pytest
+from tests.adversarial.expressions import ROOT, Expression, Hard, expressions, fitted, hard_texts
+from tests.adversarial.inventory import BOUNDED, MADE, NOT_OUTSIDE
+from tests.adversarial.measuring import Growth, cpu, growth
+
+_SAMPLE = 50
+_LOOK = 300
+_SIZE = 1_000
+_WORST_KEPT = 3
+_BOUNDED_SECONDS = 0.02
+
+KNOWN = [each for each in expressions() if each.pattern is not None and each.where not in NOT_OUTSIDE]
+
+
+Use = Callable[[re.Pattern[Any], Any], object]
+
+
+def _scan(pattern: re.Pattern[Any], text: Any) -> object:
+    return sum(1 for _ in pattern.finditer(text))
+
+
+def _uses(expression: Expression) -> list[Use]:
+    """The ways in which the package uses it, as far as they differ in time."""
+    uses: list[Use] = [_scan] if expression.scans else []
+    if "match" in expression.methods:
+        uses.append(re.Pattern.match)
+    if "fullmatch" in expression.methods:
+        uses.append(re.Pattern.fullmatch)
+    return uses
+
+
+def _grown(use: Use, pattern: re.Pattern[Any], hard: Hard) -> Growth:
+    return growth(partial(use, pattern), lambda size: fitted(pattern, hard.text(size)), _SIZE)
+
+
+def _seconds(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float:
+    return cpu(partial(use, pattern), fitted(pattern, hard.text(size)))
+
+
+def _worst(expression: Expression, texts: list[Hard]) -> str:
+    """Measure the hardest of the texts; gives the figures, or fails."""
+    pattern = expression.pattern
+    assert pattern is not None
+    lines: list[str] = []
+    for use in _uses(expression):
+        if expression.where in BOUNDED:
+            most = BOUNDED[expression.where][0]
+            seconds = max(_seconds(use, pattern, each, most) for each in texts)
+            lines.append(f"{most} characters at most: {seconds * 1e3:.2f} ms")
+            assert seconds < _BOUNDED_SECONDS, f"{expression.where}: {lines[-1]}"
+            continue
+        taken = [(_seconds(use, pattern, each, _LOOK), each) for each in texts]
+        for _, hard in nlargest(_WORST_KEPT, taken, key=lambda pair: pair[0]):
+            measured = _grown(use, pattern, hard)
+            lines.append(str(measured))
+            assert measured.fits, f"{expression.where}: {measured}, on {hard}"
+    return max(lines, key=len, default="")
+
+
+@pytest.mark.parametrize("number", range(len(KNOWN)), ids=[each.where for each in KNOWN])
+def test_an_expression_is_linear(number: int) -> None:
+    expression = KNOWN[number]
+    assert expression.pattern is not None
+    print(f"{expression.where}: {_worst(expression, hard_texts(expression.pattern, _SAMPLE))}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(KNOWN)), ids=[each.where for each in KNOWN])
+def test_an_expression_is_linear_on_every_text(number: int) -> None:
+    pattern = KNOWN[number].pattern
+    assert pattern is not None
+    print(f"{KNOWN[number].where}: {_worst(KNOWN[number], hard_texts(pattern))}")
+
+
+def test_each_expression_is_measured_or_has_a_reason() -> None:
+    """One that is made while the package runs needs cases of its own; see `inventory.py`."""
+    unknown = [each.where for each in expressions() if each.pattern is None and each.where not in MADE | NOT_OUTSIDE]
+    assert unknown == [], "add cases for these to MADE in tests/adversarial/inventory.py, or a reason to NOT_OUTSIDE"
+
+
+def test_no_reason_is_left_over() -> None:
+    there = {each.where for each in expressions()}
+    assert set(MADE) | set(NOT_OUTSIDE) | set(BOUNDED) <= there
+
+
+def test_expressions_are_made_in_one_way() -> None:
+    """By `re.…`, so that they are found."""
+    pattern = re.compile(r"^\s*(?:from re import|import regex|from regex|import re as)", re.MULTILINE)
+    assert [str(path) for path in ROOT.rglob("*.py") if pattern.search(path.read_text())] == []

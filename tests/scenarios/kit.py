@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,15 @@ def label(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:40]
 
 
+def _starved() -> float:
+    """Seconds for which threads of this process waited for a processor so far."""
+    waited = 0
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            waited += int((thread / "schedstat").read_bytes().split()[1])
+    return waited / 1e9
+
+
 class Lag:
     """`worst`: the longest time that the loop did not come round."""
 
@@ -76,14 +85,15 @@ class Lag:
 
 @asynccontextmanager
 async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
-    """Tick on the running loop, and remember the longest gap beyond the tick."""
+    """Tick on the running loop, and remember the longest gap beyond the tick, less the time for which a thread of this process
+    could have run, and had no processor: other programs of a busy machine had it."""
     lag = Lag()
 
     async def tick() -> None:
         while True:
-            before = time.perf_counter()
+            before, starved = time.perf_counter(), _starved()
             await asyncio.sleep(every)
-            lag.worst = max(lag.worst, time.perf_counter() - before - every)
+            lag.worst = max(lag.worst, time.perf_counter() - before - every - max(_starved() - starved, 0.0))
 
     task = asyncio.create_task(tick())
     await asyncio.sleep(0)

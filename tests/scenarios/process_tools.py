@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clicket import RetryableError, ToolContext, tool
+from clicket.errors import InvalidInput
 
 TREE = {"isolation": "process", "timeout": 30, "max_retries": 0}
 
@@ -57,6 +58,11 @@ def flaky(marker: str) -> int:
     if tries < 2:
         raise KeyError("not yet") if tries else RetryableError("not yet")
     return tries + 1
+
+
+@tool(isolation="process", max_retries=0)
+def picky(order: str) -> None:
+    raise InvalidInput(f"there is no order {order}")
 
 
 @tool(**TREE)

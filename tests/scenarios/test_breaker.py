@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.scenarios import process_tools
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.test_recovery import child, reopen, result_of
 
@@ -57,6 +58,13 @@ async def test_input_that_the_body_refuses_is_no_failure_of_the_tool(store: str)
 
     async with make([picky], store) as rt:
         assert await codes(rt, "picky", 5) == ["invalid_input"] * 5
+
+
+async def test_input_that_a_child_process_refuses_is_no_failure_of_the_tool() -> None:
+    async with make([process_tools.picky]) as rt:
+        results = [await rt.call("picky", {"order": "7"}, thread="t") for _ in range(4)]
+    assert {result.error.code for result in results if result.error} == {"invalid_input"}
+    assert "there is no order 7" in str(results[0].error)
 
 
 async def test_a_policy_and_a_denial_are_no_failures_of_the_tool(store: str) -> None:

@@ -35,10 +35,7 @@ def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
     tool: Any = None
     try:
         tool = resolve(job.target)
-        try:
-            bound = tool.bind(decode(job.arguments))
-        except InvalidInput as error:
-            return _failed(_describe(error, "invalid_input", problems=error.problems))
+        bound = tool.bind(decode(job.arguments))
         fields = dict(job.context)
         sink.start(fields.pop("time_left", None))
         output = _run(tool, bound, ToolContext(sink, **fields))
@@ -48,6 +45,9 @@ def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
         return Kind.OUTPUT, _fitting(encode_output(output))
     except ResultUnserializable as error:
         return _failed(_describe(error, "result_unserializable"))
+    except InvalidInput as error:  # of the binding, or of the body: the tool works, and refuses what it was given
+        check_process(error)
+        return _failed(_describe(error, "invalid_input", problems=error.problems))
     except BaseException as error:
         check_process(error)
         return _failed(_failure_of(error, tool))

@@ -40,7 +40,8 @@ class Reader:
         return view
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
-        return read(id, (await self._calls.find(id, thread, self._caller)).events)
+        stored = await self._calls.find_named(id, thread, self._caller)
+        return read(stored.id, stored.events)
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
         return page_of(await self.store.history(history_query(self._caller, limit, cursor, **which)), limit)

@@ -125,7 +125,8 @@ class Cache:
         `max_age`: only those that were made more than so many seconds ago.
         """
         removed = await self._store.cache_clear(tag) if max_age is None else await self._clear_old(tag, max_age)
-        await self._audit.kept(self._caller or "", "cache.cleared", tag=tag, max_age=max_age, removed=removed)
+        age = {} if max_age is None else {"max_age": max_age}
+        await self._audit.kept(self._caller or "", "cache.cleared", tag=tag, removed=removed, **age)
         return removed
 
     async def _clear_old(self, tag: str | None, max_age: float) -> int:

@@ -142,7 +142,7 @@ async def test_those_who_wait_are_found_without_looking_at_all_calls(
         asked.append((clause, values))
         return []
 
-    monkeypatch.setattr("clicket.stores.sqlite.store.select", note)
+    monkeypatch.setattr("clicket.stores.sqlite.listing.select", note)
     async with opened(make) as store:
         await store.history(Query(waiting_for="approval", **wanted))
     ((clause, values),) = asked

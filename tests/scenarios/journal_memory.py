@@ -147,8 +147,7 @@ class Side:
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
         waiting = [c for c in self.shared.live() if self.shared.owner_of[c.key] is None and c.tool in tools]
-        waiting.sort(key=lambda call: (-call.priority, call.key))
-        return [self._claim(call) for call in waiting[:limit]]
+        return [self._claim(call) for call in self._in_turn(waiting, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()

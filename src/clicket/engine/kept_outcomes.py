@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from hashlib import blake2b, sha256
 from typing import Any
 
-from clicket.model import Event, load_call
+from clicket.kernel import State
+from clicket.model import Event, EventType, load_call
 from clicket.model.codec import canonical, encode
 from clicket.model.unit import dump_unit, rows_of
 from clicket.ports import Clock, Store, Stored, StoredDocument
@@ -98,11 +99,12 @@ def _summary(events: Sequence[Event], end: Event) -> list[Event]:
     elif "arguments" in first.data:
         created["arguments_sha256"] = sha256(canonical(first.data["arguments"])).hexdigest()
     started = [event for event in events if event.type == "attempt_started"][-_MAX_ATTEMPTS:]
-    left = [(first, created), *((event, dict(event.data)) for event in started), (end, _outcome(end.data))]
-    return [
-        Event(event.call_id, number, event.at, event.type, event.state, data)
-        for number, (event, data) in enumerate(left, start=1)
-    ]
+    rows: list[tuple[float, EventType, State, dict[str, Any]]] = [(first.at, first.type, first.state, created)]
+    if started:  # the states of a record follow the table
+        rows.append((started[0].at, "state_changed", State.INITIALIZING, {"from": "pending", "to": "initializing"}))
+        rows += [(event.at, event.type, event.state, dict(event.data)) for event in started]
+    rows.append((end.at, end.type, end.state, _outcome(end.data)))
+    return [Event(first.call_id, number, *row) for number, row in enumerate(rows, start=1)]
 
 
 def _outcome(data: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,6 @@ from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
-from clicket.stores.turns import last_caller
 
 __all__ = ["MemoryStore"]
 
@@ -262,6 +261,10 @@ class MemoryStore:
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
         waiting = [c for c in self._live() if not c.owned and c.tool in tools]
+        return [call.claimed() for call in self._in_turn(waiting, limit)]
+
+    def _in_turn(self, waiting: list[_Call], limit: int) -> list[_Call]:
+        """The calls to claim: of each caller one, then of each a second, by priority within a caller."""
         waiting.sort(key=lambda call: (-call.priority, call.key))
         turns: Counter[str] = Counter()
         ranked: list[tuple[int, bool, str, _Call]] = []
@@ -269,9 +272,10 @@ class MemoryStore:
             turns[call.caller] += 1
             ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
         ranked.sort(key=lambda each: each[:3])
-        claimed = [call.claimed() for _, _, _, call in ranked[:limit]]
-        self._last_caller = last_caller(claimed, self._last_caller)
-        return claimed
+        taken = [call for *_, call in ranked[:limit]]
+        if taken:
+            self._last_caller = taken[-1].caller
+        return taken
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()

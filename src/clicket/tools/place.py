@@ -20,7 +20,7 @@ def place_of(declared: Any) -> str:
     while True:
         code = getattr(body, "__code__", None)
         if code is not None:
-            return file_and_line(code.co_filename, code.co_firstlineno)
+            return file_and_line(code.co_filename, code.co_firstlineno) if is_users(code.co_filename) else ""
         inner = next(
             (
                 each

@@ -40,7 +40,7 @@ def modules(folder: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [(("--help",), 6), (("ps", "--help"), 46), (("ps", "--all"), 70), (("show",), 70)],
+    [(("--help",), 6), (("ps", "--help"), 50), (("ps", "--all"), 75), (("show",), 75)],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_a_command_that_reads_imports_no_engine(tmp_path: Path, arguments: tuple[str, ...], most: int) -> None:

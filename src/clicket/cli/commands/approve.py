@@ -17,6 +17,7 @@ from rich.text import Text
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_thread, complete_waiting
 from clicket.cli.errors import CallFailed
+from clicket.cli.options import CallerOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import ago, as_state, decision_on, duration, short, shortened
@@ -34,10 +35,6 @@ IdArgument = Annotated[
     ),
 ]
 ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)]
-CallerOption = Annotated[
-    str | None,
-    typer.Option(metavar="KEY", help="Whose call: the id of an API key; empty for the program's own."),
-]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
 SeenOption = Annotated[

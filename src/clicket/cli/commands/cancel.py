@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_active, complete_thread
 from clicket.cli.errors import CallFailed
+from clicket.cli.options import CallerOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
 from clicket.cli.words import as_state, parse_duration

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
-from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_state, complete_thread, complete_tool
+from clicket.cli.options import CallerOption
 from clicket.cli.owners import Owners, waits
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_id, complete_thread
+from clicket.cli.options import CallerOption
 from clicket.cli.owners import is_orphan
 from clicket.cli.render import draw_record
 from clicket.cli.session import Session, find_call

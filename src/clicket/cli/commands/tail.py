@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from clicket.cli.commands.approve import CallerOption
 from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.errors import CallFailed
+from clicket.cli.options import CallerOption
 from clicket.cli.owners import is_orphan
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean

@@ -220,7 +220,7 @@ async def test_opening_a_locked_new_file_is_refused_in_bounded_time(tmp_path: Pa
     try:
         async with measured_lag() as lag:
             with pytest.raises(StoreUnavailable, match=r"calls\.db"):
-                await asyncio.wait_for(make([add], sqlite_url(tmp_path)).open(), 30)
+                await asyncio.wait_for(make([add], sqlite_url(tmp_path), open_timeout=0.5).open(), 30)
         assert lag.worst < 0.1
     finally:
         connection.execute("ROLLBACK")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -22,6 +23,7 @@ __all__ = ["Board"]
 
 _MOST = 8
 _BAR = 24
+_EARLY = 200
 
 
 class _Call(msgspec.Struct):
@@ -43,6 +45,8 @@ class Board:
         self._terminal = terminal
         self._now = now
         self._calls: dict[str, _Call] = {}
+        self._early: deque[Event] = deque(maxlen=_EARLY)
+        """Events of calls that are not open yet: a fast tool may run before the turn says that it is called."""
         self._thinking: float | None = None
         self._live: Live | None = None
         self._spinner = Spinner("line" if terminal.plain else "dots")
@@ -66,6 +70,9 @@ class Board:
     def open(self, call_id: str, tool: str, arguments: str) -> None:
         self._thinking = None
         self._calls[call_id] = _Call(tool, arguments, self._now())
+        for event in self._early:
+            if event.call_id == call_id:
+                self.take(event)
         self._show()
 
     def close(self, call_id: str) -> None:
@@ -76,6 +83,7 @@ class Board:
         """What happened to an open call."""
         call = self._calls.get(event.call_id)
         if call is None:
+            self._early.append(event)
             return
         call.state = event.state
         if event.type == "progress":
@@ -94,6 +102,7 @@ class Board:
     def clear(self) -> None:
         """Nothing is under way any more."""
         self._calls.clear()
+        self._early.clear()
         self._thinking = None
         self.hide()
 

@@ -139,6 +139,14 @@ def test_the_board_draws_each_call_as_it_stands() -> None:
     assert not board.busy
 
 
+def test_the_board_knows_what_happened_before_the_call_was_told_of() -> None:
+    board = Board(Terminal())
+    happened(board, "c", "state_changed", State.RUNNING)
+    happened(board, "c", "progress", State.RUNNING, percentage=50.0, status="page 2")
+    board.open("c", "crawl", "{}")
+    assert "page 2" in drawn(board)
+
+
 def happened(board: Board, call_id: str, type: Any, state: State, **data: Any) -> None:
     board.take(Event(call_id=call_id, seq=1, at=1.0, type=type, state=state, data=data))
 

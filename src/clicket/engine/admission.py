@@ -87,7 +87,11 @@ class Admission:
             request.tool, request.thread, origin.caller
         ):
             return None
-        call = self._make(request, origin, in_callers_task, True, False)
+        if self.closing:
+            raise _closed()
+        made = new_id()
+        entry = Entry(request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority)
+        call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, True)
         self._admit(call)
         return call
 
@@ -119,24 +123,17 @@ class Admission:
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
         that callers cannot use. `denied`: record the call as refused, for this reason.
         """
-        call = self._make(request, origin, in_callers_task, hub_checked, internal)
+        if self.closing:
+            raise _closed()
+        made, caller, now = new_id(), origin.caller, self._now()
+        entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal)
+        call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)
         if trial is not None:
             call.hold_trial(trial)
         if denied:
             call.denied = denied
         self._admit(call)
         return call
-
-    def _make(
-        self, request: ToolCall, origin: Origin, in_callers_task: bool, hub_checked: bool, internal: bool
-    ) -> Call:
-        if self.closing:
-            raise UsageError("the runtime is closed; open it with `async with Runtime(...)`.")
-        made = new_id()
-        entry = Entry(
-            request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority, internal
-        )
-        return Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)
 
     def _admit(self, call: Call) -> None:
         """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
@@ -198,3 +195,7 @@ class Admission:
     def serve(self, call: Call, output: Any) -> None:
         """End the call with the cached output."""
         self._pipeline.serve(call, output, as_text(output), partial(self._ending.on_outcome_durable, call))
+
+
+def _closed() -> UsageError:
+    return UsageError("the runtime is closed; open it with `async with Runtime(...)`.")

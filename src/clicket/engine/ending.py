@@ -117,7 +117,16 @@ class Ending:
                 fulfil(call.accepted)
             if self._degraded or call.outcome is not _COMPLETED:
                 self._on_ended(call)
-            self.forget(call)
+            if (
+                call.request.id is None
+                and call.cache_key is None
+                and call.trial is None
+                and call.deadline_timer is None
+                and call.wait_timer is None
+            ):
+                self._live.made.pop(call.entry.id, None)  # all that `forget` would do
+            else:
+                self.forget(call)
             if call.waiters:
                 self.answer(call, None)
         elif isinstance(error, Fenced):

@@ -75,10 +75,12 @@ class Running:
             self._live.made[entry.id] = call
         else:
             self._live.add(call)
-        if taken:
-            self.start_attempt(call)
-        else:
+        if not taken:
             self.wait_in_queue(call)
+        elif len(call.plan.needs) == 1 and call.plan.lane != "process" and call.wait_timer is None:
+            self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
+        else:
+            self.start_attempt(call)
 
     def wait_in_queue(self, call: Call) -> None:
         """Make a waiting call durable, and bound its wait."""
@@ -137,7 +139,10 @@ class Running:
         rest = self._pipeline.perform(call)
         if rest is not None:
             return self._end(call, rest)
-        self._on_body_done(call)
+        if call.ending or call.stopping is not None:
+            self._on_body_done(call)
+        else:
+            self._pipeline.finish(call, lambda error: self._ending.on_outcome_durable(call, error))
         if call.result is None or call.attempt is not None or self._monotonic() >= self._share.over_at:
             return self._after_body(call)
         return None

@@ -85,8 +85,16 @@ class Limiter:
         if not call.slot:
             return
         call.slot = False
-        used = self.used
-        for key in call.plan.needs:
+        used, needs = self.used, call.plan.needs
+        if len(needs) == 1 and not self._parked and not self._ready and self.on_free is None:
+            (key,) = needs
+            taken = used[key]
+            if taken == 1:
+                del used[key]
+            else:
+                used[key] = taken - 1
+            return
+        for key in needs:
             taken = used[key]
             if taken == 1:
                 del used[key]

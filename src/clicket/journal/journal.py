@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from itertools import islice
 from typing import Any
 
 from clicket.bridge import fulfil
@@ -17,9 +16,10 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal.entry import Entry, OnDurable
 from clicket.journal.observers import Observers
 from clicket.journal.rebase import Fenced, news_since
-from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, Stage, rows_of
-from clicket.model.unit import End, Rows, Start
+from clicket.journal.staging import Staging
+from clicket.kernel import State
+from clicket.model import Event, Stage, rows_of
+from clicket.model.unit import End, Start
 from clicket.ports import Append, CacheUse, Clock, Duplicate, OutcomeStats, Stale, Store, Stored, Unstorable, sleep
 
 __all__ = ["Journal"]
@@ -32,7 +32,7 @@ _ADMISSION, _STAGES = 3, 6
 _RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED  # reading a member from its enum costs ten times as much
 
 
-class Journal:
+class Journal(Staging):
     """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error.
 
     `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
@@ -50,6 +50,7 @@ class Journal:
         on_unsaved: Callable[[Entry, ClicketError], None] | None = None,
         patience: float = 10.0,
     ) -> None:
+        super().__init__(clock)
         self.clock = clock
         self.patience = patience
         self.observers = observers or Observers()
@@ -59,13 +60,11 @@ class Journal:
         self._spawn = spawn
         self._on_request = on_request
         self._on_unsaved = on_unsaved
-        self._now = clock.now
         self._append = store.append
-        self._done = self._on_appended
-        self._edges = CALL.edges
+        self._done, self._plain_done = self._on_appended, self._on_plain_appended
         self._listeners = self.observers.listeners
 
-    # Staging: nothing staged is visible yet.
+    # Appending: one unit of a call at a time.
 
     def open(self, entry: Entry, created: dict[str, Any], arguments: Any, stages: Mapping[str, Stage]) -> None:
         """Stage the beginning of a call: `created`, and the ends of its first stages. `arguments` None: they were refused.
@@ -73,118 +72,6 @@ class Journal:
         `stages` may get more items later, which are not of the beginning."""
         entry.opening = (created, arguments, stages, len(stages))
         entry.last_at = entry.created_at
-
-    def record(self, entry: Entry, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
-        """Stage an event that leaves the state as it is."""
-        rows = self._rows(entry)
-        if at is None:
-            at = self.stamp(entry)
-        entry.seq = seq = entry.seq + 1
-        entry.last_at = at
-        rows.append((seq, at, kind, entry.state, data))
-
-    def replace_last(self, entry: Entry, kind: EventType, data: dict[str, Any]) -> bool:
-        """Replace the last staged event, if it is of the same kind and not under way."""
-        rows = entry.rows
-        if not rows or rows[-1][2] != kind:
-            return False
-        seq, _, _, state, _ = rows[-1]
-        entry.last_at = at = self.stamp(entry)
-        rows[-1] = (seq, at, kind, state, data)
-        return True
-
-    def record_stages(self, entry: Entry, at: float, stages: Mapping[str, Stage], recorded: int) -> None:
-        """Stage the ends of stages; those of the first `recorded` are on record."""
-        for name, stage in islice(stages.items(), recorded, None):
-            data = {"stage": name, "outcome": stage.outcome, "duration": stage.duration}
-            self.record(entry, "stage_ended", data, at)
-
-    def advance(self, entry: Entry, to: State, data: dict[str, Any] | None = None, at: float | None = None) -> None:
-        """Stage a change of state, if the table has it; else raise `InvalidTransition` and change nothing."""
-        current = entry.state
-        if to not in self._edges[current]:
-            raise CALL.refusal(current, to)
-        rows = self._rows(entry)
-        if at is None:
-            at = self.stamp(entry)
-        entry.state = to
-        entry.seq = seq = entry.seq + 1
-        entry.last_at = at
-        body: dict[str, Any] = {"from": current._value_, "to": to._value_}
-        if data is not None:
-            body.update(data)
-        if not self._edges[to]:
-            entry.ended_at = at
-        rows.append((seq, at, "state_changed", to, body))
-
-    def start(self, entry: Entry) -> None:
-        """Stage the start of the next attempt, with the states on the way to it."""
-        if entry.state is State.PENDING:
-            self.advance(entry, State.INITIALIZING)
-        self.advance(entry, State.RUNNING)
-        entry.attempts += 1
-        self.record(entry, "attempt_started", {"attempt": entry.attempts})
-        if entry.started_at is None:
-            entry.started_at = entry.last_at
-
-    def wait_for(self, entry: Entry, what: str | None) -> None:
-        """Set what the call waits for from its next commit on; None: nothing."""
-        entry.waiting_for = what
-
-    def name_artifact(self, entry: Entry, name: str, size: int) -> None:
-        """The call names an artifact from its next commit on, which keeps it for as long as the call is kept."""
-        entry.artifacts = (*entry.artifacts, (name, size))
-
-    def give_up_ownership(self, entry: Entry) -> None:
-        """From its next commit on the call belongs to no process."""
-        entry.owned = False
-
-    def discard_staged(self, entry: Entry) -> None:
-        """Drop what is staged and not under way, for a call that is released unchanged."""
-        entry.seq = entry.durable
-        entry.rows = entry.opening = None
-
-    def end(
-        self,
-        entry: Entry,
-        outcome: State,
-        data: dict[str, Any],
-        at: float,
-        stages: Mapping[str, Stage],
-        recorded: int,
-        stats: OutcomeStats,
-        cache_use: CacheUse | None,
-    ) -> None:
-        """Stage the outcome, with the ends of the stages that led to it; the first `recorded` are on record."""
-        if outcome not in self._edges[entry.state]:
-            raise CALL.refusal(entry.state, outcome)
-        self.record_stages(entry, at, stages, recorded)
-        self.advance(entry, outcome, data, at)
-        entry.stats, entry.cache_use = stats, cache_use
-
-    def stamp(self, entry: Entry) -> float:
-        """Now, but never before the call's last event: the date may be set back while a call runs."""
-        now = self._now()
-        return max(entry.last_at, now)
-
-    def _rows(self, entry: Entry) -> Rows:
-        """The staged events, the beginning of a new call among them."""
-        rows = entry.rows
-        if rows is None:
-            rows = entry.rows = Rows()
-        if entry.opening is not None:
-            created, arguments, stages, count = entry.opening
-            entry.opening = None
-            at = entry.created_at
-            data = created if arguments is None else {**created, "arguments": arguments}
-            rows.append((1, at, "created", State.PENDING, data))
-            for name, stage in islice(stages.items(), count):
-                ended = {"stage": name, "outcome": stage.outcome, "duration": stage.duration}
-                rows.append((len(rows) + 1, at, "stage_ended", State.PENDING, ended))
-            entry.seq = len(rows)
-        return rows
-
-    # Appending: one unit of a call at a time.
 
     def start_and_commit(self, entry: Entry, on_durable: OnDurable) -> None:
         """`start`, then `commit`. A new call that starts at once is written as one packed unit."""
@@ -204,7 +91,7 @@ class Journal:
         entry.started_at = entry.last_at = at
         entry.callbacks = (on_durable,)
         entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
-        self._append(change, self._done)
+        self._append(change, self._plain_done)
 
     def complete(
         self,
@@ -241,7 +128,7 @@ class Journal:
         entry.inflight = change = Append(
             entry, seq, entry.fence, unit, _COMPLETED, at, stats, entry.key, entry.waiting_for, entry.owned, False, (), cache_use
         )  # fmt: skip
-        self._append(change, self._done)
+        self._append(change, self._plain_done)
         return True
 
     def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
@@ -301,6 +188,20 @@ class Journal:
         entry.inflight = change
         entry.callbacks = callbacks
         self._append(change, self._done)
+
+    def _on_plain_appended(self, change: Append, error: ClicketError | None) -> None:
+        """As `_on_appended`, for a packed unit: it has one callback, and nothing was staged behind it."""
+        entry: Any = change.call
+        if error is not None or entry.later or entry.rows:
+            self._on_appended(change, error)
+            return
+        (on_durable,) = entry.callbacks
+        entry.inflight, entry.callbacks = None, ()
+        entry.key, entry.visible_state, entry.durable = change.key, change.state, entry.seq
+        entry._units = (*entry._units, change.unit)
+        if self._listeners or entry.watchers:
+            self._publish(entry, change.unit.length)  # type: ignore[union-attr]  # a packed unit is there
+        on_durable(None)
 
     def _on_appended(self, change: Append, error: ClicketError | None) -> None:
         """The store has written a unit, or has refused it."""

@@ -61,7 +61,8 @@ def error_label(code: str, type: str) -> str:
 
 def bucket_of(seconds: float) -> int:
     """The number of the bucket whose upper bound is the first that is not below."""
-    return ceil(log2((max(_LEAST, seconds)) / BASE) * PER_DOUBLING - _SLACK)
+    least = seconds if seconds > _LEAST else _LEAST  # noqa: FURB136  # every ending call runs this
+    return ceil(log2(least / BASE) * PER_DOUBLING - _SLACK)
 
 
 def bucket_top(bucket: int) -> float:

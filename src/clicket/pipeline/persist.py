@@ -50,14 +50,27 @@ class Persist:
         cache_use = None if call.cache_key is None else self._cache_use(call)
         now = self._now()
         at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
-        call.stats = stats = stats_of(call, at, self._types)
-        stages["persist"] = Stage("ok", self._clock() - started)
-        if (
+        is_plain = (
             call.outcome is _COMPLETED
             and not call.truncated
             and not call.cached
             and (attempt is None or attempt.late is None)
+        )
+        tool, ran = call.tool, stages.get("execute")
+        if (
+            is_plain
+            and tool is not None
+            and ran is not None
+            and tool.options.breaker == "thread"
+            and not entry.internal
         ):
+            took = ran.duration  # as `stats_of` would find it
+            stats = OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
+        else:
+            stats = stats_of(call, at, self._types)
+        call.stats = stats
+        stages["persist"] = Stage("ok", self._clock() - started)
+        if is_plain:
             metadata = call.metadata and dict(call.metadata)
             output, recorded = call.output, call.recorded_stages
             if self._journal.complete(
@@ -87,10 +100,6 @@ def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats
     `types`: the tools' exceptions that are counted by their type; it is added to, up to a bound.
     """
     entry, tool, ran = call.entry, call.tool, call.stages.get("execute")
-    if ran is not None and call.outcome is _COMPLETED and tool is not None and not (call.cached or entry.internal):
-        took = ran.duration  # the case of almost every call
-        if tool.options.breaker == "thread":
-            return OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
     error = call.error
     seconds = None if call.cached or ran is None else ran.duration
     code = "" if error is None or call.outcome is State.COMPLETED else error.code

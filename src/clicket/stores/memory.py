@@ -87,10 +87,8 @@ class MemoryStore:
     def append(self, change: Append, done: Done) -> None:
         if self._owner is None:
             done(change, StoreUnavailable("memory:// is closed."))
-        elif change.expect == 0:
-            done(change, self._create(change))
         else:
-            done(change, self._update(change))
+            done(change, self._create(change) if change.expect == 0 else self._update(change))
 
     def _create(self, change: Append) -> ClicketError | None:
         call, unit, key = change.call, change.unit, next(self._keys)

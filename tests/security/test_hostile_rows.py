@@ -34,7 +34,7 @@ from tests.security.hostile_rows import (
 )
 
 from clicket import ClicketError, Policy, Record, Runtime, State, tool
-from clicket.errors import NotFound, UsageError
+from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.ports import Keep, Query
 from clicket.stores.liveness import this_process
 
@@ -196,6 +196,21 @@ async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, wha
         await rt.recover()
         after = await rt.store.history(Query(limit=1_000))
         assert [s.events for s in after if s.id in VICTIMS] == [s.events for s in before if s.id in VICTIMS] == [[], []]
+
+
+@pytest.mark.parametrize("what", ["two ends", "an edge that is in no table"])
+async def test_a_stored_state_that_does_not_follow_is_noticed(rows: Rows, what: str) -> None:
+    await fill(rows.url)
+    for id in VICTIMS:
+        rows.plant(id, SENSELESS[what], count(SENSELESS[what]))
+    async with opened(rows.url) as rt:
+        for id in VICTIMS:
+            with pytest.raises(StoreUnavailable, match="is not in the table"):
+                await rt.get(id)
+        for item in (await rt.history(limit=1_000)).items:
+            if item.id in VICTIMS:
+                assert item.error is not None
+                assert item.error.code == "store_unavailable"
 
 
 @pytest.mark.usefixtures("canary")

@@ -59,7 +59,7 @@ async def tasks_killed(nest: Nest, place: Place, tasks: int, kills: int, longest
         at = [(chance.uniform(longest / 10, longest), signal.SIGKILL)]
         given = {"place": msgspec.to_builtins(place), "tasks": tasks}
         killed += (await nest.raise_child(tend, given, signals=at, ready=True)).by_parent
-    assert killed >= 5  # later ones find that all is done
+    assert killed  # how many depends on the machine: later ones find that all is done
     async with asyncio.timeout(60):
         assert set(await carry_out(place, tasks)) <= {"finished", "over"}
     folder = Path(place.folder)

@@ -16,7 +16,7 @@ from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Breaker, Isolation, Options, Recovery, make_options
 from clicket.tools.output_schema import return_schema
 from clicket.tools.place import placed
-from clicket.tools.plain_signature import never_plain
+from clicket.tools.plain_signature import always_judged
 from clicket.tools.protocol import Traits
 from clicket.tools.schema import Binding, bind_signature, docstring_of
 
@@ -57,7 +57,7 @@ class FunctionTool(Generic[P, R]):
         self.input_schema: Mapping[str, Any] = binding.schema
         self.bind: Callable[[dict[str, Any]], dict[str, Any]] = binding.bind
         self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = (
-            never_plain if options.sensitive else binding.bind_plain
+            always_judged if options.sensitive else binding.bind_plain
         )
         self.of_object: bool = of_object
         """A method: the tool is the one of an object, `shop.price`."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
-from pydantic import ValidationError
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
@@ -21,7 +20,7 @@ from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
 from clicket.tools.place import placed
 from clicket.tools.protocol import SessionKey, Traits
-from clicket.tools.schema import DIALECT, complaints, docstring_of
+from clicket.tools.schema import DIALECT, docstring_of
 
 logger = logging.getLogger("clicket.tools")
 
@@ -129,6 +128,10 @@ class SessionTool:
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._model is None:
             return dict(arguments)
+        from pydantic import ValidationError  # the model's author imported it
+
+        from clicket.tools.pydantic_arguments import complaints
+
         try:
             bound: dict[str, Any] = self._model.model_validate(arguments).model_dump()
         except ValidationError as error:

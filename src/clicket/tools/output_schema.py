@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import typing
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-from pydantic import BaseModel, TypeAdapter
 
 __all__ = ["return_schema"]
 
@@ -26,8 +26,9 @@ def return_schema(function: Any) -> dict[str, Any] | None:
     if not isinstance(hint, type):
         return None
     try:
-        if issubclass(hint, BaseModel):
-            return _rooted(TypeAdapter(hint).json_schema(mode="serialization"))
+        pydantic = sys.modules.get("pydantic")  # a hint cannot be its model if it was never imported
+        if pydantic is not None and issubclass(hint, pydantic.BaseModel):
+            return _rooted(pydantic.TypeAdapter(hint).json_schema(mode="serialization"))
         if issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "__total__"):
             return _rooted(msgspec.json.schema(hint))
     except Exception:  # a type that cannot be described is not described

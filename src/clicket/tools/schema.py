@@ -9,63 +9,41 @@ from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, Union
 
-from pydantic import ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-
-from clicket.errors import InvalidInput, UsageError
-from clicket.model.codec import json_pointer
+from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
-from clicket.tools.plain_signature import plain_binder, scalar_binder
+from clicket.tools.plain_signature import PlainHint, plain_binder, plain_hint, plain_schema, scalar_binder
 
-__all__ = ["DIALECT", "Binding", "bind_signature", "complaints", "docstring_of"]
+__all__ = ["DIALECT", "Binding", "bind_signature", "docstring_of"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null")
 
 
 class Binding:
     """The schema of a function's arguments, and how to turn arguments into keywords."""
 
-    __slots__ = ("_fields", "_validate", "bind", "bind_plain", "context", "schema")
+    __slots__ = ("_validate", "bind", "bind_plain", "context", "schema")
 
     def __init__(
         self,
         schema: dict[str, Any],
-        validate: Callable[[Any], Any],
-        fields: dict[str, str],
-        hints: Mapping[str, Any],
+        validate: Callable[[dict[str, Any]], dict[str, Any]],
+        plain: Mapping[str, PlainHint | None],
         context: str | None,
     ) -> None:
         self.schema: dict[str, Any] = schema
         self.context: str | None = context
         self._validate = validate
-        self._fields = fields
         required = frozenset(schema.get("required", ()))
         self.bind: Callable[[dict[str, Any]], dict[str, Any]] = (
-            plain_binder(hints, required, self.convert) or self.convert
+            plain_binder(plain, required, self.convert) or self.convert
         )
         """Keywords for the function, of the types that its hints name. Defaults stay the function's own."""
-        self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = scalar_binder(hints, required)
+        self.bind_plain: Callable[[dict[Any, Any]], dict[str, Any] | None] = scalar_binder(plain, required)
         """The same for arguments that need no judging; None for all others."""
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`bind` for every signature: pydantic converts the values, or `InvalidInput` says why it cannot."""
-        try:
-            values = self._validate(arguments).__dict__
-        except ValidationError as error:
-            raise complaints(error) from None
-        fields = self._fields
-        return {name: values[fields[name]] for name in arguments}
-
-
-def complaints(error: ValidationError) -> InvalidInput:
-    """A validation error of pydantic's as an `InvalidInput`."""
-    return InvalidInput(
-        {"path": json_pointer(e["loc"]), "message": e["msg"]}
-        for e in error.errors(include_url=False, include_input=False)
-    )
+        return self._validate(arguments)
 
 
 def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[str, Any] | None = None) -> Binding:
@@ -80,9 +58,7 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
             f"{where}: a type hint cannot be resolved: {error}. Define it before the tool, at module level."
         ) from None
     texts = docstring_of(function)[1]
-    definitions: dict[str, Any] = {}
-    fields: dict[str, str] = {}
-    given: dict[str, Any] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     context: str | None = None
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, Any)
@@ -94,45 +70,39 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
                 f"{where}: parameter {parameter.name!r} cannot be described by a schema. "
                 "Give every argument a name: no *args, **kwargs or positional-only parameters."
             )
-        # Fields get neutral names and the parameter's name as alias, so no name can clash with pydantic's own.
-        fields[parameter.name] = field = f"p{len(fields)}"
-        given[parameter.name] = hint
-        definitions[field] = (hint, _field(parameter, hint, texts.get(parameter.name)))
-    try:
-        model = create_model("Arguments", __config__=_CONFIG, **definitions)
-        schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
-    except (PydanticUserError, TypeError, ValueError) as error:
-        first = str(error).split("\n", 1)[0]
-        raise UsageError(f"{where}: a parameter cannot be described by a JSON Schema: {first}") from None
-    schema.pop("title", None)
-    schema.setdefault("properties", {})
-    for definition in schema.get("$defs", {}).values():
-        # A model that says nothing about further fields would silently drop them, so they are refused.
-        if "properties" in definition:
-            definition.setdefault("additionalProperties", False)
-    return Binding(schema, model.__pydantic_validator__.validate_python, fields, given, context)
+        parameters[parameter.name] = parameter.replace(annotation=hint)
+    described = {
+        name: text for name, p in parameters.items() if (text := _text(p.annotation, texts.get(name))) is not None
+    }
+    plain = {name: plain_hint(parameter.annotation) for name, parameter in parameters.items()}
+    schema = plain_schema(parameters, plain, described)
+    if schema is not None:
+        return Binding(schema, _Lazy(parameters, described, where), plain, context)
+    from clicket.tools.pydantic_arguments import arguments_model
+
+    model = arguments_model(parameters, described, where)
+    return Binding(model.schema, model.validate, plain, context)
 
 
-class _Schema(GenerateJsonSchema):
-    schema_dialect = DIALECT
-    # A default that cannot be written as JSON is left out of the schema.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic declares it
+class _Lazy:
+    """Validates with pydantic, which is imported at the first use."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """Generated titles repeat the name and cost the model tokens."""
-        return False
+    def __init__(self, parameters: Mapping[str, inspect.Parameter], texts: Mapping[str, str], where: str) -> None:
+        self._arguments = (parameters, texts, where)
+        self._validate: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if self._validate is None:
+            from clicket.tools.pydantic_arguments import arguments_model
+
+            self._validate = arguments_model(*self._arguments).validate
+        return self._validate(arguments)
 
 
-def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> Any:
-    given: dict[str, Any] = {"alias": parameter.name}
-    if parameter.default is not parameter.empty:
-        given["default"] = parameter.default
+def _text(hint: Any, documented: str | None) -> str | None:
+    """A parameter's description: the first text of its `Annotated` hint, else the docstring's."""
     metadata = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
-    if not any(isinstance(m, FieldInfo) and m.description for m in metadata):
-        description = next((m for m in metadata if isinstance(m, str)), text)
-        if description is not None:
-            given["description"] = description
-    return Field(**given)
+    return next((each for each in metadata if isinstance(each, str)), documented)
 
 
 def _is_context(hint: Any) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +18,8 @@ from clicket import tool
 from clicket.errors import InvalidInput
 from clicket.model.arguments import parse_arguments
 from clicket.tools.check import compile_schema
+from clicket.tools.plain_signature import plain_hint, plain_schema
+from clicket.tools.pydantic_arguments import arguments_model
 from clicket.tools.schema import Binding, bind_signature
 from clicket.vault import look
 
@@ -232,3 +237,47 @@ def test_declared_secrets_are_always_judged() -> None:
     assert plain.bind_plain({"pin": True}) is None
     assert plain.bind_plain({"pin": 1, "more": 2}) is None
     assert plain.bind_plain({}) is None
+
+
+SCALARS = st.sampled_from([int, float, str, bool, None, Literal["a"], Literal[1, 2], Literal["a", 1], Literal[True]])
+HINTS: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(SCALARS, st.sampled_from([Any, list, dict])),
+    lambda inner: st.one_of(
+        st.builds(lambda hint: list[hint], inner),  # type: ignore[valid-type]
+        st.builds(lambda hint: dict[str, hint], inner),  # type: ignore[valid-type]
+        st.builds(lambda hint: Annotated[hint, "what it is"], inner),
+        st.lists(inner, min_size=1, max_size=3).map(lambda hints: Union[tuple(hints)]),  # noqa: UP007  # a tuple is no operand
+    ),
+    max_leaves=4,
+)
+DEFAULTS = st.one_of(
+    st.just(inspect.Parameter.empty),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=2),
+)
+
+
+@given(hint=HINTS, default=DEFAULTS, text=st.none() | st.text(max_size=12))
+@settings(max_examples=300)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of pydantic, about defaults that are not of the hinted type
+def test_a_plain_schema_is_the_one_that_pydantic_writes(hint: Any, default: Any, text: str | None) -> None:
+    parameter = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+    texts = {} if text is None else {"value": text}
+    ours = plain_schema({"value": parameter}, {"value": plain_hint(hint)}, texts)
+    if ours is not None:
+        assert json.dumps(ours) == json.dumps(arguments_model({"value": parameter}, texts, "here").schema)
+
+
+def test_the_frequent_signatures_need_no_pydantic() -> None:
+    program = (
+        "import sys\nfrom typing import Literal\nfrom clicket import tool\n"
+        "@tool\ndef book(city: str, nights: int = 1, price: float | None = None, tags: list[str] | None = None,\n"
+        "         kind: Literal['a', 'b'] = 'a', extra: dict[str, int] | None = None) -> str: return city\n"
+        "book.bind({'city': 'Bern', 'nights': 2})\nbook.output_schema\nprint('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -113,15 +113,15 @@ async def test_a_timed_out_tool_with_no_retries_left_ends_as_timeout(store: str)
 
 
 async def test_idle_timeout_ends_a_silent_attempt_and_signs_of_life_hold_it_off(store: str) -> None:
-    @tool(idle_timeout=0.15, timeout=30)
+    @tool(idle_timeout=0.5, timeout=30)
     async def silent() -> None:
         await asyncio.Event().wait()
 
-    @tool(idle_timeout=0.15, timeout=30)
+    @tool(idle_timeout=0.5, timeout=30)
     async def lively(ctx: ToolContext, how: str) -> str:
-        for i in range(8):
+        for i in range(9):
             {"heartbeat": ctx.heartbeat, "progress": lambda i=i: ctx.progress(i), "emit": lambda: ctx.emit("x")}[how]()
-            await asyncio.sleep(0.04)
+            await asyncio.sleep(0.08)
         return how
 
     async with make([silent, lively], store) as rt:
@@ -133,11 +133,11 @@ async def test_idle_timeout_ends_a_silent_attempt_and_signs_of_life_hold_it_off(
 
 
 async def test_a_thread_that_is_alive_is_not_idle(store: str) -> None:
-    @tool(idle_timeout=0.15, timeout=30)
+    @tool(idle_timeout=0.5, timeout=30)
     def lively(ctx: ToolContext) -> str:
-        for _ in range(8):
+        for _ in range(9):
             ctx.heartbeat()
-            time.sleep(0.04)
+            time.sleep(0.08)
         return "alive"
 
     async with make([lively], store) as rt:

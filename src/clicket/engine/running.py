@@ -157,12 +157,19 @@ class Running:
             except asyncio.CancelledError:
                 await self._on_caller_left(call)
                 raise
-        return call.result or await self._end(call, self._pipeline.perform(call))
-
-    async def _end(self, call: Call, rest: Awaitable[None] | None) -> ToolResult:
-        """Await the rest of the body, and end its call."""
+        if call.result is not None:
+            return call.result
+        rest = self._pipeline.perform(call)
         if rest is not None:
             await rest
+        self._on_body_done(call)
+        if call.result is None and call.failure is None and call.attempt is None:
+            return await self._ending.waiter(call)  # type: ignore[no-any-return]  # as `_after_body`, without its coroutines
+        return await self._after_body(call)
+
+    async def _end(self, call: Call, rest: Awaitable[None]) -> ToolResult:
+        """Await the rest of the body, and end its call."""
+        await rest
         self._on_body_done(call)
         return await self._after_body(call)
 

@@ -49,11 +49,10 @@ _COMMIT_PAGES = 20
 _HUGE_LOG = 64_000
 """Pages of a log that is cut, rather than written over."""
 
-# Short, as apsw hashes the text at each execution.
 _Outcome = ClicketError | None
 _Waiting = tuple[Append, Done, bytes]
 
-
+_CALLBACK_FAILED = "the callback of an append to call %s failed"
 _LOCKED: Final = StoreUnavailable("Another process holds the file, and nothing was written.")
 """Not an answer: the append is tried again in the thread, which may wait."""
 
@@ -84,6 +83,7 @@ class Writer:
         self._gave_up = float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
+        self._version_of_turn: int | None = None
         self._version_cursor = connection.cursor()
         self._workers = workers
         self._inline = inline
@@ -126,7 +126,10 @@ class Writer:
                 outcome = self._write_alone(change, body, started)
                 if outcome is not _LOCKED:
                     self._committed(started)
-                    _answer(change, done, outcome)
+                    try:
+                        done(change, outcome)
+                    except Exception:
+                        logger.exception(_CALLBACK_FAILED, change.id)
                     return
         self._queue.append((change, done, body))
         self._schedule()
@@ -165,11 +168,13 @@ class Writer:
         while the thread has the connection."""
         if self._in_thread:
             return None
+        if self._version_of_turn is not None and self._scheduled:
+            return self._version_of_turn  # calls of one turn of the loop share one look, as they share one commit
         try:
-            version: int = self._version_cursor.execute("PRAGMA data_version").get
+            self._version_of_turn = self._version_cursor.execute("PRAGMA data_version").get
         except apsw.Error:
             return None
-        return version
+        return self._version_of_turn
 
     def others_wrote(self) -> bool:
         """Did another connection commit since the last call? False while the thread writes: a later call will see it."""
@@ -193,6 +198,7 @@ class Writer:
 
     def _flush(self) -> None:
         self._scheduled = False
+        self._version_of_turn = None
         if self._in_thread:
             return
         if self._log_is_long:
@@ -274,7 +280,10 @@ class Writer:
 
     def _deliver(self, group: list[_Waiting], outcomes: list[_Outcome]) -> None:
         for (change, done, _), outcome in zip(group, outcomes, strict=True):
-            _answer(change, done, outcome)
+            try:
+                done(change, outcome)
+            except Exception:
+                logger.exception(_CALLBACK_FAILED, change.id)
         self._go_on()
 
     # Transactions: on the loop, or in the writer thread.
@@ -428,13 +437,6 @@ class Writer:
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             logger.info("%s: the checkpoint is put off: %s", self.path, error)
-
-
-def _answer(change: Append, done: Done, outcome: _Outcome) -> None:
-    try:
-        done(change, outcome)
-    except Exception:
-        logger.exception("the callback of an append to call %s failed", change.id)
 
 
 def _unanswered(change: Append, outcome: _Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -357,3 +358,36 @@ async def test_a_flood_of_bad_calls_disturbs_no_good_one(store: str) -> None:
         results = await rt.call_many(mixed, max_concurrency=20)
     assert [r.success for r in results] == [False, True] * 100
     assert len(ran) == 100
+
+
+@tool(sensitive=["password"])
+async def store_document(data: Any = None, password: str = "") -> str:
+    return "stored"
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+async def test_big_arguments_are_judged_beside_the_loop(as_text: bool) -> None:
+    """A megabyte of small values takes up to a second to judge: other calls go on meanwhile."""
+    deep = json.loads("[" + ",".join(["[" * 95 + "]" * 95] * 4_000) + "]")
+    arguments: Any = {"data": deep, "password": "correct horse"}
+    async with make([store_document], "memory://") as rt:
+        judging = asyncio.ensure_future(rt.call("store_document", json.dumps(arguments) if as_text else arguments))
+        turns = 0
+        while not judging.done():
+            await asyncio.sleep(0)
+            turns += 1
+        result = await judging
+        record = await rt.get(result.call_id)
+    assert result.output == "stored"
+    assert record.arguments["password"] == "[secret]"
+    assert record.arguments["data"] == deep
+    assert turns > 100  # on the loop it would be a handful
+
+
+async def test_big_arguments_are_refused_as_small_ones_are() -> None:
+    async with make([strict], "memory://") as rt:
+        result = await rt.call("strict", {"a": ["x"] * 50_000, "b": 1, "password": "sk-" + "a1" * 20})
+        record = await rt.get(result.call_id)
+    assert result.error.code == "invalid_input"
+    assert "/a" in {problem["path"] for problem in result.error.details["problems"]}
+    assert "a1a1a1" not in str(record)

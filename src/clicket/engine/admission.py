@@ -28,7 +28,7 @@ from clicket.kernel import State
 from clicket.model import ToolCall
 from clicket.model.codec import as_text
 from clicket.model.ids import new_id
-from clicket.pipeline import Pipeline
+from clicket.pipeline import Deferred, Judged, Pipeline
 from clicket.ports import Store
 
 __all__ = ["Admission"]
@@ -80,7 +80,7 @@ class Admission:
         self.closing = False
 
     def accept_now(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call | None:
-        """Accept a call without waiting; None: the hub must read the store first; call `accept`."""
+        """Accept a call without waiting. None: the hub must read the store first, or the arguments are big; call `accept`."""
         hub = self._hub
         # If no other process writes, no tool failed and none depends on others, every tool is available.
         if (hub.degraded or not hub.alone or hub.registry.dependent) and hub.needs_look(
@@ -92,16 +92,19 @@ class Admission:
         made = new_id()
         entry = Entry(request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority)
         call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, True)
-        self._admit(call)
+        try:
+            self._admit(call, None, True)
+        except Deferred:
+            return None
         return call
 
     async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
-        trial = None
+        trial, judged = None, await self._pipeline.judge_ahead(request)
         if self._hub.needs_look(request.tool, request.thread, origin.caller):
             trial = await self._hub.look(request.tool, request.thread, origin.caller)
         try:
-            return self.take(request, origin, in_callers_task=in_callers_task, trial=trial)
+            return self.take(request, origin, in_callers_task=in_callers_task, trial=trial, judged=judged)
         except BaseException:
             if trial is not None:
                 self._slots.give(trial)
@@ -117,11 +120,12 @@ class Admission:
         trial: str | None = None,
         internal: bool = False,
         denied: str = "",
+        judged: Judged | None = None,
     ) -> Call:
         """Accept a call. Its first commit is under way when this returns; the call is visible once that is durable.
 
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
-        that callers cannot use. `denied`: record the call as refused, for this reason.
+        that callers cannot use. `denied`: record the call as refused, for this reason. `judged`: the judgement of big arguments.
         """
         if self.closing:
             raise _closed()
@@ -132,15 +136,15 @@ class Admission:
             call.hold_trial(trial)
         if denied:
             call.denied = denied
-        self._admit(call)
+        self._admit(call, judged)
         return call
 
-    def _admit(self, call: Call) -> None:
+    def _admit(self, call: Call, judged: Judged | None, may_defer: bool = False) -> None:
         """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
         if self._limiter.used:
             self._share.note_several(call.submitted_at)
         self._store.group_appends = call.submitted_at < self._share.several_until
-        if not self._pipeline.admit(call):
+        if not self._pipeline.admit(call, judged, may_defer):
             if call.verdict == "deny":
                 self._audit.refused(call)
             self._live.add(call)

@@ -133,6 +133,7 @@ class Engine:
             Persist(journal, caching.use_of),
             journal=journal,
             vault=vault,
+            workers=results,
         )
 
         # The phases of a call, from its end to its beginning.

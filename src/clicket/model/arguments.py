@@ -204,35 +204,48 @@ def _finite(text: str) -> float:
 
 def _refuse_or_copy(given: Mapping[str, Any], max_depth: int) -> dict[str, Any]:
     problems: list[dict[str, str]] = []
-    plain = _walk(given, (), problems, max_depth)
+    plain = _walk(given, None, problems, max_depth)
     if problems:
         raise InvalidInput(problems)
     assert isinstance(plain, dict)
     return plain
 
 
-def _walk(value: Any, path: tuple[str | int, ...], problems: list[dict[str, str]], depth: int) -> Any:
-    """A plain copy of `value`; problems are collected with their paths, up to the number that an error lists. Nothing but
-    tuples and enums is converted."""
+_Path = tuple[Any, str | int] | None
+"""The path of the parent and the own key: making it costs the same at every depth."""
+
+
+def _pointer(path: _Path) -> str:
+    keys: list[str | int] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    return json_pointer(reversed(keys))
+
+
+def _walk(value: Any, path: _Path, problems: list[dict[str, str]], depth: int) -> Any:
+    """A plain copy of `value`, `depth` levels deep at most; problems are collected with their paths, up to the number that an error
+    lists. Nothing but tuples and enums is converted."""
     if len(problems) > MAX_PROBLEMS:
         return None
-    if depth < 0:
-        problems.append({"path": json_pointer(path), "message": "nested too deeply"})
-        return None
-    if isinstance(value, Mapping):
+    if type(value) is list or isinstance(value, list | tuple):
+        if depth == 0:
+            raise InvalidInput([{"path": _pointer(path), "message": "nested too deeply"}])
+        return [_walk(item, (path, index), problems, depth - 1) for index, item in enumerate(value)]
+    if type(value) is dict or isinstance(value, Mapping):
+        if depth == 0:
+            raise InvalidInput([{"path": _pointer(path), "message": "nested too deeply"}])
         copy: dict[str, Any] = {}
         for key, item in value.items():
             bad = f"keys must be text, not {_kind(key)}" if type(key) is not str else _bad_text(key)
             if bad:
-                problems.append({"path": json_pointer(path), "message": f"a key: {bad}"})
+                problems.append({"path": _pointer(path), "message": f"a key: {bad}"})
             else:
-                copy[key] = _walk(item, (*path, key), problems, depth - 1)
+                copy[key] = _walk(item, (path, key), problems, depth - 1)
         return copy
-    if isinstance(value, list | tuple):
-        return [_walk(item, (*path, index), problems, depth - 1) for index, item in enumerate(value)]
     plain, complaint = _scalar(value)
     if complaint:
-        problems.append({"path": json_pointer(path), "message": complaint})
+        problems.append({"path": _pointer(path), "message": complaint})
     return plain
 
 

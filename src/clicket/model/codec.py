@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ def decode_big(text: bytes) -> Any:
         gc.enable()
 
 
-def json_pointer(path: list[str | int] | tuple[str | int, ...]) -> str:
+def json_pointer(path: Iterable[str | int]) -> str:
     """A path as RFC 6901 writes it: `/items/0/name`; the whole document is an empty string."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 

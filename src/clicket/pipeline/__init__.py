@@ -11,14 +11,16 @@ from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
 from clicket.pipeline.policy_config import declared_policy
 from clicket.pipeline.process import Process
 from clicket.pipeline.rules import Condition
-from clicket.pipeline.validate import Validate
+from clicket.pipeline.validate import Deferred, Judged, Validate
 
 __all__ = [
     "Authorize",
     "Condition",
     "Decision",
+    "Deferred",
     "Execute",
     "Find",
+    "Judged",
     "Persist",
     "Pipeline",
     "Policy",

@@ -16,7 +16,7 @@ class Find:
     name = "find"
 
     def __init__(self, registry: Registry, check: Callable[[Call, Tool], None]) -> None:
-        self._tools = registry.tools
+        self.registry_tools = self._tools = registry.tools
         self._find = registry.find
         self._find_any = registry.inner
         self._check = check

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from clicket.bridge import Workers
 from clicket.call import Call, Late
 from clicket.errors import ClicketError
 from clicket.execution import (
@@ -27,14 +28,14 @@ from clicket.execution import (
 )
 from clicket.journal import Journal, OnDurable
 from clicket.kernel import State
-from clicket.model import Stage, ToolError
+from clicket.model import Stage, ToolCall, ToolError
 from clicket.model.output import plain_output
 from clicket.pipeline.authorize import Authorize
 from clicket.pipeline.execute import Execute
 from clicket.pipeline.find import Find
 from clicket.pipeline.persist import Persist
 from clicket.pipeline.process import Process
-from clicket.pipeline.validate import Validate
+from clicket.pipeline.validate import Deferred, Judged, Validate
 from clicket.ports import Clock, mark
 from clicket.vault import Vault, hide, hide_error, hide_said, hide_text
 
@@ -59,6 +60,7 @@ class Pipeline:
         *,
         journal: Journal,
         vault: Vault,
+        workers: Workers,
     ) -> None:
         self.find = find
         self.authorize = authorize
@@ -70,13 +72,22 @@ class Pipeline:
         self._has_policy = not authorize.policy.is_open
         self._journal = journal
         self._vault = vault
+        self._workers = workers
         self._clock = journal.clock.monotonic
         self._observers = journal.observers
 
     # Admission.
 
-    def admit(self, call: Call) -> bool:
-        """Run the first three stages, which do not wait, and stage the call's first event. False: the call was refused."""
+    async def judge_ahead(self, request: ToolCall) -> Judged | None:
+        """Judge arguments that are too big for the loop, in a thread; None: `admit` judges them, or there is no such tool."""
+        found = self.find.registry_tools.get(request.tool)
+        return None if found is None else await self.validate.judge_ahead(request, *found, self._workers)
+
+    def admit(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> bool:
+        """Run the first three stages, which do not wait, and stage the call's first event. False: the call was refused.
+
+        `may_defer`: raises `Deferred` if the arguments are to be judged ahead; `judged` is what `judge_ahead` returned.
+        """
         clock = self._clock
         ended = call.stages
         name, mark = "find", call.submitted_at
@@ -90,10 +101,12 @@ class Pipeline:
                 now = clock()
             ended["authorize"] = Stage("ok", now - mark)
             name, mark = "validate", now
-            self._validate(call)
+            self._validate(call, judged, may_defer)
             ended["validate"] = Stage("ok", clock() - mark)
+        except Deferred:
+            raise
         except Exception as error:
-            self.validate.look_for_secrets(call)
+            self.validate.look_for_secrets(call, judged)
             call.error = refused = refusal(error)
             call.outcome = State.FAILED
             ended[name] = Stage(refused.code, clock() - mark)

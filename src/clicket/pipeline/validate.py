@@ -1,21 +1,48 @@
 """Stage 3: do the arguments fit the schema? Reports all errors at once, each with its path. The tool never gets arguments that do not
-fit."""
+fit.
+
+Judging is parsing, the search for secrets and the schema's check. It takes microseconds for most arguments and up to a second for a
+megabyte of small values. Arguments that are not small are judged in a thread before the call is accepted (`judge_ahead`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from clicket.bridge import Workers
 from clicket.call import Call
 from clicket.errors import MAX_PROBLEMS, ClicketError, InvalidInput
+from clicket.model import ToolCall
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import decode_big, encode, is_small
 from clicket.tools import Check, Tool, compile_schema
-from clicket.vault import MASK, look, watch_for
+from clicket.vault import MASK, Secrets, look, watch_for
 
-__all__ = ["Validate"]
+__all__ = ["Deferred", "Judged", "Validate"]
 
 _CONTAINERS = frozenset({dict, list})
 _MAX_LOOKED_AT = 1024 * 1024
+_IN_THREAD = frozenset({dict, str, bytes, bytearray})
+"""Types of arguments that run no code of the caller's when they are read."""
+
+
+class Deferred(Exception):
+    """The arguments are too big to be judged on the loop: call `judge_ahead` first."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """The judgement of a call's arguments. It holds for the tool that it was made for."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    secrets: Secrets | None
+    own: dict[str, Any] = {}
+    """A copy for the tool."""
+    problems: list[dict[str, str]] = []
+    refusal: InvalidInput | None = None
+    """The arguments could not be parsed."""
 
 
 class Validate:
@@ -25,36 +52,62 @@ class Validate:
         self._max_size = max_size
         self._discreet: dict[Tool, Check] = {}
 
-    def __call__(self, call: Call) -> None:
+    async def judge_ahead(self, request: ToolCall, tool: Tool, check: Check, workers: Workers) -> Judged | None:
+        """Judge big arguments in a thread, so that the loop goes on meanwhile. None: they are small, or are judged with the call."""
+        given, metadata = request.arguments, request.metadata
+        if type(given) not in _IN_THREAD or is_small(given):
+            return None
+        return await workers.run(lambda: self._judge(tool, check, given, metadata))
+
+    def __call__(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> None:
+        """`may_defer`: raise `Deferred` where the loop would be held up. `judged`: what `judge_ahead` returned."""
         given, tool = call.given, call.tool
         if type(given) is dict and tool is not None and call.request.metadata is None:
             bound = tool.bind_plain(given)
             if bound is not None:  # a few scalars of exactly the right types: they fit the schema and hold no secret
                 call.arguments = call.bound = bound
                 return
-        arguments = parse_arguments(call.given, max_size=self._max_size)
+        if may_defer and type(given) in _IN_THREAD and not is_small(given):
+            raise Deferred
         check = call.check
         assert tool is not None and check is not None, "the find stage has run"  # noqa: PT018  # one line of a hot path
-        secrets = look(arguments, call.request.metadata, tool.options.sensitive)
-        problems = check(arguments)
-        if secrets is not None:
-            call.secrets = secrets
-            watch_for(secrets)
-            problems = problems and self._without_values(tool, arguments)
+        if judged is None or judged.tool is not tool:
+            judged = self._judge(tool, check, given, call.request.metadata)
+        arguments, problems = judged.arguments, judged.problems
+        if judged.secrets is not None:
+            call.secrets = judged.secrets
+            watch_for(judged.secrets)
+        if judged.refusal is not None:
+            raise judged.refusal
         if problems:
             raise InvalidInput(
                 problems + _further(tool, arguments, problems), f"See the input schema of {call.entry.tool!r}."
             )
-        # A tool may change its arguments, and that must not change the record: the two share no containers.
-        shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
-        own = decode_big(encode(arguments)) if shared else arguments
         try:
-            call.bound = tool.bind(own)
+            call.bound = tool.bind(judged.own)
         except InvalidInput:
             raise
         except Exception as error:
             raise InvalidInput(f"the tool's own check failed: {type(error).__name__}: {error}") from error
         call.arguments = arguments
+
+    def _judge(self, tool: Tool, check: Check, given: Any, metadata: Any) -> Judged:
+        """Depends on nothing but its arguments, so that it may run in a thread."""
+        arguments: dict[str, Any] = {}
+        try:
+            arguments = parse_arguments(given, max_size=self._max_size)
+            secrets = look(arguments, metadata, tool.options.sensitive)
+        except InvalidInput as refusal:
+            secrets = look(arguments, metadata, tool.options.sensitive, refuse=False)
+            return Judged(tool, arguments, secrets, refusal=refusal)
+        problems = check(arguments)
+        if problems:
+            if secrets is not None:
+                problems = self._without_values(tool, arguments)
+            return Judged(tool, arguments, secrets, problems=problems)
+        # A tool may change its arguments, and that must not change the record: the two share no containers.
+        shared = not _CONTAINERS.isdisjoint(map(type, arguments.values()))
+        return Judged(tool, arguments, secrets, decode_big(encode(arguments)) if shared else arguments)
 
     def with_arguments(self, call: Call, arguments: Any) -> None:
         """Validate other arguments, such as an approver's, and set them on the call."""
@@ -62,16 +115,20 @@ class Validate:
         call.secrets = None
         self(call)
 
-    def look_for_secrets(self, call: Call) -> None:
-        """Find the secrets of a call that was refused before validation: a policy or a parser may have quoted one."""
+    def look_for_secrets(self, call: Call, judged: Judged | None = None) -> None:
+        """Find the secrets of a call that was refused: a policy or a parser may have quoted one."""
         if call.secrets is not None:
             return
-        try:
-            arguments = parse_arguments(call.given, max_size=_MAX_LOOKED_AT)
-        except ClicketError:
-            arguments = {}
-        sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
-        call.secrets = found = look(arguments, call.request.metadata, sensitive, refuse=False)
+        if judged is not None:
+            found = judged.secrets
+        else:
+            try:
+                arguments = parse_arguments(call.given, max_size=_MAX_LOOKED_AT)
+            except ClicketError:
+                arguments = {}
+            sensitive = call.tool.options.sensitive if call.tool is not None else frozenset[str]()
+            found = look(arguments, call.request.metadata, sensitive, refuse=False)
+        call.secrets = found
         if found is not None:
             watch_for(found)
 

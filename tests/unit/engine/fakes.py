@@ -128,6 +128,7 @@ class Lower:
             Persist(self.journal, lambda call: None),
             journal=self.journal,
             vault=self.vault,
+            workers=None,  # type: ignore[arg-type]  # arguments are small, too
         )
         self.live = LiveCalls()
         self.plans = Plans(self.limits)

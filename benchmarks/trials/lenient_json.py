@@ -3,7 +3,7 @@ it takes, and how the time grows with hostile text.
 
 Run from the checkout, in an environment with clicket and `json_repair`:
 
-    python -m benchmarks.trials.json_repair
+    python -m benchmarks.trials.lenient_json
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import json_repair
-
 from clicket.search.llm.lenient_json import values_in
 
 MEANT: list[Any] = [

@@ -1,4 +1,4 @@
-"""Arguments: JSON or refused, never altered, the caller's object left alone; every complaint with its path."""
+"""Arguments as callers send them: what is taken, what is refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import math
 from collections import OrderedDict, UserDict
 from datetime import UTC, datetime
 from decimal import Decimal
-from enum import Enum, IntEnum
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,54 +15,10 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from tests.unit.model.arguments_kit import MB, OBJECTS, Colour, Level, exactly, parse, paths, problems
 
-import clicket.model.arguments
 from clicket.errors import InvalidInput
-from clicket.model.arguments import fingerprint, parse_arguments
-from clicket.model.codec import canonical, decode, encode, json_pointer
-
-MB = 1024 * 1024
-# What JSON can say and we take: no NUL, no lone surrogate.
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-JSON = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=20,
-)
-OBJECTS = st.dictionaries(TEXT, JSON, max_size=5)
-
-
-def parse(given: Any, max_size: int = MB) -> dict[str, Any]:
-    return parse_arguments(given, max_size=max_size)
-
-
-def problems(given: Any, max_size: int = MB) -> list[dict[str, str]]:
-    with pytest.raises(InvalidInput) as refused:
-        parse(given, max_size)
-    assert refused.value.code == "invalid_input"
-    assert refused.value.problems
-    assert refused.value.message
-    return refused.value.problems
-
-
-def paths(given: Any) -> list[str]:
-    return [problem["path"] for problem in problems(given)]
-
-
-def exactly(a: Any, b: Any) -> bool:
-    """Equal, and of the same types all the way down: 1, 1.0 and True are three things; so are 0.0 and -0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(exactly(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(exactly, a, b))
-    if isinstance(a, float):
-        return a == b and math.copysign(1, a) == math.copysign(1, b)
-    return bool(a == b)
-
+from clicket.model.codec import decode, encode
 
 # What is taken.
 
@@ -131,14 +85,6 @@ def test_numbers_of_5000_digits_are_exact_or_refused(as_text: bool) -> None:
         return
     assert got == {"n": number}
     assert decode(encode(got)) == {"n": number}
-
-
-class Colour(str, Enum):
-    RED = "red"
-
-
-class Level(IntEnum):
-    HIGH = 3
 
 
 def test_enums_of_plain_values_become_their_values() -> None:
@@ -354,98 +300,3 @@ class Liar(int):
 def test_numbers_of_other_classes_become_plain_ones() -> None:
     got = parse({"a": Liar(7), "b": [Liar(8)]})
     assert exactly(got, {"a": 7, "b": [8]})
-
-
-# Sameness and fingerprints.
-
-
-@given(OBJECTS)
-def test_canonical_text_ignores_the_order_of_keys(value: dict[str, Any]) -> None:
-    turned = dict(reversed(value.items()))
-    assert canonical(turned) == canonical(value)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        ({"a": 1}, {"a": 1.0}, True),
-        ({"a": [1e3]}, {"a": [1000]}, True),
-        ({"a": 0.0}, {"a": -0.0}, True),
-        ({"a": 1}, {"a": True}, False),
-        ({"a": 0}, {"a": False}, False),
-        ({"a": None}, {}, False),
-        ({"a": "1"}, {"a": 1}, False),
-        ({"a": [1, 2]}, {"a": [2, 1]}, False),
-        ({"a": 2**53}, {"a": 2**53 + 1}, False),
-        ({"a": 2**64}, {"a": 2**64 + 1}, False),
-        ({"a": 1e300}, {"a": 10**300}, False),
-        ({"é": 1}, {"e\u0301": 1}, False),
-    ],
-)
-def test_sameness(a: Any, b: Any, same: bool) -> None:
-    assert (canonical(a) == canonical(b)) is same
-
-
-def test_huge_floats_have_one_spelling_too() -> None:
-    assert canonical({"a": 1.7e308})
-
-
-def cycle() -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    made["self"] = made
-    return made
-
-
-@pytest.mark.parametrize(
-    "given",
-    ['{"a": 1}', b"\xff\xfe", "\ud800", {"a": 1}, object(), {"a": "\ud800"}, None, cycle(), {"n": 10**5000}, {(1,): 1}],
-    ids=[*"abcdefghij"],
-)
-def test_a_fingerprint_never_fails_and_never_tells(given: Any) -> None:
-    kept = fingerprint(given)
-    assert set(kept) == {"size", "sha256"}
-    assert kept == fingerprint(given), "the same again"
-    assert len(kept["sha256"]) == 64
-    assert kept["size"] > 0
-
-
-def test_a_fingerprint_is_of_the_bytes_as_they_were_sent() -> None:
-    assert fingerprint('{"a": 1}') == {"size": 8, "sha256": sha256(b'{"a": 1}').hexdigest()}
-    assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1}), "a mapping has no order"
-    assert fingerprint({"a": "\ud800"}) != fingerprint({"a": "\ud801"})
-
-
-def test_pointers_are_written_as_the_rfc_says() -> None:
-    assert json_pointer([]) == ""
-    assert json_pointer(["a/b", 0, "~x", ""]) == "/a~1b/0/~0x/"
-
-
-# A few scalars are proved plain by their types; the whole proof must say the same.
-
-ODD = st.sampled_from(
-    [math.nan, math.inf, -math.inf, 2**63, -(2**63), 2**64, 10**400, "\x00", "a\x00b", "\ud800", "é", "😀", Colour.RED, Level.HIGH]
-)  # fmt: skip
-FLAT = st.dictionaries(TEXT | ODD.filter(lambda each: isinstance(each, str)) | st.integers(), JSON | ODD, max_size=4)
-
-
-@given(FLAT, st.sampled_from([0, 40, 100, 300, MB]))
-def test_the_short_proof_agrees_with_the_whole_one(value: dict[Any, Any], max_size: int) -> None:
-    def outcome() -> tuple[str, Any]:
-        try:
-            return "taken", parse(value, max_size)
-        except InvalidInput as refused:
-            return "refused", refused.problems
-
-    kind, got = outcome()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clicket.model.arguments, "_FEW", -1)
-        wanted = outcome()
-    assert kind == wanted[0]
-    assert exactly(got, wanted[1])
-
-
-def test_the_short_proof_gives_a_copy() -> None:
-    given = {"a": 1, "b": "text", "c": None, "d": 1.5, "e": True}
-    got = parse(given)
-    assert got == given
-    assert got is not given

@@ -1,0 +1,111 @@
+"""Equal arguments, their fingerprints, and the short way for a few scalars."""
+
+from __future__ import annotations
+
+import math
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.model.arguments_kit import JSON, MB, OBJECTS, TEXT, Colour, Level, exactly, parse
+
+import clicket.model.arguments
+from clicket.errors import InvalidInput
+from clicket.model.arguments import fingerprint
+from clicket.model.codec import canonical, json_pointer
+
+# Sameness and fingerprints.
+
+
+@given(OBJECTS)
+def test_canonical_text_ignores_the_order_of_keys(value: dict[str, Any]) -> None:
+    turned = dict(reversed(value.items()))
+    assert canonical(turned) == canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": [1e3]}, {"a": [1000]}, True),
+        ({"a": 0.0}, {"a": -0.0}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": 0}, {"a": False}, False),
+        ({"a": None}, {}, False),
+        ({"a": "1"}, {"a": 1}, False),
+        ({"a": [1, 2]}, {"a": [2, 1]}, False),
+        ({"a": 2**53}, {"a": 2**53 + 1}, False),
+        ({"a": 2**64}, {"a": 2**64 + 1}, False),
+        ({"a": 1e300}, {"a": 10**300}, False),
+        ({"é": 1}, {"e\u0301": 1}, False),
+    ],
+)
+def test_sameness(a: Any, b: Any, same: bool) -> None:
+    assert (canonical(a) == canonical(b)) is same
+
+
+def test_huge_floats_have_one_spelling_too() -> None:
+    assert canonical({"a": 1.7e308})
+
+
+def cycle() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["self"] = made
+    return made
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['{"a": 1}', b"\xff\xfe", "\ud800", {"a": 1}, object(), {"a": "\ud800"}, None, cycle(), {"n": 10**5000}, {(1,): 1}],
+    ids=[*"abcdefghij"],
+)
+def test_a_fingerprint_never_fails_and_never_tells(given: Any) -> None:
+    kept = fingerprint(given)
+    assert set(kept) == {"size", "sha256"}
+    assert kept == fingerprint(given), "the same again"
+    assert len(kept["sha256"]) == 64
+    assert kept["size"] > 0
+
+
+def test_a_fingerprint_is_of_the_bytes_as_they_were_sent() -> None:
+    assert fingerprint('{"a": 1}') == {"size": 8, "sha256": sha256(b'{"a": 1}').hexdigest()}
+    assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1}), "a mapping has no order"
+    assert fingerprint({"a": "\ud800"}) != fingerprint({"a": "\ud801"})
+
+
+def test_pointers_are_written_as_the_rfc_says() -> None:
+    assert json_pointer([]) == ""
+    assert json_pointer(["a/b", 0, "~x", ""]) == "/a~1b/0/~0x/"
+
+
+# A few scalars are proved plain by their types; the whole proof must say the same.
+
+ODD = st.sampled_from(
+    [math.nan, math.inf, -math.inf, 2**63, -(2**63), 2**64, 10**400, "\x00", "a\x00b", "\ud800", "é", "😀", Colour.RED, Level.HIGH]
+)  # fmt: skip
+FLAT = st.dictionaries(TEXT | ODD.filter(lambda each: isinstance(each, str)) | st.integers(), JSON | ODD, max_size=4)
+
+
+@given(FLAT, st.sampled_from([0, 40, 100, 300, MB]))
+def test_the_short_proof_agrees_with_the_whole_one(value: dict[Any, Any], max_size: int) -> None:
+    def outcome() -> tuple[str, Any]:
+        try:
+            return "taken", parse(value, max_size)
+        except InvalidInput as refused:
+            return "refused", refused.problems
+
+    kind, got = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clicket.model.arguments, "_FEW", -1)
+        wanted = outcome()
+    assert kind == wanted[0]
+    assert exactly(got, wanted[1])
+
+
+def test_the_short_proof_gives_a_copy() -> None:
+    given = {"a": 1, "b": "text", "c": None, "d": 1.5, "e": True}
+    got = parse(given)
+    assert got == given
+    assert got is not given

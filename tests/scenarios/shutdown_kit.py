@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
-from tests.scenarios.shutdown_kit import Body, outcome, why
 
 from clicket import ClicketError, Runtime, State, ToolContext, tool
 
-__all__ = ["Body", "until_state", "outcome", "why"]
+__all__ = ["Body", "outcome", "until_state", "why"]
 
 
 class Body:

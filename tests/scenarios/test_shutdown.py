@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.scenarios import fleet_tools
 from tests.scenarios.kit import assert_sound, make, states, types
-from tests.scenarios.shutdown_kit import Body, until_state, outcome, why
+from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
 
 from clicket import Policy, RetryableError, State, tool
 from clicket.errors import UsageError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make, states
-from tests.scenarios.shutdown_kit import Body, until_state, outcome, why
+from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
 
 from clicket import State, tool
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.unit.model.arguments_kit import MB, OBJECTS, exactly, parse, paths, problems
 
 from clicket.errors import InvalidInput
 from clicket.model.arguments import parse_arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from clicket.call import Call
@@ -34,7 +35,18 @@ class Stopping:
 
     def expire(self, call: Call, reason: str) -> None:
         """A timer of the call went off."""
-        if can_stop(call):
+        if not can_stop(call):
+            return
+        if call.entry.waiting_for is None:
+            self.stop(call, reason)
+        else:
+            # A decision may be on record that this process has not read yet. An append without events reads it, and the journal
+            # reports it in the same turn of the loop.
+            soon = asyncio.get_running_loop().call_soon
+            self._journal.commit(call.entry, lambda _: soon(self._expire_unanswered, call, reason))
+
+    def _expire_unanswered(self, call: Call, reason: str) -> None:
+        if can_stop(call) and (reason == "deadline" or call.entry.waiting_for is not None):
             self.stop(call, reason)
 
     def stop(self, call: Call, reason: str, why: str = "") -> None:

@@ -115,7 +115,14 @@ class Lower:
         self.limits = limits or Limits()
         self.policy = policy or Policy()
         self.registry = Registry(tools)
-        self.journal = Journal(self.store, self.clock, self.spawn)
+        self.on_request: Callable[[Entry, list[Event]], None] = lambda entry, events: None
+        """What is done about requests that another process wrote into a call."""
+        self.journal = Journal(
+            self.store,
+            self.clock,
+            self.spawn,
+            on_request=lambda entry, events: self.on_request(entry, events),  # noqa: PLW0108  # a test may set another
+        )
         self.body: Callable[[Call], Any] = lambda call: None
         """The execute stage: sets the output of a call, or returns something to await."""
         runner: Any = Recorder(start=lambda call: self.body(call))  # noqa: PLW0108  # a test may set another body

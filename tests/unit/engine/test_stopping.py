@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import msgspec
 import pytest
 from tests.unit.engine.fakes import Lower
@@ -9,7 +12,9 @@ from tests.unit.engine.fakes import Lower
 from clicket import tool
 from clicket.engine.stopping import Stopping
 from clicket.execution.stopping import attempt_of, set_stopper
+from clicket.journal import Entry
 from clicket.kernel import State
+from clicket.model import Event
 
 
 @tool
@@ -44,9 +49,31 @@ async def test_a_call_that_waits_for_a_person_ends_at_once() -> None:
     call = low.pending("echo")
     low.journal.wait_for(call.entry, "approval")
     stopping.expire(call, "approval")
+    await asyncio.sleep(0)
     assert call.result is not None
     assert (call.result.state, call.result.metadata) == (State.TIMEOUT, {"phase": "approval"})
     assert low.store._calls[call.entry.key].waiting_for is None
+
+
+@pytest.mark.parametrize("reason", ["approval", "deadline"])
+async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_time(reason: str) -> None:
+    low, stopping = parts()
+    call = low.pending("echo")
+    low.journal.wait_for(call.entry, "approval")
+    low.journal.commit(call.entry)
+    low.store.write(call, "approval_given", approved=True, by="ann")
+    decided: list[Any] = []
+
+    def apply(entry: Entry, events: list[Event]) -> None:
+        decided.extend(event.data["by"] for event in events)
+        low.journal.wait_for(entry, None)
+
+    low.on_request = apply
+    stopping.expire(call, reason)
+    await asyncio.gather(*low.spawned)
+    await asyncio.sleep(0)
+    assert decided == ["ann"]
+    assert (call.result is None) == (reason == "approval"), "the deadline bounds the whole call"
 
 
 async def test_a_running_call_is_told_through_its_attempt_and_ends_by_itself() -> None:

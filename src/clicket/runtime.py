@@ -198,10 +198,12 @@ class Runtime:
         try:
             rest = engine.running.run_first_step(call)
             return call.result if rest is None else await rest  # type: ignore[return-value]  # None: it is set
-        except (Duplicate, Fenced):
-            pass  # another call has the id, or another process has the call
+        except Fenced:  # another process has the call
+            handle = engine.handles.of(call)
+        except Duplicate:  # another call has the id
+            handle = await self._known(msgspec.structs.replace(request, id=call.id))
         try:
-            return await (await self._known(msgspec.structs.replace(request, id=call.id))).result()
+            return await handle.result()
         except asyncio.CancelledError:
             if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
                 engine.tasks.spawn(engine.handles.of(call).leave("its caller was cancelled"))

@@ -88,7 +88,7 @@ class Handles:
                     at = event.seq
                     yield event
             except Fenced:  # another process has the call now: continue from the store
-                call = await self._stored_calls.find(call.id, call.thread, call.caller)
+                call = await self._stored(call)
             else:
                 return
         async for event in self._stored_calls.follow(call.key, id, at):
@@ -117,10 +117,19 @@ class Handles:
             try:
                 return await self._ending.outcome(handle.call)
             except Fenced:  # another process has the call now: wait for its outcome
-                handle.call = await self._stored_calls.find(handle.id, handle.thread, handle.caller)
+                handle.call = await self._stored(handle.call)
         if handle.call.key == KEPT:
             return result_of(read(handle.id, handle.call.events))
         return await self._stored_calls.result(handle.call, handle.id)
+
+    async def _stored(self, call: Call) -> Stored:
+        """A call that another process has. One that was given away here is known as it was then, and need not be read."""
+        entry = call.entry
+        if entry.owned or entry.fenced or not entry.durable:
+            return await self._stored_calls.find(call.id, call.thread, call.caller)
+        return Stored(
+            key=entry.key, fence=entry.fence, claims=1, owner=None, events=entry.events[: entry.durable], id=call.id
+        )
 
     async def cancel(self, handle: CallHandle, reason: str) -> bool:
         if isinstance(handle.call, Stored) and handle.call.key == KEPT:

@@ -107,22 +107,19 @@ class StoredCalls:
         try:
             while True:
                 news.clear()
-                events = await store.events(key, id, at)
-                for event in events:
+                # From the last known event on: if not even that is there, the call was swept.
+                found = await store.events(key, id, max(at - 1, 0)) or await store.events(key, id, 0)
+                if not found:
+                    raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
+                fresh = [event for event in found if event.seq > at]
+                for event in fresh:
                     at = event.seq
                     yield event
-                if any(event.is_terminal for event in events):
+                if found[-1].state.is_terminal:
                     return
-                if events:
+                if fresh:
                     delay = POLL_FIRST
                     continue
-                known = await store.events(key, id, max(at - 1, 0)) or await store.events(key, id, 0)
-                if not known:
-                    raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
-                if known[-1].seq > at:
-                    continue  # it was written between the two reads
-                if known[-1].state.is_terminal:
-                    return
                 timer = self._clock.call_later(delay, news.set)
                 try:
                     await news.wait()
@@ -140,7 +137,9 @@ class StoredCalls:
 
     async def result(self, stored: Stored, id: str) -> ToolResult:
         """Wait for the outcome of a call that another process runs, or read the one it has."""
-        events = [event async for event in self.follow(stored.key, id, 0)]
+        events = stored.events
+        if not events or not events[-1].state.is_terminal:
+            events = [*events, *[event async for event in self.follow(stored.key, id, len(events))]]
         return await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:

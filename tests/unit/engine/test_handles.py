@@ -146,3 +146,30 @@ async def test_a_cancel_names_the_whole_call_and_a_caller_that_left_need_not_hea
         await handle.cancel("broken")
     await handle.leave("broken")
     assert repr(handle) == "<call a>"
+
+
+async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that wrote it knows it: it reads only what another process wrote after that."""
+    world = World()
+    call = world.pending("echo")
+    world.journal.give_up_ownership(call.entry)
+    world.journal.commit(call.entry)
+    given = len(world.store.events_of(call))
+    world.ending.let_go(call, Fenced("given away"))
+    reads: list[int] = []
+    events = world.store.events
+
+    async def counted(key: int, id: str, after: int) -> list[Event]:
+        reads.append(after)
+        return await events(key, id, after)
+
+    async def load(*_: Any) -> Any:
+        raise AssertionError("it was loaded")
+
+    monkeypatch.setattr(world.store, "events", counted)
+    monkeypatch.setattr(world.store, "load", load)
+    waiting = asyncio.ensure_future(world.handles.of(call).result())
+    await world.settle()
+    assert reads == [given - 1]
+    waiting.cancel()
+    await world.settle()

@@ -7,6 +7,7 @@ from functools import partial
 
 from clicket.call import Call
 from clicket.engine.ending import Ending
+from clicket.errors import ClicketError
 from clicket.execution import Limiter, can_stop, explain, stop
 from clicket.journal import Journal
 from clicket.model.codec import clean
@@ -42,8 +43,10 @@ class Stopping:
         else:
             # A decision may be on record that this process has not read yet. An append without events reads it, and the journal
             # reports it in the same turn of the loop.
-            soon = asyncio.get_running_loop().call_soon
-            self._journal.commit(call.entry, lambda _: soon(self._expire_unanswered, call, reason))
+            self._journal.commit(call.entry, partial(self._expire_soon, call, reason))
+
+    def _expire_soon(self, call: Call, reason: str, error: ClicketError | None) -> None:
+        asyncio.get_running_loop().call_soon(self._expire_unanswered, call, reason)
 
     def _expire_unanswered(self, call: Call, reason: str) -> None:
         if can_stop(call) and (reason == "deadline" or call.entry.waiting_for is not None):

@@ -24,7 +24,7 @@ from clicket.agents import Agent, AgentResult, AgentState, PlanExecuteAgent, ReA
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
 from clicket.models.anthropic import _Messages
-from clicket.models.line import Ways
+from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
 from clicket.models.transcript import Names
 
@@ -129,9 +129,9 @@ def assert_within_paper(steps: int, calls: int) -> None:
 def accepted_by_both(request: ChatRequest) -> None:
     """By the SDKs' own types, in the form in which our models send it."""
     names = Names(request)
-    body = _Chat("m", None, {}).body(request, Ways(), names)
+    body = _Chat("m", None, {}).body(request, Capabilities(), names)
     accepted_by_openai(body["messages"], body=body)
-    body = _Messages("m", 100, {}).body(request, Ways(), names)
+    body = _Messages("m", 100, {}).body(request, Capabilities(), names)
     accepted_by_anthropic(body["messages"], body=body)
 
 

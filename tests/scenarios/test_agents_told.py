@@ -278,18 +278,18 @@ async def test_waiting_for_an_earlier_turn_gives_that_turn(store: str) -> None:
 
 
 async def test_a_feed_whose_entry_was_never_written_is_not_stuck() -> None:
-    from clicket.agents.feed import Feed, Reader
+    from clicket.agents.event_feed import EventFeed, FeedReader
 
     def event(number: int) -> AgentEvent:
         return AgentEvent(type="message", thread="t", turn=1, at=0.0, id=f"1-{number}.1")
 
-    feed, reader = Feed(), Reader()
+    feed, reader = EventFeed(), FeedReader()
     feed.readers.append(reader)
     held, lost = feed.hold([event(1)]), feed.hold([event(2)])
-    feed.tell(event(3))
+    feed.publish(event(3))
     feed.release(lost, False)
     assert reader.take() == []
     feed.release(held)
     assert [each.id for each in reader.take()] == ["1-1.1", "1-3.1"]
-    feed.tell(event(4))
+    feed.publish(event(4))
     assert [each.id for each in reader.take()] == ["1-4.1"]

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from clicket.adapters.asked import Asked
-from clicket.adapters.door import face, offers
-from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
+from clicket.adapters.response_run import Answer, Turn, Watch, options_of, results_of
+from clicket.adapters.runtime_access import face, offers
+from clicket.adapters.tool_request import Asked
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller

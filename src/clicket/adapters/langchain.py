@@ -16,9 +16,9 @@ from typing import Any, overload
 
 from pydantic import PrivateAttr
 
-from clicket.adapters.asked import Asked, local_key
-from clicket.adapters.door import Book, Offer, face, offers
-from clicket.adapters.turn import Answer, answer
+from clicket.adapters.response_run import Answer, answer
+from clicket.adapters.runtime_access import Book, Offer, face, offers
+from clicket.adapters.tool_request import Asked, local_key
 from clicket.bridge import on_loop, wait_on
 from clicket.errors import UsageError
 from clicket.model.foreign import clean

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clicket.adapters.asked import Asked
-from clicket.adapters.door import Offer, face, offers
 from clicket.adapters.openai_calls import Reader, read_items, read_message
-from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
+from clicket.adapters.response_run import Answer, Turn, Watch, options_of, results_of
+from clicket.adapters.runtime_access import Offer, face, offers
+from clicket.adapters.tool_request import Asked
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller

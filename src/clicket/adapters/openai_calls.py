@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.adapters.asked import Asked
+from clicket.adapters.tool_request import Asked
 from clicket.model.foreign import clean, field
 
 __all__ = ["Reader", "read_items", "read_message"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from clicket.adapters.asked import Asked, local_key
-from clicket.adapters.door import Book, Offer, offers
-from clicket.adapters.turn import answer
+from clicket.adapters.response_run import answer
+from clicket.adapters.runtime_access import Book, Offer, offers
+from clicket.adapters.tool_request import Asked, local_key
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime

@@ -1,5 +1,5 @@
-"""What an agent knows of its threads: one paper for each turn, and one that says how far the thread is. A turn's paper is written
-first and once; whoever finds it knows that the turn is over, also if its process died right after."""
+"""An agent's threads in the store: one document for each turn that has ended, and a head with the number of turns. A turn's document
+is written once, before the head; if it exists the turn has ended, also if the process died before it wrote the head."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from clicket.agents.limits import Stopped
 from clicket.agents.transcript import paired
+from clicket.agents.turn_limits import Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -23,13 +23,13 @@ HEAD = "agent.thread"
 TURN = "agent.turn"
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
-"""Characters of messages of threads that nobody speaks in now; the store has them all."""
+"""Characters of messages of all threads that are cached here; the store has them all."""
 _PAGE = 200
 _ATTEMPTS = 50
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a thread is: the number of turns that are over, and how the last one ended."""
+    """The state of a thread: the number of turns that have ended, and how the last one ended."""
 
     turns: int = 0
     state: AgentState = AgentState.IDLE
@@ -40,12 +40,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     updated_at: float = 0.0
     since: int = 1
-    """The first turn that models are told of; earlier ones were forgotten."""
+    """The first turn that models read; earlier ones were removed by `forget`."""
     thread: str = ""
 
 
 class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A turn that is over."""
+    """A turn that has ended."""
 
     turn: int
     messages: tuple[ChatMessage, ...]
@@ -68,7 +68,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def items(self) -> list[TurnDocument]:
-        """The turns, under the name that all pages have."""
+        """The same as `turns`, under the name that pages of other lists use."""
         return self.turns
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct):
-    """A thread as this process knows it; `version` is the head's."""
+    """A thread in the cache of this process; `version` is that of the head."""
 
     head: Head
     version: int
@@ -95,7 +95,7 @@ def key_of(caller: str, thread: str, agent: str) -> str:
 
 
 class Memory:
-    """Of one agent. Threads that were used lately are kept; the store is asked whether they moved on elsewhere."""
+    """Of one agent. Recently used threads are cached; the version of the head shows whether another process has changed one."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
@@ -103,7 +103,7 @@ class Memory:
         self._kept = 0
 
     def glance(self, host: AgentHost, thread: str) -> Head | None:
-        """The head, as far as it is known without waiting."""
+        """The head, if it can be read without waiting, else the cached one."""
         key = key_of(host.caller, thread, self._agent)
         found = host.records.document_now(HEAD, key)
         if found is not None:
@@ -118,7 +118,7 @@ class Memory:
         return (Head(), 0) if document is None else (self._read_head(host, key, document), document.version)
 
     async def load(self, host: AgentHost, thread: str) -> Known:
-        """The thread as it is now, with every message that a model is to be told of."""
+        """The current head, and all messages that a model reads."""
         key = key_of(host.caller, thread, self._agent)
         head, version = await self.head(host, thread)
         known = self._known.get(key)
@@ -129,7 +129,7 @@ class Memory:
         return known
 
     def _remember(self, key: str, known: Known) -> None:
-        """As the latest. The others stay while there is room."""
+        """Cache a thread as the most recently used; evict others if the cache is full."""
         self._drop(key)
         self._known[key] = known
         self._kept += known.size
@@ -142,7 +142,7 @@ class Memory:
             self._kept -= known.size
 
     async def until(self, host: AgentHost, thread: str, number: int) -> list[ChatMessage]:
-        """What a model was told when a turn was over: the messages of that turn are the last."""
+        """The messages of the thread up to the end of a turn."""
         known = await self.load(host, thread)
         if number >= known.head.turns:
             return list(known.messages)
@@ -166,7 +166,7 @@ class Memory:
         key = key_of(host.caller, thread, self._agent)
         documents = await host.records.documents(TURN, after=_turn_key(key, after), limit=limit + 1)
         mine = [document for document in documents if document.key.startswith(f"{key}/")]
-        # Which page comes next is said by the keys: papers that cannot be read are passed over, not stopped at.
+        # The next page starts after the last key, so that damaged documents are skipped.
         last = None if len(mine) <= limit else _number_of(mine[limit - 1].key)
         turns = [turn for document in mine[:limit] if (turn := self._read_turn(host, document)) is not None]
         if until is not None:
@@ -180,7 +180,7 @@ class Memory:
         return None if document is None else self._read_turn(host, document)
 
     async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
-        """Write a turn that is over, then that the thread is so far. If somebody wrote that turn before, theirs counts."""
+        """Write the turn's document, then the head. If another process wrote that turn before, its document is returned."""
         key, kept = key_of(host.caller, thread, self._agent), turn
         turn_key = _turn_key(key, turn.turn)
         if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
@@ -197,7 +197,7 @@ class Memory:
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, new, version, kept)
                 return kept
-        raise StoreUnavailable(f"thread {thread!r} is being written by too many at once; its turn {turn.turn} is kept.")
+        raise StoreUnavailable(f"too many processes write thread {thread!r} at once; its turn {turn.turn} is stored.")
 
     def _follow(self, key: str, head: Head, version: int, turn: TurnDocument) -> None:
         known = self._known.get(key)
@@ -210,7 +210,7 @@ class Memory:
             self._drop(key)
 
     async def forget(self, host: AgentHost, thread: str) -> int:
-        """Remove a thread; how many turns it had."""
+        """Remove a thread; returns the number of its turns."""
         key = key_of(host.caller, thread, self._agent)
         removed, after = 0, _turn_key(key, 0)
         while documents := await host.records.documents(TURN, after=after, limit=_PAGE):
@@ -221,27 +221,27 @@ class Memory:
             if len(mine) < _PAGE:
                 break
         self._drop(key)
-        # The number of turns stays: a turn that comes must not have the name of one that was.
+        # The number of turns stays: a new turn must not get the number of an old one.
         for _ in range(_ATTEMPTS):
             found = await host.records.document(HEAD, key)
             if found is None:
                 break
             try:
                 turns = self._read_head(host, key, found).turns
-            except StoreUnavailable:  # what is damaged can be forgotten, too
+            except StoreUnavailable:  # a damaged head can be removed, too
                 turns = _number_of(after)
             gone = _encode(Head(turns=turns, since=turns + 1, updated_at=found.updated_at, thread=thread))
             if await host.records.put_document(HEAD, key, gone, found.version):
                 break
         return removed
 
-    # What was written may have been written by another version, or by another hand.
+    # Another version, or another program, may have written the documents.
 
     def _read_head(self, host: AgentHost, key: str, document: StoredDocument) -> Head:
         try:
             body = host.reveal(HEAD, key, document.body)
             if body is None:
-                raise ValueError("it is sealed, and no key of this runtime opens it")  # told as below
+                raise ValueError("it is sealed, and no key of this runtime opens it")  # reported below
             return _head.decode(body)
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreUnavailable(
@@ -255,7 +255,7 @@ class Memory:
                 return None
             turn = _turn.decode(body)
         except (msgspec.MsgspecError, ValueError):
-            return None  # the thread goes on without it
+            return None  # the thread continues without it
         return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
 
 

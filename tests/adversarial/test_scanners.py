@@ -16,7 +16,7 @@ import pytest
 from tests.adversarial.inventory import MADE
 from tests.adversarial.measuring import growth
 
-from clicket.adapters.runtime_access import Book, Offer
+from clicket.adapters.runtime_access import Offer, ToolCatalog
 from clicket.agents.subagents import _ASKING
 from clicket.cli.words import parse_duration, parse_size, shown_url
 from clicket.client.wire import _lines
@@ -444,7 +444,7 @@ def _traced(text: str) -> None:
 
 def _named(text: str) -> str:
     offers = [tool(name=f"a.{number}")(lambda: "") for number in range(50)]
-    return Book([Offer(each, each.name.replace(".", "_")) for each in offers]).in_wire_names(text)
+    return ToolCatalog([Offer(each, each.name.replace(".", "_")) for each in offers]).in_wire_names(text)
 
 
 OTHERS = {

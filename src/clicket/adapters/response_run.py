@@ -1,6 +1,6 @@
-"""The tool calls of one response: each runs as soon as it is whole, and each gets exactly one answer, in order.
+"""Runs the tool calls of one response, each as soon as it is complete. Each gets exactly one answer, in order.
 
-What the model wrote never raises. A program's own mistake does: a runtime that is not open, a thread's name that cannot be.
+A mistake of the model never raises. A mistake of the program does: a runtime that is not open, an invalid name of a thread.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import msgspec
 
-from clicket.adapters.runtime_access import Book
-from clicket.adapters.tool_request import Asked, call_id, local_key
+from clicket.adapters.runtime_access import ToolCatalog
+from clicket.adapters.tool_request import ToolRequest, call_id, local_key
 from clicket.errors import ClicketError, UsageError
 from clicket.model import CallOptions, ToolResult
 from clicket.model.codec import without_notes
@@ -22,64 +22,71 @@ from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 from clicket.tools.model_arguments import tidy
 
-__all__ = ["Answer", "Reader", "Turn", "Watch", "answer", "answer_all", "options_of", "results_of"]
+__all__ = ["Answer", "ResponseRun", "StreamReader", "WatchedStream", "answer", "options_of", "results_of"]
 
 R = TypeVar("R")
-_NAMING = ("tool_not_found", "tool_unavailable", "invalid_input", "permission_denied")
-"""Errors whose text names tools."""
+_NAMES_TOOLS = ("tool_not_found", "tool_unavailable", "invalid_input", "permission_denied")
+"""Codes of errors whose text names tools."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the model reads of a call; `result` is None when no call was made."""
+    """What the model reads of a call; `result` is None if no call was made."""
 
-    asked: Asked
+    request: ToolRequest
     text: str
     failed: bool
     result: ToolResult | None = None
 
 
 async def answer(
-    rt: Caller, book: Book, asked: Asked, *, thread: str, turn: str | None, key: str, options: CallOptions | None = None
+    rt: Caller,
+    catalog: ToolCatalog,
+    request: ToolRequest,
+    *,
+    thread: str,
+    turn: str | None,
+    key: str,
+    options: CallOptions | None = None,
 ) -> Answer:
-    """Make one call, and never raise for what the model wrote or the runtime refused.
+    """Make one call. Mistakes of the model and refusals of the runtime are returned, not raised.
 
-    `turn` names the response that the call is part of: with it the call has the same id whenever it is made again.
+    `turn` identifies the response: with it, the call gets the same id when the response is run again.
     """
-    if asked.refusal:
-        return Answer(asked, clean(asked.refusal), True)
-    name, schema = book.find(asked.name)
-    made: CallOptions = {**(options or {}), "thread": thread, "metadata": {"tool_call_id": clean(asked.id, 512)}}
+    if request.refusal:
+        return Answer(request, clean(request.refusal), True)
+    name, schema = catalog.find(request.name)
+    made: CallOptions = {**(options or {}), "thread": thread, "metadata": {"tool_call_id": clean(request.id, 512)}}
     if turn:
-        made["id"] = call_id(thread, turn, key, asked.id)
+        made["id"] = call_id(thread, turn, key, request.id)
         made["request_id"] = clean(turn, 512)
-    arguments = tidy(asked.arguments, schema)
+    arguments = tidy(request.arguments, schema)
     try:
         result = await rt.call(name, arguments, **made)
     except UsageError as error:
         if isinstance(arguments, Mapping):
             raise
-        # What is no object is the model's doing; a door that cannot even send it may call that wrong use.
-        return Answer(asked, clean(f"invalid_input: {error.message}"), True)
+        # Arguments that are no object are the model's mistake, but a client may raise `UsageError` for them.
+        return Answer(request, clean(f"invalid_input: {error.message}"), True)
     except Exception as error:
-        return Answer(asked, _why(error), True)
+        return Answer(request, _why(error), True)
     if result.success:
-        return Answer(asked, clean(result.content), False, result)
+        return Answer(request, clean(result.content), False, result)
     refusal = result.error
     text = without_notes(clean(result.content))
-    if refusal is not None and refusal.code in _NAMING:
-        text = book.in_wire_names(text)
-    return Answer(asked, text, True, result)
+    if refusal is not None and refusal.code in _NAMES_TOOLS:
+        text = catalog.in_wire_names(text)
+    return Answer(request, text, True, result)
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, ClicketError):
         return clean(f"{error.code}: {error.message}")
-    # A door to a runtime elsewhere may break in its own ways; the model gets its answer all the same.
+    # A client of a remote runtime may raise other errors; the model gets an answer all the same.
     return clean(f"tool_error: the call could not be made: {type(error).__name__}: {error}")
 
 
-class Turn:
-    """`async with Turn(...) as turn: turn.start(...); answers = await turn.answers()`. Leaving early stops what runs."""
+class ResponseRun:
+    """`async with ResponseRun(...) as run: run.start(...); answers = await run.answers()`. Leaving early cancels running calls."""
 
     def __init__(
         self, rt: Caller, thread: str, *, turn: str | None, max_concurrency: int, options: CallOptions
@@ -95,17 +102,17 @@ class Turn:
         self._thread = thread
         self._options = options
         self._room = asyncio.Semaphore(max_concurrency)
-        self._book: Book | Exception | None = None
-        self._asked: list[tuple[Asked, asyncio.Task[Answer | UsageError]]] = []
+        self._catalog: ToolCatalog | Exception | None = None
+        self._requests: list[tuple[ToolRequest, asyncio.Task[Answer | UsageError]]] = []
         self._tasks: dict[str, asyncio.Task[Answer | UsageError]] = {}
 
     async def __aenter__(self) -> Self:
         try:
-            self._book = await Book.of(self._rt)
+            self._catalog = await ToolCatalog.of(self._rt)
         except UsageError:
             raise
-        except Exception as error:  # a runtime that cannot be asked for its tools: that is every call's answer
-            self._book = error
+        except Exception as error:  # the runtime cannot list its tools: every call gets this error as its answer
+            self._catalog = error
         return self
 
     async def __aexit__(
@@ -116,79 +123,82 @@ class Turn:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def start(self, asked: Asked) -> None:
-        """Run a call. One that was asked for already, by the same id with the same arguments, runs once and is answered twice."""
-        key = local_key(asked, len(self._asked))
+    def start(self, request: ToolRequest) -> None:
+        """Run a call. A second request with the same id and arguments shares the answer of the first."""
+        key = local_key(request, len(self._requests))
         task = self._tasks.get(key)
         if task is None:
-            task = self._tasks[key] = asyncio.create_task(self._work(asked, key, self.name))
-        self._asked.append((asked, task))
+            task = self._tasks[key] = asyncio.create_task(self._work(request, key, self.name))
+        self._requests.append((request, task))
 
     async def answers(self) -> list[Answer]:
         answers: list[Answer] = []
-        for asked, task in self._asked:
+        for request, task in self._requests:
             done = await task
             if isinstance(done, UsageError):
                 raise done
-            answers.append(msgspec.structs.replace(done, asked=asked))
+            answers.append(msgspec.structs.replace(done, request=request))
         return answers
 
-    async def _work(self, asked: Asked, key: str, turn: str | None) -> Answer | UsageError:
-        assert self._book is not None, "a turn is entered before its calls start"
-        if isinstance(self._book, Exception):
-            return Answer(asked, _why(self._book), True)
+    async def _work(self, request: ToolRequest, key: str, turn: str | None) -> Answer | UsageError:
+        assert self._catalog is not None, "a turn is entered before its calls start"
+        if isinstance(self._catalog, Exception):
+            return Answer(request, _why(self._catalog), True)
         async with self._room:
             try:
                 return await answer(
-                    self._rt, self._book, asked, thread=self._thread, turn=turn, key=key, options=self._options
+                    self._rt, self._catalog, request, thread=self._thread, turn=turn, key=key, options=self._options
                 )
             except UsageError as error:
                 return error
 
 
-async def answer_all(turn: Turn, calls: Iterable[Asked]) -> list[Answer]:
-    """Run the calls of a response that is all here."""
-    async with turn:
-        for asked in calls:
-            turn.start(asked)
-        return await turn.answers()
-
-
 async def results_of(
-    turn: Turn,
+    run: ResponseRun,
     response: Any,
-    read: Callable[[Any], tuple[str | None, Iterable[Asked]]],
-    reader: Reader,
+    read: Callable[[Any], tuple[str | None, Iterable[ToolRequest]] | None],
+    reader: StreamReader,
     shape: Callable[[Answer], R],
+    api: str,
 ) -> list[R]:
-    """Run every tool call of a response, streamed or whole; one result for each, in order."""
+    """Run the tool calls of a response of `api`; one result for each, in order. `read` reads a whole response, `reader` a stream."""
     if isinstance(response, AsyncIterable):
-        async with Watch(turn, response, reader, shape) as watched:
+        async with WatchedStream(run, response, reader, shape) as watched:
             return await watched.results()
-    response_id, calls = read(response)
-    turn.name = turn.name or response_id
-    return [shape(answer) for answer in await answer_all(turn, calls)]
+    whole = read(response)
+    if whole is not None:
+        response_id, calls = whole
+    elif isinstance(response, Iterable) and not isinstance(response, str | bytes | Mapping):  # a blocking stream
+        calls = [*(call for event in response for call in reader.feed(event)), *reader.close()]
+        response_id = reader.response_id
+    else:
+        raise UsageError(f"{type(response).__name__} is no response of {api}. Pass a whole response or a stream.")
+    run.name = run.name or response_id
+    async with run:
+        for request in calls:
+            run.start(request)
+        return [shape(answer) for answer in await run.answers()]
 
 
-class Reader(Protocol):
-    """Finds whole tool calls in the events of a stream."""
+class StreamReader(Protocol):
+    """Finds tool calls in the events of a stream."""
 
     response_id: str | None
 
-    def feed(self, event: Any) -> Iterable[Asked]:
-        """The calls that this event made whole."""
+    def feed(self, event: Any) -> Iterable[ToolRequest]:
+        """The calls that are complete with this event."""
         ...
 
-    def close(self) -> Iterable[Asked]:
-        """The stream has ended: the calls that were begun and are not whole."""
+    def close(self) -> Iterable[ToolRequest]:
+        """The stream has ended: the calls that are incomplete."""
         ...
 
 
-class Watch(Generic[R]):
-    """A provider's stream, passed on event by event while the tool calls that are whole run already."""
+class WatchedStream(Generic[R]):
+    """Passes the events of a provider's stream on, and runs each tool call as soon as it is complete."""
 
-    def __init__(self, turn: Turn, stream: Any, reader: Reader, shape: Callable[[Answer], R]) -> None:
-        self._turn = turn
+    def __init__(self, run: ResponseRun, stream: Any, reader: StreamReader, shape: Callable[[Answer], R]) -> None:
+        self._run = run
         self._stream = stream
         self._reader = reader
         self._shape = shape
@@ -196,40 +206,40 @@ class Watch(Generic[R]):
         self._events = self._follow()
 
     async def __aenter__(self) -> Self:
-        await self._turn.__aenter__()
+        await self._run.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._events.aclose()  # type: ignore[attr-defined]  # it is an async generator
-        await self._turn.__aexit__(kind, error, trace)
+        await self._run.__aexit__(kind, error, trace)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self._events
 
     async def _follow(self) -> AsyncIterator[Any]:
         async for event in self._stream:
-            for asked in self._reader.feed(event):
-                if self._turn.name is None:
-                    self._turn.name = self._reader.response_id
-                self._turn.start(asked)
+            for request in self._reader.feed(event):
+                if self._run.name is None:
+                    self._run.name = self._reader.response_id
+                self._run.start(request)
             yield event
         self._ended = True
-        for asked in self._reader.close():
-            self._turn.start(asked)
+        for request in self._reader.close():
+            self._run.start(request)
 
     async def results(self) -> list[R]:
-        """One result for each tool call of the stream, in order. What is left of the stream is read first."""
+        """Read the rest of the stream; returns one result for each tool call, in order."""
         async for _ in self._events:
             pass
         if not self._ended:
             raise UsageError("the stream was left before its end, so its tool calls are not all known.")
-        return [self._shape(answer) for answer in await self._turn.answers()]
+        return [self._shape(answer) for answer in await self._run.answers()]
 
 
 def options_of(given: Mapping[str, Any]) -> CallOptions:
-    """The keywords of a call that a program may set for all calls of a response."""
+    """Checks the options of a call that may be set for all calls of a response."""
     allowed = ("timeout", "deadline", "priority")
     for key in given:
         if key not in allowed:

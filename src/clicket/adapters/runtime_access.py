@@ -1,4 +1,4 @@
-"""How adapters reach a runtime: the async one, the blocking one, or whatever speaks `ports.Caller`, in process or elsewhere."""
+"""How adapters use a runtime: the async one, the blocking one, or a client of a server; any `ports.Caller`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clicket.model.names import wire_names
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 
-__all__ = ["Book", "Listed", "Offer", "face", "offers"]
+__all__ = ["ListedTool", "Offer", "ToolCatalog", "offers", "sync_or_async"]
 
 T = TypeVar("T")
 
 
-class Listed(Protocol):
+class ListedTool(Protocol):
     """A tool as a runtime lists it."""
 
     @property
@@ -28,19 +28,19 @@ class Listed(Protocol):
 
 
 class Offer:
-    """A tool, and the name that a provider knows it by."""
+    """A tool, and `wire`, the name that providers accept for it."""
 
     __slots__ = ("description", "input_schema", "name", "wire")
 
-    def __init__(self, tool: Listed, wire: str) -> None:
+    def __init__(self, tool: ListedTool, wire: str) -> None:
         self.name = tool.name
         self.description = tool.description
         self.input_schema = tool.input_schema
         self.wire = wire
 
 
-class Book:
-    """Every registered tool under the provider's name for it."""
+class ToolCatalog:
+    """The registered tools, by their own names and by the names that providers accept."""
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         self.offers = list(offers)
@@ -51,28 +51,28 @@ class Book:
         self._unfit = re.compile(rf"(?<![\w.-])({names})(?![\w-]|\.\w)") if unfit else None
 
     @classmethod
-    async def of(cls, rt: Caller) -> Book:
-        """A door that cannot list its tools has them called by the names they have."""
+    async def of(cls, rt: Caller) -> ToolCatalog:
+        """An empty catalog if the caller cannot list its tools: they are then called by their own names."""
         tools = getattr(rt, "tools", None)
-        listed: Sequence[Listed] = [] if tools is None else await tools()
+        listed: Sequence[ListedTool] = [] if tools is None else await tools()
         wires = wire_names(tool.name for tool in listed)
         return cls([Offer(tool, wires[tool.name]) for tool in listed])
 
     def find(self, name: str) -> tuple[str, Mapping[str, Any] | None]:
-        """The tool's own name and its schema; an unknown name stays what it is, for the runtime to refuse."""
+        """The tool's own name and its schema. An unknown name is returned unchanged; the runtime refuses it."""
         offer = self._found.get(name)
         return (name, None) if offer is None else (offer.name, offer.input_schema)
 
     def in_wire_names(self, text: str) -> str:
-        """A message of the runtime's with the names that the model knows: a provider takes no others back."""
+        """A message of the runtime with the names that the model knows."""
         return text if self._unfit is None else self._unfit.sub(lambda found: self._found[found[1]].wire, text)
 
 
-async def offers(rt: Caller, thread: str | None, book: Book | None = None) -> list[Offer]:
+async def offers(rt: Caller, thread: str | None, catalog: ToolCatalog | None = None) -> list[Offer]:
     """The tools that the thread may use now; without a thread, all."""
     if not hasattr(rt, "tools"):
         raise UsageError(f"{type(rt).__name__} cannot list its tools. Use a Runtime, or a client of one.")
-    found = (book or await Book.of(rt)).offers
+    found = (catalog or await ToolCatalog.of(rt)).offers
     hub = getattr(rt, "hub", None)
     if hub is None or thread is None:
         return found
@@ -80,8 +80,8 @@ async def offers(rt: Caller, thread: str | None, book: Book | None = None) -> li
     return [offer for offer in found if offer.name in available]
 
 
-def face(rt: Any, work: Callable[[Caller], Coroutine[Any, Any, T]]) -> Any:
-    """The work's coroutine for an async runtime; for a blocking one its value."""
+def sync_or_async(rt: Any, work: Callable[[Caller], Coroutine[Any, Any, T]]) -> Any:
+    """With an async runtime the coroutine of the work, with a blocking one its value."""
     if isinstance(rt, SyncRuntime):
         return rt._wait(work(rt._runtime))
     return work(rt)

@@ -1,4 +1,4 @@
-"""One tool call as a model wrote it, and what makes it this one: the same response gives the same ids, in any process."""
+"""One tool call as a model wrote it, and its id: the same response gives the same ids in every process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from clicket.model.ids import provider_prefix
 from clicket.tools.model_arguments import tidy
 from clicket.vault import holds_secret
 
-__all__ = ["Asked", "call_id", "local_key"]
+__all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key"]
+
+INCOMPLETE = "invalid_input: the stream ended before this call was complete, so it was not run. Make the call again."
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """`refusal`: why it must not run, e.g. because its text was cut. `extra`: what its result has to repeat."""
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`refusal`: why it must not run, e.g. because it is incomplete. `extra`: fields that its result must repeat."""
 
     id: str
     name: str
@@ -36,17 +38,17 @@ def _canonical(given: Any) -> str:
         return repr(type(value))
 
 
-def local_key(asked: Asked, position: int) -> str:
-    """What makes a call this one among those of its response: its id, tool and arguments; without an id, its place."""
-    mark = asked.id or f"#{position}"
-    return json.dumps([mark, asked.kind, asked.name, _canonical(asked.arguments)])
+def local_key(request: ToolRequest, position: int) -> str:
+    """Identifies a call in its response: by its id (or else its position), tool and arguments."""
+    mark = request.id or f"#{position}"
+    return json.dumps([mark, request.kind, request.name, _canonical(request.arguments)])
 
 
 def call_id(thread: str, turn: str, key: str, provider: str = "") -> str:
-    """The same response gives the same ids, in any process: to run it again finds its calls instead of repeating them.
+    """The id of a call. It is the same when the response is run again, so that the runtime returns the result it has.
 
-    The arguments are part of it, because providers use ids again: another turn's `call_0` with other arguments is another
-    call, and no conflict. It begins with the provider's id, so that the call is found by it.
+    `key` holds the arguments, because providers reuse ids: `call_0` with other arguments is another call. The id begins with
+    the provider's, so that the call can be found by it.
     """
     prefix = "" if holds_secret(provider) else provider_prefix(provider)
     return f"{prefix}turn-{sha256(json.dumps([thread, turn, key]).encode()).hexdigest()[:40]}"

@@ -1,4 +1,5 @@
-"""The agents that the settings declare. What is wrong in a declaration is told before anything runs, with its place and near misses."""
+"""Makes the agents that `[agents.NAME]` of the settings declares. An error in a declaration is raised before anything runs, and names
+its place and similar names."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["HOW_TO_DECLARE", "Declared", "agents_of", "chosen", "declared_agents
 _KINDS: dict[str, type[Agent]] = {"react": ReActAgent, "plan": PlanExecuteAgent}
 _WHOLE = "max_steps max_concurrency max_observation max_answer_tokens model_retries window".split()
 _UNBOUND = "max_calls max_tokens max_repeats max_cost max_seconds".split()
-"""Bounds that may be `false`: none. TOML has no word for nothing."""
+"""Limits that may be `false` for no limit, because TOML has no null."""
 _OPTIONS: dict[str, Any] = {
     "system": str,
     "tools": list[str],
@@ -39,7 +40,7 @@ HOW_TO_DECLARE = (
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that can be made. Its models are there already: what they lack was found when they were."""
+    """A checked declaration of an agent, with its models."""
 
     name: str
     kind: str
@@ -47,7 +48,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
     def on(self, rt: Runtime) -> Agent:
-        """The agent on a runtime. Turns of it that a crash cut off are taken up by the runtime's next recovery."""
+        """Make the agent on a runtime. The runtime's next recovery continues its interrupted turns."""
         made: Any = _KINDS[self.kind]
         try:
             agent: Agent = made(rt, self.model, name=self.name, **self.options)
@@ -57,27 +58,25 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agents_of(rt: Runtime, settings: Settings | None = None) -> dict[str, Agent]:
-    """The agents of the settings (the runtime's own, unless given), by name, on a runtime that may be open or not.
+    """The agents of the settings (default: the runtime's), by name.
 
-    Made before the runtime is opened, they take up what a crash left of their turns when it is.
+    Agents that are made before the runtime is opened continue their interrupted turns when it opens.
     """
     return {name: each.on(rt) for name, each in declared_agents(rt, settings).items()}
 
 
 def declared_agents(rt: Runtime, settings: Settings | None = None) -> dict[str, Declared]:
-    """What `[agents.NAME]` says, checked, for who makes them on the runtime later."""
+    """The checked declarations of `[agents.NAME]`, by name; `Declared.on` makes an agent."""
     settings = rt.settings if settings is None else settings
     where = settings.origins.get("agents", "Settings")
-    # Tools of other MCP servers are there once these were reached.
+    # Tools of MCP servers join later, so their names cannot be checked.
     tools = None if settings.mcp else [tool.name for tool in rt._registry]
     trial = Runtime(settings=Settings(store="memory://"))
     declared = {
         name: _declared(name, table, f"[agents.{name}] of {where}", tools) for name, table in settings.agents.items()
     }
-    for each in declared.values():
-        msgspec.structs.replace(each, options={**each.options, "tools": None}).on(
-            trial
-        )  # agents know best what they cannot take
+    for each in declared.values():  # the constructors of agents check their options
+        msgspec.structs.replace(each, options={**each.options, "tools": None}).on(trial)
     default = settings.default_agent
     if default is not None and default not in declared:
         listed = ", ".join(map(repr, declared)) or "none"
@@ -96,7 +95,7 @@ def default_name(names: Collection[str], settings: Settings) -> str | None:
 
 
 def chosen(agents: Mapping[str, Agent], settings: Settings, name: str | None = None) -> Agent:
-    """The agent of a name, or the default one."""
+    """The agent with this name, or the default agent."""
     if not agents:
         raise NotFound(f"no agent is configured. {HOW_TO_DECLARE}")
     listed = ", ".join(map(repr, agents))
@@ -142,7 +141,7 @@ def _checked(place: str, key: str, value: Any, kind: Any) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
         wanted = next(shown for type_, shown in _SHOWN.items() if kind in (type_, type_ | None))
-        more = ", or false for no bound" if key in _UNBOUND else ""
+        more = ", or false for no limit" if key in _UNBOUND else ""
         raise UsageError(f"{place}: {key} must be {wanted}{more}, not {value!r:.60}.") from None
 
 
@@ -154,7 +153,7 @@ def _check_tools(place: str, tools: list[str] | None, known: Collection[str] | N
 
 
 def _model(place: str, key: str, named: Any) -> ChatModel:
-    from clicket.models import model_of  # it takes its time, and who declares no agent need not wait for it
+    from clicket.models import model_of  # imported late: it is slow, and needed only if an agent is declared
 
     try:
         return model_of(named)

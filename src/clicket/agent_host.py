@@ -184,7 +184,7 @@ class Host:
         )
 
     async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
-        # A thousand turns that begin at once do not all begin in one turn of the loop.
+        # When many turns begin at once, other tasks of the loop run in between.
         await self._engine.share.yield_to_loop()
         call = self._accept(tool, arguments, id, thread, in_callers_task=True)
         try:
@@ -203,7 +203,7 @@ class Host:
         return await (await self._runtime.handle(id, thread=thread)).result()
 
     async def _live(self, id: str, thread: str) -> Call | None:
-        """The call, if it is live here and exists: one whose first commit is under way is waited for."""
+        """The call, if this process runs it and it is durable; a first commit that is under way is awaited."""
         live = self._engine.live.find(id, thread, self.caller)
         if live is not None and not live.entry.durable:
             with suppress(ClicketError):
@@ -254,9 +254,9 @@ _SWEEP_EVERY = 300.0
 
 
 def sweep_idle_threads(engine: Engine) -> None:
-    """Register the agents' chore with the engine: it removes conversations that were idle for too long.
+    """Add a background task to the engine that removes threads of agents which were idle for too long.
 
-    Never before the calls of their turns: a new turn must not get the id of a stored one.
+    A thread stays at least as long as the calls of its turns, because a new turn must not get the id of a stored one.
     """
     store, limits, step = engine.store, engine.limits, None
 
@@ -273,7 +273,7 @@ def sweep_idle_threads(engine: Engine) -> None:
 
 
 async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:
-    """Has a conversation a turn under way, in any process?"""
+    """Does a turn of the thread run, in any process?"""
     from clicket.agents.threads import inner_thread
 
     query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)

@@ -21,7 +21,7 @@ class Audit:
         self._caller = caller
 
     async def list(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
-        """The newest first; `before` takes the number of an entry. One caller of a runtime (`acting_for`) may not read it."""
+        """Entries, the newest first; `before`: the number of an entry. A runtime for one caller (`acting_for`) may not read the log."""
         if self._caller is not None:
             raise PermissionDenied("the audit log is for the operator of this runtime, not for one of its callers.")
         return await entries(self._store, limit=limit, before=before)
@@ -30,5 +30,5 @@ class Audit:
         return await self.list(limit=limit, before=before)
 
     async def record(self, what: str, *, by: str = "", **details: Any) -> None:
-        """Write one entry, by `by` or else the runtime's caller. `what` is a noun and a past tense: `key.created`."""
+        """Add an entry. `by`: the default is the runtime's caller. `what`: a noun and a past tense, such as `key.created`."""
         await self._log.kept(by or self._caller or "", what, **details)

@@ -40,7 +40,7 @@ class Cache:
         return await self._store.cache_stats()
 
     async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
-        """Cached results without their bodies, those that expire first before the others; `cursor` of one page fetches the next.
+        """Cached results without their bodies, in the order in which they expire; `cursor` of one page fetches the next.
 
         Results are shared by all callers, so a runtime for one caller (`acting_for`) may not list them.
         """
@@ -61,7 +61,7 @@ class Cache:
     async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
 
-        `max_age`: only those that were made more than so many seconds ago.
+        `max_age`: only results that are older than this many seconds.
         """
         removed = await self._store.cache_clear(tag) if max_age is None else await self._clear_old(tag, max_age)
         age = {} if max_age is None else {"max_age": max_age}
@@ -106,11 +106,11 @@ def _cursor(limit: int, cursor: str | None) -> tuple[float, str]:
     try:
         return float(at), key
     except ValueError:
-        raise UsageError(f"cursor must be one that a page gave, not {cursor!r:.100}.") from None
+        raise UsageError(f"cursor must be the cursor of a page, not {cursor!r:.100}.") from None
 
 
 def cache_settings(cache: bool | Mapping[str, Any] | None) -> dict[str, Any]:
-    """`cache=False` turns it off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` sets it."""
+    """`cache=False` turns the cache off; `cache={"scope": "thread", "max_bytes": …, "ttl": {…}}` configures it."""
     if cache is None or isinstance(cache, bool):
         return {"cache": cache}
     if not isinstance(cache, Mapping):

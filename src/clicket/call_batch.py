@@ -29,7 +29,7 @@ def as_request(given: ToolCall | tuple[str, Any] | Mapping[str, Any]) -> ToolCal
 async def in_order(
     requests: Sequence[ToolCall], run: Callable[[ToolCall], Awaitable[ToolResult]], max_concurrency: int
 ) -> list[ToolResult]:
-    """Run calls side by side, `max_concurrency` at once; results in the order of the calls, refusals among them."""
+    """Run calls concurrently, at most `max_concurrency` at once; results in the order of the calls, also of refused ones."""
     if type(max_concurrency) is not int or max_concurrency < 1:
         raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
     results: list[ToolResult | None] = [None] * len(requests)

@@ -14,7 +14,7 @@ __all__ = ["HistoryOptions", "history_query", "page_of"]
 
 
 def _record_of(stored: Stored) -> Record:
-    """A call as it is listed. One that cannot be read is listed with the reason, and does not affect the others."""
+    """The record of a stored call. A damaged call gets a record with the reason, so that the others can be listed."""
     why = stored.damaged
     if why is None:
         try:
@@ -43,10 +43,10 @@ class HistoryOptions(TypedDict, total=False):
     """Only calls that this error code ended."""
     request_id: str | None
     metadata: Mapping[str, Any] | None
-    """Only calls whose metadata has these values. A text also finds a value of another type that is written so in JSON."""
+    """Only calls whose metadata has these values. A text also matches a value of another type whose JSON is that text."""
     id_contains: str | None
     order: Literal["asc", "desc"]
-    """`desc`, the newest first, unless told otherwise."""
+    """`desc`, the newest first, is the default."""
 
 
 def page_of(found: Sequence[Stored], limit: int) -> Page:
@@ -59,7 +59,7 @@ def history_query(
     caller: str | None, limit: int, cursor: str | None, *, order: str = "desc", metadata: Mapping[str, Any] | None = None,
     state: State | str | None = None, **plain: Any,
 ) -> Query:  # fmt: skip
-    """What `history` asks the store for: one more than `limit`, to know whether there is another page."""
+    """The query of `history`: for one call more than `limit`, which shows whether there is another page."""
     if unknown := set(plain) - set(HistoryOptions.__annotations__):
         name = min(unknown)
         raise UsageError(f"history has no option {name!r}.{did_you_mean(name, HistoryOptions.__annotations__)}")
@@ -76,7 +76,7 @@ def history_query(
         if place is not None and not 0 <= place < 1 << 63:
             raise ValueError(cursor)
     except (ValueError, TypeError):
-        raise UsageError(f"cursor must be one that a page gave, not {cursor!r}.") from None
+        raise UsageError(f"cursor must be the cursor of a page, not {cursor!r}.") from None
     ascending = order == "asc"
     return Query(
         caller=caller, state=wanted, limit=limit + 1, metadata=tuple((metadata or {}).items()), ascending=ascending,

@@ -1,7 +1,7 @@
-"""Length-prefixed frames, cut out of a stream of bytes as it arrives. A header that is refused costs no memory.
+"""Splits a stream of bytes into length-prefixed frames. A frame whose header is refused allocates no memory.
 
-Both hosts use it: that of the worker processes and that of the code interpreter. The other side of the interpreter's frames,
-`sandbox/frames.py`, does not: it runs in the cage with a bare interpreter, without this package and with builtins of its own.
+The hosts of worker processes and of the code interpreter use it. The other end of the interpreter's connection,
+`sandbox/frames.py`, does not: it runs inside the sandbox, in a bare interpreter without this package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PIECE = 64 * 1024
 
 
 class FrameSplitter:
-    """`header` is the layout of a frame's header. `check` gets its fields: it returns the size of the body, or raises."""
+    """`header`: the layout of a frame's header. `check` takes its fields, and returns the size of the body or raises."""
 
     __slots__ = ("_check", "_head", "_header", "_left", "_pieces")
 
@@ -32,7 +32,7 @@ class FrameSplitter:
         return self._left >= 0 or bool(self._head)
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, list[bytearray]]]:
-        """Each frame that is complete now: its header, and its body in pieces, so that a big one is joined only once."""
+        """Yields each complete frame: its header, and its body in pieces, so that a large body is joined only once."""
         view = memoryview(data)
         while True:
             if self._left < 0:
@@ -55,7 +55,7 @@ class FrameSplitter:
             yield head, pieces
 
     def _add(self, piece: memoryview) -> None:
-        """Small pieces are merged: a sender of single bytes must not make us keep an object for each of them."""
+        """Merges small pieces, so that a sender of single bytes does not cost an object for each byte."""
         if self._pieces and len(self._pieces[-1]) < _PIECE:
             self._pieces[-1] += piece
         else:

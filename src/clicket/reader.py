@@ -1,4 +1,4 @@
-"""Reads the calls of a store without an engine: for commands that look and leave. It runs, claims and recovers nothing."""
+"""Reads the calls of a store without an engine, for commands such as `ps` and `show`. It runs, claims and recovers nothing."""
 
 from __future__ import annotations
 

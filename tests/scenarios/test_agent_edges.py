@@ -237,13 +237,14 @@ async def test_no_more_is_kept_in_mind_than_there_is_room_for(store: str, monkey
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, Says(lambda _: "ok"))
         await asyncio.gather(*(agent.run("go", thread=f"t{number}") for number in range(20)))
-        assert len(agent._memory._known) == 4
+        memory = rt.host.installed("agent:react").memory
+        assert len(memory.cached) == 4
         monkeypatch.setattr("clicket.agents.memory._MAX_KEPT", 1_000)
         for number in range(20):
             await agent.run("x" * 400, thread=f"t{number}")
-        assert len(agent._memory._known) == 2
+        assert len(memory.cached) == 2
         assert [len(await agent.messages(f"t{number}")) for number in range(20)] == [4] * 20
-        assert agent._memory._kept == sum(known.size for known in agent._memory._known.values()) < 1_000
+        assert memory.size == sum(known.size for known in memory.cached.values()) < 1_000
 
 
 # Agents that ask each other.

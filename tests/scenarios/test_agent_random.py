@@ -43,7 +43,7 @@ async def fail() -> str:
     raise ValueError("\ud800 broken")
 
 
-class Line:
+class Conversation:
     """One thread of one agent, driven by a script."""
 
     def __init__(self, rt: Runtime, script: list[Any], number: int, kind: type[Agent]) -> None:
@@ -138,15 +138,15 @@ def accepted_by_both(request: ChatRequest) -> None:
 async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReActAgent) -> list[list[ChatMessage]]:
     """Each script in a thread of its own, side by side. Returns the transcripts."""
     async with make([echo, fail], store) as rt:
-        lines = [Line(rt, script, number, kind) for number, script in enumerate(scripts)]
+        conversations = [Conversation(rt, script, number, kind) for number, script in enumerate(scripts)]
         async with asyncio.timeout(60):
-            await asyncio.gather(*(line.go() for line in lines))
-            for line in lines:
-                await line.check()
+            await asyncio.gather(*(conversation.go() for conversation in conversations))
+            for conversation in conversations:
+                await conversation.check()
         assert rt.held_calls() == []
-        assert lines[0].agent._streams._feeds == {}
-        assert lines[0].agent._tool.starting == {}
-        return [await line.agent.messages(line.thread) for line in lines]
+        shared = rt.host.installed(f"agent:{conversations[0].agent.name}")
+        assert (shared.streams.feeds, shared.starting) == ({}, {})
+        return [await conversation.agent.messages(conversation.thread) for conversation in conversations]
 
 
 def scripts_of(script: list[Any]) -> list[list[Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,9 +13,21 @@ from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import tool
-from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
+from clicket.agents import (
+    Actor,
+    Agent,
+    AgentEvent,
+    AgentState,
+    Limits,
+    Loop,
+    PlanExecuteAgent,
+    ReActAgent,
+    Stopped,
+    Thinker,
+    Turn,
+)
 from clicket.errors import ClicketError
-from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
@@ -253,16 +264,14 @@ async def test_a_turn_that_goes_on_elsewhere_runs_no_tool_with_a_mask(sqlite: st
     async def first(request: ChatRequest) -> ChatReply:
         return asks(("enter", f'{{"password": "{secret}"}}'))
 
-    async with make([enter, echo], sqlite, secret_key=key, close_timeout=0.0) as rt:
-        agent = ReActAgent(rt, Says(first))
-        act = agent._lifecycle._drive.actor._run  # type: ignore[attr-defined]
-
-        async def stuck(*given: Any) -> None:
-            await given[0].flush()
+    class Stuck(Actor):
+        async def act(self, turn: Turn, message: ChatMessage) -> tuple[Stopped, str] | None:
+            await turn.flush()
             await gate()
-            await act(*given)
+            return await super().act(turn, message)
 
-        agent._lifecycle._drive.actor._run = stuck  # type: ignore[attr-defined]
+    async with make([enter, echo], sqlite, secret_key=key, close_timeout=0.0) as rt:
+        agent = Agent(rt, Loop(Thinker(Says(first)), Stuck()), name="react", limits=Limits())
         await agent.begin("go", thread="t")
         await gate.reached.wait()
     async with make([enter, echo], sqlite, secret_key=key) as rt:

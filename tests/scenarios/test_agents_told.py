@@ -163,7 +163,8 @@ async def test_a_second_reader_who_comes_late_misses_nothing(store: str) -> None
         slow.open()
         await gate.reached.wait()
         third = asyncio.create_task(listed(agent.events("t")))
-        await eventually(lambda: len(agent._streams._feeds["", "t"].readers) == 3)
+        feeds = rt.host.installed("agent:react").streams.feeds
+        await eventually(lambda: len(feeds["", "t"].readers) == 3)
         gate.open()
         told = [await first, await second, await third]
         for events in told:
@@ -260,7 +261,7 @@ async def test_events_begin_with_the_turn_under_way(store: str) -> None:
         number = await agent.begin("b", thread="t")
         await gate.reached.wait()
         reading = asyncio.create_task(listed(agent.events("t")))
-        await eventually(lambda: agent._streams._feeds)
+        await eventually(lambda: rt.host.installed("agent:react").streams.feeds)
         gate.open()
         assert {event.turn for event in await reading} == {number} == {2}
 

@@ -72,7 +72,7 @@ def test_kinds_and_options(model: str) -> None:
         ({"a": {"model": "M", "max_steps": True}}, "max_steps must be a whole number, not True"),
         ({"a": {"model": "M", "max_steps": False}}, "max_steps must be a whole number, not False"),
         ({"a": {"model": "M", "max_steps": -1}}, r"\[agents.a\]: max_steps must be"),
-        ({"a": {"model": "M", "max_seconds": "1"}}, "max_seconds must be a number, or false for no bound"),
+        ({"a": {"model": "M", "max_seconds": "1"}}, "max_seconds must be a number, or false for no limit"),
         ({"a": {"model": "M", "max_observation": 3}}, "max_observation must be"),
         ({"a": {"model": "M", "tools": "weather"}}, "tools must be a list of texts"),
         ({"a": {"model": "M", "tools": ["wether"]}}, "there is no tool 'wether'. Did you mean 'weather'"),

@@ -41,29 +41,29 @@ class EventStreams:
 
     def __init__(self, turns: dict[tuple[str, str], Turn]) -> None:
         self._turns = turns
-        self._feeds: dict[tuple[str, str], EventFeed] = {}
+        self.feeds: dict[tuple[str, str], EventFeed] = {}
 
     def feed(self, caller: str, thread: str) -> EventFeed:
         """The feed of a thread; it is made if there is none."""
-        return self._feeds.setdefault((caller, thread), EventFeed())
+        return self.feeds.setdefault((caller, thread), EventFeed())
 
     def release(self, caller: str, thread: str) -> None:
         """Drop the feed of a thread that has neither readers nor a running turn."""
-        feed = self._feeds.get((caller, thread))
+        feed = self.feeds.get((caller, thread))
         if feed is not None and not feed.readers and (caller, thread) not in self._turns:
-            del self._feeds[caller, thread]
+            del self.feeds[caller, thread]
 
     def listen(self, threads: Threads, thread: str) -> FeedReader:
-        if not any(feed.readers for feed in self._feeds.values()):
+        if not any(feed.readers for feed in self.feeds.values()):
             threads.host.watch(self._on_call_events)
         reader = FeedReader()
         self.feed(threads.host.caller, thread).readers.append(reader)
         return reader
 
     def leave(self, threads: Threads, thread: str, reader: FeedReader) -> None:
-        self._feeds[threads.host.caller, thread].readers.remove(reader)
+        self.feeds[threads.host.caller, thread].readers.remove(reader)
         self.release(threads.host.caller, thread)
-        if not any(feed.readers for feed in self._feeds.values()):
+        if not any(feed.readers for feed in self.feeds.values()):
             threads.host.unwatch(self._on_call_events)
 
     def _on_call_events(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:

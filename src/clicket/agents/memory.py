@@ -15,9 +15,9 @@ from clicket.agents.turn_limits import Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.ports import AgentHost, StoredDocument
+from clicket.ports import AgentHost, Records, StoredDocument
 
-__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "key_of"]
+__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_turns", "key_of"]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
@@ -99,8 +99,8 @@ class Memory:
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
-        self._known: OrderedDict[str, Known] = OrderedDict()
-        self._kept = 0
+        self.cached: OrderedDict[str, Known] = OrderedDict()
+        self.size = 0
 
     def glance(self, host: AgentHost, thread: str) -> Head | None:
         """The head, if it can be read without waiting, else the cached one."""
@@ -108,7 +108,7 @@ class Memory:
         found = host.records.document_now(HEAD, key)
         if found is not None:
             return self._read_head(host, key, found[0]) if found[0] is not None else None
-        known = self._known.get(key)
+        known = self.cached.get(key)
         return known.head if known is not None else None
 
     async def head(self, host: AgentHost, thread: str) -> tuple[Head, int]:
@@ -121,7 +121,7 @@ class Memory:
         """The current head, and all messages that a model reads."""
         key = key_of(host.caller, thread, self._agent)
         head, version = await self.head(host, thread)
-        known = self._known.get(key)
+        known = self.cached.get(key)
         if known is None or known.version != version:
             messages = await self._messages(host, thread, head.since - 1, head.turns)
             known = Known(head, version, messages, _size(messages))
@@ -131,15 +131,15 @@ class Memory:
     def _remember(self, key: str, known: Known) -> None:
         """Cache a thread as the most recently used; evict others if the cache is full."""
         self._drop(key)
-        self._known[key] = known
-        self._kept += known.size
-        while len(self._known) > _MAX_THREADS or (self._kept > _MAX_KEPT and len(self._known) > 1):
-            self._drop(next(iter(self._known)))
+        self.cached[key] = known
+        self.size += known.size
+        while len(self.cached) > _MAX_THREADS or (self.size > _MAX_KEPT and len(self.cached) > 1):
+            self._drop(next(iter(self.cached)))
 
     def _drop(self, key: str) -> None:
-        known = self._known.pop(key, None)
+        known = self.cached.pop(key, None)
         if known is not None:
-            self._kept -= known.size
+            self.size -= known.size
 
     async def until(self, host: AgentHost, thread: str, number: int) -> list[ChatMessage]:
         """The messages of the thread up to the end of a turn."""
@@ -200,7 +200,7 @@ class Memory:
         raise StoreUnavailable(f"too many processes write thread {thread!r} at once; its turn {turn.turn} is stored.")
 
     def _follow(self, key: str, head: Head, version: int, turn: TurnDocument) -> None:
-        known = self._known.get(key)
+        known = self.cached.get(key)
         if known is None and version == 0:
             known = Known(head, 0, [], 0)
         if known is not None and known.version == version:
@@ -212,14 +212,7 @@ class Memory:
     async def forget(self, host: AgentHost, thread: str) -> int:
         """Remove a thread; returns the number of its turns."""
         key = key_of(host.caller, thread, self._agent)
-        removed, after = 0, _turn_key(key, 0)
-        while documents := await host.records.documents(TURN, after=after, limit=_PAGE):
-            mine = [document for document in documents if document.key.startswith(f"{key}/")]
-            for document in mine:
-                removed += await host.records.delete_document(TURN, document.key)
-                after = document.key
-            if len(mine) < _PAGE:
-                break
+        removed, last = await delete_turns(host.records, key)
         self._drop(key)
         # The number of turns stays: a new turn must not get the number of an old one.
         for _ in range(_ATTEMPTS):
@@ -229,7 +222,7 @@ class Memory:
             try:
                 turns = self._read_head(host, key, found).turns
             except StoreUnavailable:  # a damaged head can be removed, too
-                turns = _number_of(after)
+                turns = last
             gone = _encode(Head(turns=turns, since=turns + 1, updated_at=found.updated_at, thread=thread))
             if await host.records.put_document(HEAD, key, gone, found.version):
                 break
@@ -257,6 +250,19 @@ class Memory:
         except (msgspec.MsgspecError, ValueError):
             return None  # the thread continues without it
         return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
+
+
+async def delete_turns(records: Records, key: str) -> tuple[int, int]:
+    """Delete the documents of a thread's turns; how many there were, and the number of the last."""
+    removed, after = 0, f"{key}/"
+    while True:
+        documents = await records.documents(TURN, after=after, limit=_PAGE)
+        mine = [document for document in documents if document.key.startswith(f"{key}/")]
+        for document in mine:
+            removed += await records.delete_document(TURN, document.key)
+            after = document.key
+        if len(mine) < _PAGE:
+            return removed, _number_of(after)
 
 
 def _size(messages: Iterable[ChatMessage]) -> int:

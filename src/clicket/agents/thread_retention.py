@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 from clicket.agents.context_window import SUMMARY
-from clicket.agents.memory import HEAD, TURN
+from clicket.agents.memory import HEAD, delete_turns
 from clicket.ports import Records
 
 __all__ = ["ThreadSweep"]
@@ -33,19 +33,8 @@ class ThreadSweep:
                 continue
             caller, agent, thread = (unquote(part) for part in head.key.split("/", 2))
             if not await is_running(caller, agent, thread):
-                await _forget(records, head.key)
+                await delete_turns(records, head.key)
+                await records.delete_document(SUMMARY, head.key)
+                await records.delete_document(HEAD, head.key)  # last, so that an interrupted sweep is repeated
                 forgotten += 1
         return forgotten
-
-
-async def _forget(records: Records, key: str) -> None:
-    """The head is removed last, so that the next sweep finds what an interrupted one left."""
-    while True:
-        found = await records.documents(TURN, after=f"{key}/", limit=_BATCH)
-        mine = [document for document in found if document.key.startswith(f"{key}/")]
-        for document in mine:
-            await records.delete_document(TURN, document.key)
-        if len(mine) < _BATCH:
-            break
-    await records.delete_document(SUMMARY, key)
-    await records.delete_document(HEAD, key)

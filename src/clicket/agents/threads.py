@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -178,9 +178,14 @@ def document_of(number: int, message: str, on_record: Sequence[Entry], ending: E
             messages.append(entries.message_of(entry))
         elif entry.get("e") == "results":
             messages += entries.results_of(entry)
+    return ended_document(number, paired(messages), plan, ending)
+
+
+def ended_document(number: int, messages: Iterable[ChatMessage], plan: Entry | None, ending: Entry) -> TurnDocument:
+    """`ending`: the entry `ended` of the turn."""
     return TurnDocument(
         turn=number,
-        messages=tuple(paired(messages)),
+        messages=tuple(messages),
         state=AgentState(ending["state"]),
         stopped=ending["stopped"] or None,
         text=ending["text"],

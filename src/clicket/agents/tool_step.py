@@ -42,39 +42,7 @@ class Actor:
 
     async def act(self, turn: Turn, message: ChatMessage) -> Ending | None:
         """Run the tool calls of a message. Afterwards each call has a recorded result. Returns why the turn ends, or None."""
-        found = turn.recorded_results()
-        wanted: list[tuple[int, ToolUse]] = []
-        stop: Ending | None = None
-        for number, use in enumerate(message.uses, start=1):
-            why = turn.count_call(use)
-            if why is not None:
-                stop = stop or why
-                turn.denied[use.id] = why[1]
-            if use.id not in found:
-                wanted.append((number, use))
-        early: set[str] = set()
-        started, since = turn.clock.monotonic(), turn.clock.now()
-        left, watch = turn.spent.seconds_left(turn.limits), None
-        if left is not None and wanted:
-            watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
-        try:
-            if wanted and turn.must_stop:
-                await _cancel_open(turn, wanted)
-                turn.give_in()
-            if watch is None:
-                await self._run(turn, wanted, found, early)
-            elif not await self._run_within(turn, wanted, found, early, watch):
-                stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
-                await self._fill_missing(turn, wanted, found, _LATE, "timeout")
-        except asyncio.CancelledError:
-            if turn.stopping == "shutdown":
-                raise
-            await self._fill_missing(turn, wanted, found, INTERRUPTED, "cancelled")
-            self._record(turn, message, wanted, found, early, _took(turn, started, watch))
-            raise
-        self._record(turn, message, wanted, found, early, _took(turn, started, watch))
-        await turn.flush_after_pause(started, since)
-        return stop
+        return await _ToolStep(turn, message, self._max_concurrency, self._max_observation).run()
 
     async def call(self, turn: Turn, tool: str, arguments: Mapping[str, Any] | None = None) -> ChatMessage:
         """Call a tool as a step of the turn, without a model, in a drive of your own. The message has the text that a model would
@@ -88,79 +56,106 @@ class Actor:
             raise TurnStopped(*stop)
         return turn.messages[-1]
 
-    @staticmethod
-    def _record(
-        turn: Turn,
-        message: ChatMessage,
-        wanted: list[tuple[int, ToolUse]],
-        found: dict[str, Entry],
-        early: set[str],
-        took: float,
-    ) -> None:
-        """Record the results of the step that are not recorded yet, and add all to the turn's messages."""
-        new = [found[use.id] for _, use in wanted if use.id not in early]
-        if new:
-            turn.record_results(new, took)
-        turn.add_result_messages(message, found)
 
-    async def _run_within(
-        self,
-        turn: Turn,
-        wanted: list[tuple[int, ToolUse]],
-        found: dict[str, Entry],
-        early: set[str],
-        watch: Stopwatch,
-    ) -> bool:
+class _ToolStep:
+    """The calls of one message. `results` are entries by the model's ids; `recorded` are those that were recorded during the step."""
+
+    __slots__ = ("max_concurrency", "max_observation", "message", "recorded", "results", "turn", "wanted", "watch")
+
+    def __init__(self, turn: Turn, message: ChatMessage, max_concurrency: int, max_observation: int) -> None:
+        self.turn = turn
+        self.message = message
+        self.max_concurrency = max_concurrency
+        self.max_observation = max_observation
+        self.results: dict[str, Entry] = turn.recorded_results()
+        self.recorded: set[str] = set()
+        self.wanted: list[tuple[int, ToolUse]] = []
+        self.watch: Stopwatch | None = None
+
+    async def run(self) -> Ending | None:
+        turn, stop = self.turn, None
+        for number, use in enumerate(self.message.uses, start=1):
+            forbidden = turn.count_call(use)
+            if forbidden is not None:
+                stop = stop or forbidden
+                turn.denied[use.id] = forbidden[1]
+            if use.id not in self.results:
+                self.wanted.append((number, use))
+        started, since = turn.clock.monotonic(), turn.clock.now()
+        left = turn.spent.seconds_left(turn.limits)
+        if left is not None and self.wanted:
+            self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
+        try:
+            if self.wanted and turn.must_stop:
+                await self._cancel_open()
+                turn.give_in()
+            if self.watch is None:
+                await self._make_calls()
+            elif not await self._make_calls_in_time(self.watch):
+                stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
+                await self._fill_missing(_LATE, "timeout")
+        except asyncio.CancelledError:
+            if turn.stopping == "shutdown":
+                raise
+            await self._fill_missing(INTERRUPTED, "cancelled")
+            self._record(started)
+            raise
+        self._record(started)
+        await turn.flush_after_pause(started, since)
+        return stop
+
+    def _record(self, started: float) -> None:
+        """Record the results of the step that are not recorded yet, and add all to the turn's messages."""
+        new = [self.results[use.id] for _, use in self.wanted if use.id not in self.recorded]
+        if new:
+            took = self.turn.clock.monotonic() - started if self.watch is None else self.watch.seconds
+            self.turn.record_results(new, took)
+        self.turn.add_result_messages(self.message, self.results)
+
+    async def _make_calls_in_time(self, watch: Stopwatch) -> bool:
         """False: the turn's time is over, and calls that had not ended have been cancelled."""
-        turn.host.watch(watch)
-        work = asyncio.ensure_future(self._run(turn, wanted, found, early, watch))
+        self.turn.host.watch(watch)
+        work = asyncio.ensure_future(self._make_calls())
         try:
             in_time = await ended_before(watch.up, work)
         finally:
             watch.stop()
-            turn.host.unwatch(watch)
+            self.turn.host.unwatch(watch)
         if in_time:
             work.result()
         return in_time
 
-    async def _run(
-        self,
-        turn: Turn,
-        wanted: list[tuple[int, ToolUse]],
-        found: dict[str, Entry],
-        early: set[str],
-        watch: Stopwatch | None = None,
-    ) -> None:
-        """Make the calls. A result that arrives while other calls run is recorded at once (`early`): an approval may take longer
-        than the retention of ended calls."""
+    async def _make_calls(self) -> None:
+        """A result that arrives while other calls run is recorded at once: an approval may take longer than the retention of ended
+        calls."""
         # If a call were durable and the reply that asked for it were not, a later reply could get the result of that call.
-        await turn.sent()
-        if len(wanted) == 1:
-            number, use = wanted[0]
-            found[use.id] = await self._answer(turn, number, use, watch)
+        await self.turn.sent()
+        if len(self.wanted) == 1:
+            number, use = self.wanted[0]
+            self.results[use.id] = await self._result(number, use)
             return
-        rest, left = iter(wanted), len(wanted)
+        rest, left = iter(self.wanted), len(self.wanted)
         ended: list[str] = []
         later: asyncio.Handle | None = None
 
-        def keep() -> None:
+        def record_ended() -> None:
             nonlocal later
             later = None
-            if left:  # else all calls have ended, and the caller records their results together
-                early.update(ended)
-                turn.record_results([found[id] for id in ended], 0.0)
+            if left:  # else all calls have ended, and `run` records their results together
+                self.recorded.update(ended)
+                self.turn.record_results([self.results[id] for id in ended], 0.0)
             ended.clear()
 
         async def work() -> None:
             nonlocal left, later
             for number, use in rest:
-                found[use.id] = await self._answer(turn, number, use, watch)
+                self.results[use.id] = await self._result(number, use)
                 left -= 1
                 ended.append(use.id)
                 if left and later is None:
-                    later = asyncio.get_running_loop().call_soon(keep)
+                    later = asyncio.get_running_loop().call_soon(record_ended)
 
-        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_concurrency, len(wanted)))]
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self.max_concurrency, len(self.wanted)))]
         try:
             if tasks:  # no tasks: all results were recorded before
                 await wait_all(tasks)
@@ -168,8 +163,9 @@ class Actor:
             if later is not None:
                 later.cancel()
 
-    async def _answer(self, turn: Turn, number: int, use: ToolUse, watch: Stopwatch | None = None) -> Entry:
+    async def _result(self, number: int, use: ToolUse) -> Entry:
         """The result of one call. Errors become results; only a closing runtime raises, to end the turn here."""
+        turn, watch = self.turn, self.watch
         turn.leave_if_closing()
         call_id, host = turn.call_id(number, use), turn.host
         if watch is not None:
@@ -200,52 +196,53 @@ class Actor:
         finally:
             if watch is not None:
                 watch.end(call_id)
-        return await self._observed(turn, use, result)
+        return await self._entry(use, result)
 
-    async def _observed(self, turn: Turn, use: ToolUse, result: ToolResult) -> Entry:
+    async def _entry(self, use: ToolUse, result: ToolResult) -> Entry:
+        """The result as the model reads it; a long one is stored as an artifact."""
         if not result.success:
-            error = result.error
-            text = result.content[: self._max_observation]
-            code = "" if error is None else error.code
-            return entries.result(
-                use, result.call_id, without_notes(clean(text)), failed=True, code=code, state=str(result.state)
-            )
+            text = without_notes(clean(result.content[: self.max_observation]))
+            code = "" if result.error is None else result.error.code
+            return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
         text = result.content
-        if len(text) <= self._max_observation:
+        if len(text) <= self.max_observation:
             return entries.result(use, result.call_id, text, failed=False)
+        host = self.turn.host
         try:
             if result.artifact is None:
-                whole = await turn.host.keep(text.encode("utf-8", "backslashreplace"))
+                whole = await host.keep(text.encode("utf-8", "backslashreplace"))
             else:
                 whole = result.artifact
-                await turn.host.allow(whole)
+                await host.allow(whole)
         except ClicketError as error:  # the beginning of the result is still useful
-            turn.leave_if_closing()
+            self.turn.leave_if_closing()
             whole = f"(could not be kept: {error.message})"
-        turn.has_references = True
+        self.turn.has_references = True
         size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
-        shown = text[: self._max_observation] + note_of(size, whole)
+        shown = text[: self.max_observation] + note_of(size, whole)
         return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
 
-    async def _fill_missing(
-        self, turn: Turn, wanted: list[tuple[int, ToolUse]], found: dict[str, Entry], text: str, code: str
-    ) -> None:
+    async def _fill_missing(self, text: str, code: str) -> None:
         """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
-        for number, use in wanted:
-            if use.id not in found:
-                call_id, record = turn.call_id(number, use), None
-                with suppress(ClicketError):  # a call gets a result also if the store is unavailable
-                    record = await turn.host.record(call_id, turn.thread)
-                if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
-                    found[use.id] = await self._observed(turn, use, result_of(record))
-                else:
-                    found[use.id] = entries.result(
-                        use, call_id, text, failed=True, code=code, state=str(State.CANCELLED)
-                    )
+        turn = self.turn
+        for number, use in self.wanted:
+            if use.id in self.results:
+                continue
+            call_id, record = turn.call_id(number, use), None
+            with suppress(ClicketError):  # a call gets a result also if the store is unavailable
+                record = await turn.host.record(call_id, turn.thread)
+            if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
+                self.results[use.id] = await self._entry(use, result_of(record))
+            else:
+                state = str(State.CANCELLED)
+                self.results[use.id] = entries.result(use, call_id, text, failed=True, code=code, state=state)
 
-
-def _took(turn: Turn, started: float, watch: Stopwatch | None) -> float:
-    return turn.clock.monotonic() - started if watch is None else watch.seconds
+    async def _cancel_open(self) -> None:
+        """Cancel the calls of a turn that was stopped while no process ran it."""
+        for number, use in self.wanted:
+            known = await self.turn.host.made(self.turn.call_id(number, use), self.turn.thread)
+            if known is not None:
+                await known.cancel(_STOPPED)
 
 
 def _denial(turn: Turn, use: ToolUse) -> str | None:
@@ -263,11 +260,3 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, ClicketError):
         return clean(f"{error.code}: {error.message}")
     return clean(f"tool_error: the call could not be made: {type(error).__name__}: {error}")
-
-
-async def _cancel_open(turn: Turn, wanted: list[tuple[int, ToolUse]]) -> None:
-    """Cancel the calls of a turn that was stopped while no process ran it."""
-    for number, use in wanted:
-        known = await turn.host.made(turn.call_id(number, use), turn.thread)
-        if known is not None:
-            await known.cancel(_STOPPED)

@@ -15,7 +15,7 @@ from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.memory import Head, Memory, TurnDocument
-from clicket.agents.threads import document_of, recorded_ending, result_of
+from clicket.agents.threads import document_of, ended_document, recorded_ending, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
@@ -127,25 +127,15 @@ class TurnLifecycle:
     async def _end(
         self, turn: Turn, state: AgentState, stopped: Stopped | None, text: str, raised: BaseException | None
     ) -> AgentResult:
-        spent, now = turn.spent, turn.clock.now()
-        mask = turn.sensitive
+        spent, mask = turn.spent, turn.sensitive
         error = "" if state is not AgentState.ERROR or raised is None else mask.text(_error_text(raised))
-        if turn.recorded("ended") is None:
-            entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)
-            turn.write(f"Turn {turn.number} ends: {error or stopped}.", entry, (text, error))
-        document = TurnDocument(
-            turn=turn.number,
-            messages=tuple(map(mask.message, paired(turn.messages[turn.begins :]))),
-            state=state,
-            stopped=stopped,
-            text=mask.text(text),
-            steps=spent.steps,
-            calls=spent.calls,
-            usage=spent.usage,
-            error=error,
-            plan=mask.plan(turn.plan),
-            at=now,
+        ending = entries.ended(
+            state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error
         )
+        messages = map(mask.message, paired(turn.messages[turn.begins :]))
+        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
+        if turn.recorded("ended") is None:
+            turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
 

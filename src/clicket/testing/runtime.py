@@ -1,4 +1,4 @@
-"""A runtime that leaves nothing behind and does the same every time."""
+"""A runtime in memory whose timing and randomness a test controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model that says what a test wrote for it, at once."""
+"""A language model with prepared answers, for tests."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolU
 __all__ = ["ScriptedModel"]
 
 _PIECE = 8
-"""Characters that a stream tells at a time."""
+"""Characters of one delta."""
 
 
 class ScriptedModel:
-    """Answers in turn. An answer is
+    """Gives its answers one after the other. An answer is
 
-    - a text: a final one;
-    - a list of `(tool, arguments)` pairs: a step of tool calls. Arguments are a mapping, or a text that is kept as it is;
-    - a `ChatReply`, given as it is; an exception, raised, and if it is the last answer, again and again;
+    - a text: a final answer;
+    - a list of `(tool, arguments)` pairs: a step of tool calls. Arguments are a mapping, or a text that is passed on unchanged;
+    - a `ChatReply`, returned unchanged; an exception, raised, and raised again for further requests if it is the last answer;
     - a function of the request, sync or async, that returns one of these.
 
-    `requests` are what was asked. A model that is made anew after a crash goes on in the middle of its script: answers of its own
-    that the conversation, or the turn, has had are passed over. `position="transcript"` takes the answer whose number is that of
-    the assistant's messages in the request, whatever they say.
+    `requests` holds the requests. A model that is made again after a crash continues its script: it skips its answers that the
+    conversation, or the turn, already has. `position="transcript"` selects the answer by the number of assistant messages in the
+    request, whatever their content.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class ScriptedModel:
         self._next = 0
         for place, answer in enumerate(self._answers):
             _check(f"Answer {place + 1} of the script", answer)
-            # Written once, so that the model costs a benchmark next to nothing.
+            # Encoded once, so that the model takes hardly any time in benchmarks.
             self._answers[place] = _prepared(answer, place)
 
     @property
     def left(self) -> int:
-        """Answers that nobody has asked for yet."""
+        """The number of answers that were not given yet."""
         return len(self._answers) - self._next
 
     async def chat(self, request: ChatRequest) -> ChatReply:
@@ -59,15 +59,15 @@ class ScriptedModel:
         if self._by_transcript:
             place = sum(one.role == "assistant" for one in request.messages)
         else:
-            place = self._next or _passed_over(self._answers, request.messages)
+            place = self._next or _skipped(self._answers, request.messages)
         self._next = place + 1
         if place >= len(self._answers):
             last: Any = self._answers[-1] if self._answers else None
-            if _is_error(last):  # whoever tries again meets the same, not the end of the script
+            if _is_error(last):  # a retry gets the same error
                 raise last
             raise UsageError(
-                f"The script of {self.name!r} has {len(self._answers)} answers and was asked for one more. "
-                "Give it as many as the run asks for; `requests` holds what it was asked."
+                f"The script of {self.name!r} has {len(self._answers)} answers, and another one was requested. "
+                "Add answers; `requests` holds the requests."
             )
         answer = self._answers[place]
         if callable(answer) and not isinstance(answer, type):
@@ -78,7 +78,7 @@ class ScriptedModel:
             answer = _prepared(answer, place)
         if type(answer) is ChatReply:
             return answer
-        if not isinstance(answer, _Said):
+        if not isinstance(answer, _Prepared):
             raise answer
         asked = 3
         for message in request.messages:
@@ -87,40 +87,43 @@ class ScriptedModel:
         return ChatReply(text=answer.text, uses=answer.uses, usage=usage)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        reply = await self.chat(request)
-        for kind, text in (("thought", reply.thought), ("text", reply.text)):
-            for piece in _pieces(text):
-                tell(Delta(kind, piece))  # type: ignore[arg-type]  # one of the two kinds
-        for number, use in enumerate(reply.uses):
-            tell(Delta("name", use.name, number))
-            for piece in _pieces(use.arguments):
-                tell(Delta("arguments", piece, number))
-        return reply
+        return stream_whole(await self.chat(request), tell, _PIECE)
 
 
-class _Said(msgspec.Struct, frozen=True):
-    """An answer but for what the request adds to it. About four characters are a token: tests of budgets need figures that are
-    alike, not right."""
+def stream_whole(reply: ChatReply, tell: Callable[[Delta], None], size: int) -> ChatReply:
+    """Pass a whole reply on as deltas of at most `size` characters."""
+    for kind, text in (("thought", reply.thought), ("text", reply.text)):
+        for piece in _pieces(text, size):
+            tell(Delta(kind, piece))  # type: ignore[arg-type]  # one of the two kinds
+    for number, use in enumerate(reply.uses):
+        tell(Delta("name", use.name, number))
+        for piece in _pieces(use.arguments, size):
+            tell(Delta("arguments", piece, number))
+    return reply
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """An answer without its input tokens. A token is counted as four characters: budgets need plausible counts, not exact ones."""
 
     text: str
     uses: tuple[ToolUse, ...]
     tokens: int
 
 
-def _passed_over(answers: Sequence[Any], messages: Sequence[ChatMessage]) -> int:
-    """Where a script that is made anew in the middle of a turn goes on: behind the answers that the conversation, or else the turn,
-    has had, if they are its own. Who scripts the rest alone is asked from its beginning."""
+def _skipped(answers: Sequence[Any], messages: Sequence[ChatMessage]) -> int:
+    """The number of answers that a new model skips: those that the conversation, or else the turn, begins with. 0 if the messages are
+    not from this script."""
     begins = max((place for place, one in enumerate(messages) if one.role == "user"), default=0)
     turn = [one for one in messages[begins:] if one.role == "assistant"]
     whole = [one for one in messages if one.role == "assistant"]
-    return next((place for said in (whole, turn) if turn and (place := _played(answers, said))), 0)
+    return next((place for given in (whole, turn) if turn and (place := _given(answers, given))), 0)
 
 
-def _played(answers: Sequence[Any], said: Sequence[ChatMessage]) -> int:
-    """How many answers were given, if these were the first of them; else 0."""
+def _given(answers: Sequence[Any], messages: Sequence[ChatMessage]) -> int:
+    """The number of answers that led to these messages; 0 if the messages are not the first answers."""
     place = 0
-    for message in said:
-        while place < len(answers) and _is_error(answers[place]):  # it was raised, and another one asked for
+    for message in messages:
+        while place < len(answers) and _is_error(answers[place]):  # it was raised, and the request was retried
             place += 1
         if place == len(answers) or not _is_same(answers[place], message):
             return 0
@@ -129,30 +132,30 @@ def _played(answers: Sequence[Any], said: Sequence[ChatMessage]) -> int:
 
 
 def _is_same(answer: Any, message: ChatMessage) -> bool:
-    if not isinstance(answer, _Said | ChatReply):
-        return True  # a function: it may have said so
+    if not isinstance(answer, _Prepared | ChatReply):
+        return True  # a function may have returned it
     calls = [(use.name, use.arguments) for use in answer.uses]
     return answer.text == message.content and calls == [(use.name, use.arguments) for use in message.uses]
 
 
 def _prepared(answer: Any, place: int) -> Any:
     if isinstance(answer, str):
-        return _Said(answer, (), (len(answer) + 3) // 4)
+        return _Prepared(answer, (), (len(answer) + 3) // 4)
     if not isinstance(answer, Sequence):
         return answer
     uses = tuple(
         ToolUse(id=f"call_{place + 1}_{number}", name=tool, arguments=_written(arguments))
         for number, (tool, arguments) in enumerate(answer, 1)
     )
-    return _Said("", uses, (sum(len(use.name) + len(use.arguments) for use in uses) + 3) // 4)
+    return _Prepared("", uses, (sum(len(use.name) + len(use.arguments) for use in uses) + 3) // 4)
 
 
 def _written(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
 
 
-def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _check(what: str, answer: Any, *, called: bool = False) -> None:

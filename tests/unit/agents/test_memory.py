@@ -174,4 +174,4 @@ async def test_only_so_many_threads_are_kept_in_mind(host: AgentHost, monkeypatc
     memory = Memory("a")
     for number in range(20):
         await memory.load(host, f"t{number}")
-    assert len(memory._known) == 5
+    assert len(memory.cached) == 5

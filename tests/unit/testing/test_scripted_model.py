@@ -136,7 +136,7 @@ async def test_what_was_recorded_is_given_again(tmp_path: Path) -> None:
     replay = ReplayModel(file)
     assert (await told_by(replay, other))[1] == first[2]
     assert [await replay.chat(HELLO), await replay.chat(HELLO)] == first[:2]
-    with pytest.raises(UsageError, match="2 answers to this request"):
+    with pytest.raises(UsageError, match="2 replies"):
         await replay.chat(HELLO)
     wrong = ChatRequest(messages=(ChatMessage(role="user", content="Hallo"),), tools=other.tools)
     with pytest.raises(UsageError, match=r"at /messages/0/content: 'Hello' there, 'Hallo' here"):
@@ -152,7 +152,7 @@ async def test_no_secrets_are_recorded(tmp_path: Path) -> None:
     assert key not in file.read_text()
     other = ChatRequest(messages=(ChatMessage(role="user", content=f"My key is {key[::-1]}."),))
     assert (await ReplayModel(file).chat(asked)).text.startswith("I see ")
-    with pytest.raises(UsageError, match="no answer"):
+    with pytest.raises(UsageError, match="no reply"):
         await ReplayModel(file).chat(other)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.scenarios.agent_server_kit import TURN, Gate, script
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
-from tests.scenarios.test_server_agents import TURN, Gate, script
 
 from clicket.agent_config import agents_of
 from clicket.agents import Agent, AgentBusy, AgentState

@@ -82,7 +82,7 @@ async def of_two_writers_one_wins(store: Store) -> None:
     answers = await append(store, *rivals)
     law.equal([type(a) for a in answers], [type(None), Stale, Stale], "the first one wins, the others are refused")
     (stored,) = await store.load("a")
-    law.equal([event.state for event in stored.events], [State.PENDING, State.FAILED], "one outcome")
+    law.equal([event.state for event in stored.events], [State.PENDING, State.FAILED], "a call has one outcome")
 
 
 @laws.opened(ALIVE)
@@ -122,7 +122,7 @@ async def answers_come_once_on_the_loop(store: Store) -> None:
         store.append(change, done)
     await created(store, "last")
     await store.renew()
-    law.equal(calls, [("a", True), ("a", True), ("b", True)], "one answer for each append, on the loop")
+    law.equal(calls, [("a", True), ("a", True), ("b", True)], "each append is answered once, on the event loop")
 
 
 @laws.opened(ALIVE)
@@ -147,22 +147,22 @@ async def history_is_filtered_newest_first(store: Store) -> None:
         return [int(s.events[0].call_id[1:]) for s in await store.history(Query(**wanted))]
 
     law.equal(await names(), list(range(11, -1, -1)), "newest first")
-    law.equal(await names(thread="t1"), [11, 9, 7, 5, 3, 1], "by thread")
-    law.equal(await names(tool="other"), [9, 6, 3, 0], "by tool")
-    law.equal(await names(state=State.FAILED), [11, 10, 9, 8], "by state")
-    law.equal(await names(since=107.0), [11, 10, 9, 8, 7], "since")
+    law.equal(await names(thread="t1"), [11, 9, 7, 5, 3, 1], "filtered by thread")
+    law.equal(await names(tool="other"), [9, 6, 3, 0], "filtered by tool")
+    law.equal(await names(state=State.FAILED), [11, 10, 9, 8], "filtered by state")
+    law.equal(await names(since=107.0), [11, 10, 9, 8, 7], "filtered by `since`")
     law.equal(await names(active=True, thread="t0"), [6, 4, 2, 0], "active ones of a thread")
-    law.equal(await names(caller="nobody"), [], "by caller")
-    law.equal(await names(id_prefix="c1"), [11, 10, 1], "by the beginning of the id")
+    law.equal(await names(caller="nobody"), [], "filtered by caller")
+    law.equal(await names(id_prefix="c1"), [11, 10, 1], "filtered by a prefix of the id")
     law.equal(await names(id_prefix="c%"), [], "a beginning is text, not a pattern")
     law.equal(await names(thread="t0' OR '1'='1"), [], "a filter is a value, not a query")
-    law.equal(await names(limit=3), [11, 10, 9], "limit")
+    law.equal(await names(limit=3), [11, 10, 9], "`limit` bounds the list")
     seen: list[int] = []
     before: int | None = None
     while page := await store.history(Query(limit=5, before=before)):
         seen += [int(s.events[0].call_id[1:]) for s in page]
         before = page[-1].key
-    law.equal(seen, list(range(11, -1, -1)), "pages cover all, once")
+    law.equal(seen, list(range(11, -1, -1)), "pages hold every call once")
 
 
 @laws.opened(ALIVE)
@@ -183,36 +183,36 @@ async def history_is_filtered_by_content_and_in_either_order(store: Store) -> No
     async def names(**wanted: Any) -> list[int]:
         return [int(s.events[0].call_id[1:]) for s in await store.history(Query(**wanted))]
 
-    law.equal(await names(code="tool_error"), [9, 6], "by error code")
+    law.equal(await names(code="tool_error"), [9, 6], "filtered by error code")
     law.equal(await names(code="timeout"), [10, 7], "a code with a state of its own")
     law.equal(await names(code="timeout", state=State.FAILED), [], "a code that the state cannot have")
     law.equal(await names(code="no such code"), [], "a code that nothing has")
-    law.equal(await names(request_id="r1"), [7, 6, 5, 4], "by request id")
-    law.equal(await names(metadata=(("user", "u1"),)), [10, 7, 4, 1], "by metadata")
+    law.equal(await names(request_id="r1"), [7, 6, 5, 4], "filtered by request id")
+    law.equal(await names(metadata=(("user", "u1"),)), [10, 7, 4, 1], "filtered by metadata")
     law.equal(await names(metadata=(("user", "late"),)), [11, 8], "the outcome's metadata comes after the call's")
-    law.equal(await names(metadata=(("user", "u0"), ("odd", True))), [9, 3], "all of it")
+    law.equal(await names(metadata=(("user", "u0"), ("odd", True))), [9, 3], "all metadata must match")
     law.equal(await names(metadata=(("n", 1),)), [1], "a number is not a truth value")
     law.equal(await names(metadata=(("n", "10"),)), [10], "a text finds what is written so")
     law.equal(await names(metadata=(("text", "\"ü%'"),), limit=1), [11], "text is text, not a pattern")
     law.equal(await names(metadata=(("nothing", None),)), [], "a key that is not there has no value")
     law.equal(await names(until=104.0), [3, 2, 1, 0], "made before")
     law.equal(await names(since=102.0, until=104.0), [3, 2], "a span of time")
-    law.equal(await names(id_contains="1"), [11, 10, 1], "by a part of the id")
+    law.equal(await names(id_contains="1"), [11, 10, 1], "filtered by a part of the id")
     law.equal(await names(id_contains="%"), [], "a part is text, not a pattern")
     law.equal(await names(ascending=True), list(range(12)), "oldest first")
     law.equal(await names(ascending=True, thread="t1", limit=2), [1, 3], "the oldest of a thread")
     law.equal(await names(ascending=True, since=109.5), [10, 11], "oldest first since")
     law.equal(await names(ascending=True, active=True), list(range(6)), "active ones, oldest first")
-    law.equal(await names(ascending=True, state=State.FAILED), [6, 9], "by state, oldest first")
-    law.equal(await names(ascending=True, id_prefix="c1"), [1, 10, 11], "by the beginning of the id, oldest first")
-    law.equal(await names(ascending=True, request_id="r2", limit=2), [8, 9], "by content, oldest first")
+    law.equal(await names(ascending=True, state=State.FAILED), [6, 9], "filtered by state, oldest first")
+    law.equal(await names(ascending=True, id_prefix="c1"), [1, 10, 11], "filtered by a prefix of the id, oldest first")
+    law.equal(await names(ascending=True, request_id="r2", limit=2), [8, 9], "filtered by content, oldest first")
     for wanted in ({}, {"metadata": (("odd", True),)}, {"id_prefix": "c1"}):
         seen: list[int] = []
         after: int | None = None
         while page := await store.history(Query(limit=2, after=after, ascending=True, **wanted)):
             seen += [int(s.events[0].call_id[1:]) for s in page]
             after = page[-1].key
-        law.equal(seen, await names(ascending=True, **wanted), "pages cover all, once")
+        law.equal(seen, await names(ascending=True, **wanted), "pages hold every call once")
 
 
 @laws.opened(ALIVE)
@@ -252,8 +252,8 @@ async def requests_of_outsiders_are_kept(store: Store) -> None:
     late = news(done, state=State.COMPLETED, fence=-1)
     law.equal(await append(store, late), [None], "a late result is kept even after the end")
     (stored,) = await store.load("b")
-    law.equal([event.seq for event in stored.events], [1, 2, 3], "without a gap")
-    law.equal(len(await store.history(Query(state=State.COMPLETED))), 1, "and the outcome stays")
+    law.equal([event.seq for event in stored.events], [1, 2, 3], "events are numbered without a gap")
+    law.equal(len(await store.history(Query(state=State.COMPLETED))), 1, "a late result does not change the outcome")
 
 
 @laws

@@ -86,7 +86,7 @@ async def _counted(store: Store, caller: str | None = None) -> int:
 
 @laws.opened(ALIVE)
 async def outcomes_change_tool_health(store: Store) -> None:
-    law.equal(await store.tool_health("", "t"), [], "nothing on record yet")
+    law.equal(await store.tool_health("", "t"), [], "no health is recorded yet")
     weights: Sequence[HealthEffect] = ("served", "failed", "failed", "served", "none", "completed", "failed")
     for n, weight in enumerate(weights):
         await recorded(store, f"c{n}", stats(weight, at=_NOW + n))
@@ -114,7 +114,7 @@ async def outcomes_change_tool_health(store: Store) -> None:
     await recorded(store, "unknown", stats("failed", tool=""))
     names = sorted(each.tool for each in await store.tool_health("", "t"))
     law.equal(names, ["tool", "two"], "`none`, or no tool, leaves no health")
-    law.equal(await _counted(store), 12, "but every outcome is in the figures")
+    law.equal(await _counted(store), 12, "every outcome is in the figures")
 
 
 @laws.opened(ALIVE)
@@ -124,8 +124,8 @@ async def outcomes_count_with_their_append_or_not_at_all(store: Store) -> None:
     end = news(first, state=State.FAILED, ended_at=200.0, stats=said)
     rival = news(first, state=State.CANCELLED, ended_at=200.0, stats=said)
     answers = await append(store, end, rival)
-    law.equal([type(a) for a in answers], [type(None), Stale], "of two endings one is taken")
-    law.equal((await _counted(store), (await health(store)).failures), (1, 1), "and one is counted")
+    law.equal([type(a) for a in answers], [type(None), Stale], "one of two outcomes is accepted")
+    law.equal((await _counted(store), (await health(store)).failures), (1, 1), "one outcome is counted")
     again = news(first, state=State.FAILED, ended_at=200.0, stats=said)
     law(isinstance((await append(store, again))[0], Stale), "an append that was taken is Stale when it comes again")
     taken = creation("a")
@@ -135,14 +135,16 @@ async def outcomes_count_with_their_append_or_not_at_all(store: Store) -> None:
     law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
     ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, stats=said)
     law(isinstance((await append(store, ghost))[0], Stale), "news of an unknown call are Stale")
-    law.equal((await _counted(store), await health(store)), (1, health_after(None, said)), "they count nothing")
+    law.equal(
+        (await _counted(store), await health(store)), (1, health_after(None, said)), "refused appends do not count"
+    )
     late = news(end, state=State.FAILED, fence=-1, stats=said)
     law.equal(await append(store, late), [None], "an outsider's late result is kept")
     for fence in (1, -1):
         await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, stats=said))
     law.equal((await _counted(store), (await health(store)).version), (1, 1), "after its end a call adds nothing")
     await append(store, news(await created(store, "c"), stats=said))
-    law.equal((await _counted(store), (await health(store)).version), (1, 1), "nor before it")
+    law.equal((await _counted(store), (await health(store)).version), (1, 1), "stats before the outcome count nothing")
 
 
 @laws.opened(ALIVE)
@@ -155,7 +157,7 @@ async def an_ending_that_cannot_be_stored_counts_nothing(store: Store) -> None:
     before, bad, after = await append(store, *changes)
     law.equal((before, after), (None, None), "the others are stored")
     law.equal(await _counted(store), 2 if bad else 3, "refused whole, or kept whole")
-    law.equal((await health(store)).failures, 2 if bad else 3, "also in the health")
+    law.equal((await health(store)).failures, 2 if bad else 3, "refused or kept as a whole, in the health, too")
     change = creation("nul")
     change.state, change.ended_at, change.stats = State.FAILED, 200.0, stats("failed", cause="one\0two")
     law.equal(await append(store, change), [None], "whatever a tool's error says, its call ends")
@@ -178,15 +180,15 @@ async def outcomes_of_a_group_are_each_counted_in_order(store: Store) -> None:
         for each in (t for t in said[thread::2] if t.effect != "none"):
             wanted[each.tool] = health_after(wanted.get(each.tool), each)
         found = {each.tool: each for each in await store.tool_health("", f"t{thread}")}
-        law.equal(found, wanted, "as if they had come one by one")
+        law.equal(found, wanted, "a group counts as if its calls had ended one by one")
     figures = await store.figures()
-    law.equal(sum(figure.count for figure in figures), 400, "and each is counted")
-    law(isclose(sum(figure.seconds for figure in figures), sum(t.seconds for t in said)), "with its seconds")
+    law.equal(sum(figure.count for figure in figures), 400, "each outcome is counted")
+    law(isclose(sum(figure.seconds for figure in figures), sum(t.seconds for t in said)), "the seconds are added up")
 
 
 @laws.opened(ALIVE)
 async def figures_add_up(store: Store) -> None:
-    law.equal(await store.figures(), [], "nothing yet")
+    law.equal(await store.figures(), [], "no figures yet")
     times = (0.1 + 0.2, 7.3e-05, 1234.5678901234567)
     for n, seconds in enumerate(times):
         await recorded(store, f"c{n}", stats(seconds=seconds), caller="one")
@@ -218,7 +220,7 @@ async def figures_add_up(store: Store) -> None:
         [(key(f), f.count) for f in await store.figures("two")], [(("tool", "completed", "", 90), 2)], "by caller"
     )
     law.equal((await _counted(store, ""), await _counted(store, "nobody")), (1, 0), "no name is a caller, too")
-    law.equal(await _counted(store), 13, "of all callers")
+    law.equal(await _counted(store), 13, "the figures of all callers")
 
 
 # Tool health.
@@ -229,15 +231,19 @@ async def tool_health_is_written_with_the_current_version(store: Store) -> None:
     mine = ToolHealth(tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5)
     law(not await store.put_tool_health("", "t", mine, 1), "there is none of version 1")
     law.equal(await store.tool_health("", "t"), [], "a refused write leaves nothing")
-    law(await store.put_tool_health("", "t", mine, 0), "0 creates")
-    law(not await store.put_tool_health("", "t", ToolHealth(tool="tool"), 0), "once")
+    law(await store.put_tool_health("", "t", mine, 0), "a write that expects version 0 creates the health")
+    law(not await store.put_tool_health("", "t", ToolHealth(tool="tool"), 0), "health is created only once")
     (found,) = await store.tool_health("", "t")
-    law.equal((found.version, found.status, found.reason, found.by), (1, "maintenance", "r", "me"), "as it was put")
-    law.equal((found.announced, found.updated_at), ("maintenance", 5.5), "all of it")
+    law.equal(
+        (found.version, found.status, found.reason, found.by),
+        (1, "maintenance", "r", "me"),
+        "health is kept as written",
+    )
+    law.equal((found.announced, found.updated_at), ("maintenance", 5.5), "all fields are written")
     await recorded(store, "a", stats("failed", cause="boom"))
     (found,) = await store.tool_health("", "t")
     law.equal((found.version, found.failures, found.status), (2, 1, "maintenance"), "an outcome is a write, too")
-    law.equal((found.reason, found.by, found.announced), ("r", "me", "maintenance"), "and takes nothing away")
+    law.equal((found.reason, found.by, found.announced), ("r", "me", "maintenance"), "an outcome keeps the set status")
     law(not await store.put_tool_health("", "t", mine, 1), "a writer that missed an outcome is refused")
     whole = ToolHealth(
         tool="tool",
@@ -251,13 +257,13 @@ async def tool_health_is_written_with_the_current_version(store: Store) -> None:
         updated_at=_NOW,
         version=77,
     )
-    law(await store.put_tool_health("", "t", whole, 2), "one with the current version is not")
+    law(await store.put_tool_health("", "t", whole, 2), "a write that expects the current version is accepted")
     fields = [name for name in ToolHealth.__struct_fields__ if name != "version"]
     got = await health(store)
     law.equal([getattr(got, f) for f in fields], [getattr(whole, f) for f in fields], "the whole health is written")
-    law.equal(got.version, 3, "as the next version, whatever it says itself")
+    law.equal(got.version, 3, "the store sets the next version")
     law(await store.put_tool_health("", "t", ToolHealth(tool="other"), 0), "another tool has its own health")
-    law.equal((await health(store)).version, 3, "which is left alone")
+    law.equal((await health(store)).version, 3, "health of another tool is not affected")
 
 
 @laws.opened(ALIVE)
@@ -279,7 +285,7 @@ async def hostile_names_are_only_text(store: Store) -> None:
         await recorded(store, f"c{n}", said, caller=text, thread=text)
         status = ToolHealth(tool=text + "!", status=text, reason=text, by=text, announced=text)
         law(await store.put_tool_health(text, text, status, 0), "a name is a name")
-        law(await store.put_document(text, text, text.encode() * 100, 0), "also of a document")
+        law(await store.put_document(text, text, text.encode() * 100, 0), "any text may be the name of a document")
     for text in HOSTILE:
         failed = await health(store, text, caller=text, thread=text)
         law.equal((failed.failures, failed.last_error), (1, text * 20), f"{text!r} came back")
@@ -287,7 +293,7 @@ async def hostile_names_are_only_text(store: Store) -> None:
         law.equal((put.status, put.reason, put.by, put.announced), (text,) * 4, f"{text!r} came back")
         (figure,) = await store.figures(text)
         law.equal((figure.tool, figure.outcome, figure.error), (text,) * 3, f"{text!r} was counted")
-        law.equal([(p.key, p.body) for p in await store.documents(text)], [(text, text.encode() * 100)], "and kept")
+        law.equal([(p.key, p.body) for p in await store.documents(text)], [(text, text.encode() * 100)], "it is kept")
 
 
 @laws.opened(ALIVE)
@@ -309,10 +315,10 @@ async def idle_tool_health_goes_and_nothing_else(store: Store) -> None:
     would = await store.sweep(keep, 100, dry=True)
     law.equal((would.calls, would.bytes, await names()), (0, 0, every), "a dry step takes none, and counts none")
     await store.sweep(Keep(), 100)
-    law.equal(await names(), every, "without a bound they stay")
+    law.equal(await names(), every, "without a bound all health stays")
     step = await store.sweep(keep, 100)
-    law.equal((step.calls, step.bytes, step.more), (0, 0, False), "they are neither calls nor bytes")
-    law.equal(await names(), ["by hand", "new", "tool2", "tool3", "tool4"], "those that nothing touched since go")
+    law.equal((step.calls, step.bytes, step.more), (0, 0, False), "removed health counts neither as calls nor as bytes")
+    law.equal(await names(), ["by hand", "new", "tool2", "tool3", "tool4"], "idle health is removed")
     law.equal(await seqs(store, "c0"), [1, 2], "no call goes with them")
     law(await store.put_tool_health("", "t0", ToolHealth(tool="old"), 0), "what is gone may be created again")
     while (await store.sweep(Keep(calls=0, health_since=1e12), 3)).more:
@@ -322,7 +328,7 @@ async def idle_tool_health_goes_and_nothing_else(store: Store) -> None:
         (["by hand"], []),
         "all may go, in steps, but for what a person set",
     )
-    law.equal(sorted(map(str, await store.figures())), figures, "but figures stay")
+    law.equal(sorted(map(str, await store.figures())), figures, "figures stay")
     law.equal(
         (len(await store.documents("kind")), len(await store.audited())), (1, 1), "and so do documents and the log"
     )

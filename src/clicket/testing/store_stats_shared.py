@@ -26,17 +26,17 @@ async def records_are_there_for_others(make: Callable[[], Store]) -> None:
         await recorded(one, "a", stats("failed"))
         law.equal((await health(two)).failures, 1, "an outcome")
         await recorded(two, "b", stats("failed"))
-        law.equal((await health(one)).consecutive_failures, 2, "which add up over processes")
-        law.equal(sum(figure.count for figure in await one.figures()), 2, "also in the figures")
+        law.equal((await health(one)).consecutive_failures, 2, "failures of several processes add up")
+        law.equal(sum(figure.count for figure in await one.figures()), 2, "figures of several processes add up")
         law(
             await two.put_tool_health("", "t", ToolHealth(tool="tool", status="maintenance"), 2),
             "all processes share one version",
         )
-        law(not await one.put_tool_health("", "t", ToolHealth(tool="tool"), 2), "and is taken once")
+        law(not await one.put_tool_health("", "t", ToolHealth(tool="tool"), 2), "a version is used only once")
         law.equal((await health(one)).status, "maintenance", "health that was put")
         law(await one.put_document("kind", "key", b"1", 0), "a document")
-        law(not await two.put_document("kind", "key", b"2", 0), "which is one document")
-        law(await two.put_document("kind", "key", b"2", 1), "with one version")
+        law(not await two.put_document("kind", "key", b"2", 0), "both processes write the same document")
+        law(await two.put_document("kind", "key", b"2", 1), "both processes see the same version")
         await one.audit([b"1"])
         await two.audit([b"2"])
         await one.audit([b"3"])
@@ -49,8 +49,8 @@ async def records_are_there_for_others(make: Callable[[], Store]) -> None:
         entries = await three.audited()
         law.equal([entry.body for entry in entries], [b"3", b"2", b"1"], "the log")
         await three.audit([b"4"])
-        law((await three.audited())[0].number > entries[0].number, "whose numbers go on")
-        law.equal(sum(figure.count for figure in await three.figures()), 2, "and the figures")
+        law((await three.audited())[0].number > entries[0].number, "numbers of entries continue")
+        law.equal(sum(figure.count for figure in await three.figures()), 2, "the figures are still there")
 
 
 @laws.opened(ALIVE, ALIVE)
@@ -59,9 +59,9 @@ async def of_many_writers_of_a_version_one_wins(one: Store, two: Store) -> None:
         puts = [
             s.put_tool_health("", "t", ToolHealth(tool="tool", by=f"{n}"), expect) for n, s in enumerate((one, two))
         ]
-        law.equal(sorted(await asyncio.gather(*puts)), [False, True], "one writer of health")
+        law.equal(sorted(await asyncio.gather(*puts)), [False, True], "one of two writers of health succeeds")
         documents = [s.put_document("kind", "key", f"{n}".encode(), expect) for n, s in enumerate((one, two, one))]
-        law.equal(sum(await asyncio.gather(*documents)), 1, "one writer of a document")
+        law.equal(sum(await asyncio.gather(*documents)), 1, "one of several writers of a document succeeds")
     law.equal((await health(two)).version, 5, "no version is lost")
     await asyncio.gather(*(store.audit([b"x"] * 5) for store in (one, two) * 10))
     entries = await one.audited(limit=1_000)
@@ -87,8 +87,8 @@ async def outcomes_from_two_processes_add_up(one: Store, two: Store) -> None:
     found = {
         each.tool: (each.failures, each.consecutive_failures, each.version) for each in await one.tool_health("", "t")
     }
-    law.equal(found, {f"tool{n}": (10, 10, 10) for n in tools}, "each outcome once")
-    law.equal(sum(figure.count for figure in await two.figures()), 100, "in the figures, too")
+    law.equal(found, {f"tool{n}": (10, 10, 10) for n in tools}, "each outcome is counted once")
+    law.equal(sum(figure.count for figure in await two.figures()), 100, "each outcome is in the figures once")
 
 
 @laws.opened(DEAD, ALIVE)
@@ -100,7 +100,7 @@ async def an_owner_that_lost_a_call_counts_nothing(dead: Store, one: Store) -> N
     end = news(first, state=State.COMPLETED, ended_at=201.0, fence=claimed.fence, stats=stats())
     law.equal(await append(one, end), [None], "the new owner's is")
     found = await health(dead)
-    law.equal((found.completions, found.failures), (1, 0), "and counts")
+    law.equal((found.completions, found.failures), (1, 0), "the new owner's outcome counts")
 
 
 @laws.opened(ALIVE, ALIVE)

@@ -1,4 +1,4 @@
-"""The real anthropic SDK against a provider on loopback: every tool_use is answered once, and the next request is taken."""
+"""The real anthropic SDK against a provider on loopback: each tool_use gets one result, and the next request is accepted."""
 
 from __future__ import annotations
 

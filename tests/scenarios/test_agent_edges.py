@@ -1,4 +1,4 @@
-"""What a stranger comes upon: readers of turns that never were, plans that end on the last step, names that are taken."""
+"""Edge cases of agents: readers of missing turns, plans that end on the last step, names in use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whatever a model answers: every run ends within its limits, by legal changes of state; every tool call has one result, directly
-after it; both vendors would take the transcript; each call is in the journal once; and the thread can always run again."""
+"""Whatever a model answers: each turn ends within its limits, by valid changes of state; each tool call has one result, directly
+after it; both vendors accept the transcript; each call is in the journal once; and the thread can always run again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from tests.models_kit.aimock import Aimock, serving
-from tests.models_kit.judging import accepted_by_anthropic, accepted_by_openai
 from tests.models_kit.transcripts import taken_by_both
+from tests.models_kit.vendor_rules import accepted_by_anthropic, accepted_by_openai
 from tests.scenarios.agent_chaos import SCRIPTS, Chaos, Raised, Tame
-from tests.scenarios.agent_kit import assert_told_in_order, assert_within, check_legal, check_pairs
+from tests.scenarios.agent_kit import assert_events_in_order, assert_within, check_legal, check_pairs
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Runtime, tool
@@ -100,20 +100,20 @@ class Conversation:
         check_legal(self.changes, first=AgentState.IDLE)
         for request in (*self.model.requests[-2:], *after.requests):
             accepted_by_both(request)
-        told: list[str] = []
+        started: list[str] = []
         for turn in range(1, TURNS + 2):
             events = [e async for e in self.agent.events(self.thread, after=f"{turn}-0.0") if e.turn == turn]
-            assert_told_in_order(events)
-            told += [e.data["call_id"] for e in events if e.type == "tool_started"]
+            assert_events_in_order(events)
+            started += [e.data["call_id"] for e in events if e.type == "tool_started"]
         items = (await self.rt.history(thread=self.thread, limit=1_000)).items
         ids = [item.id for item in items]
         assert len(set(ids)) == len(ids)
-        assert set(ids) <= set(told)
+        assert set(ids) <= set(started)
         ran = [item for item in items if item.attempts]
         assert len(ran) <= MAX_CALLS * TURNS
         if not self.cut and self.kind is ReActAgent:  # a planner's calls are no calls of the runtime
             assert len(ran) <= self.calls
-            assert set(ids) == set(told), "each call that was asked for is on record, refused ones too"
+            assert set(ids) == set(started), "each call that was asked for is on record, refused ones too"
         for item in items:
             assert_sound(item)
             assert item.state.is_terminal

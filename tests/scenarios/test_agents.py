@@ -1,4 +1,4 @@
-"""The agent machine, end to end: how runs begin, how they end, and that an agent can always run again."""
+"""The agent machine, end to end: how turns begin and end, and that an agent can always run again."""
 
 from __future__ import annotations
 

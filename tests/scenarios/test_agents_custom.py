@@ -1,4 +1,4 @@
-"""Agents of one's own: a drive in place of ours, a hook that knows its thread, and what the hub says at each step."""
+"""Custom agents: a drive of one's own, a state hook with the thread, and the hub's offer at each step."""
 
 from __future__ import annotations
 

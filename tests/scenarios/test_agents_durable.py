@@ -1,4 +1,4 @@
-"""A turn outlives whoever began it: stopped from anywhere, handed back when a runtime closes, taken up by the next, never twice."""
+"""A turn survives its process: stopped from any process, handed back on close, continued by the next, never run twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
-from tests.scenarios.agent_kit import Gate, Says, asks, assert_told_in_order, called, check_pairs
+from tests.scenarios.agent_kit import Gate, Says, asks, assert_events_in_order, called, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
@@ -94,7 +94,7 @@ async def test_a_stop_before_the_first_step_says_so(store: str) -> None:
         await gate.reached.wait()
         assert await agent.stop("t")
         await reading
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         assert (events[-1].data["stopped"], events[-1].data["text"]) == ("cancelled", "No steps executed")
         assert [message.content for message in await agent.messages("t")] == ["go"]
 
@@ -184,7 +184,7 @@ async def test_a_runtime_that_closes_hands_its_turns_back(sqlite: str) -> None:
         assert len(model.requests) == 2
         check_pairs(result.messages)
         assert await agent.resume("t") is None
-        assert_told_in_order([event async for event in agent.events("t")])
+        assert_events_in_order([event async for event in agent.events("t")])
 
 
 async def test_a_turn_is_taken_up_by_itself_where_its_agent_is_known(sqlite: str) -> None:

@@ -1,5 +1,5 @@
-"""A planner and its executors: steps that are ready run side by side, a failing one harms no other, all that was said is merged in
-the order of the steps, and the limits are those of the whole run."""
+"""A planner and its executors: ready steps run concurrently, a failing step affects no other, messages are merged in the order of the
+steps, and the limits hold for the whole turn."""
 
 from __future__ import annotations
 

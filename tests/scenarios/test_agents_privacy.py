@@ -1,4 +1,4 @@
-"""Whose a thread is, and what of it may be read: callers do not see each other's, and no secret is at rest in plain."""
+"""Callers cannot read each other's threads, and no secret is stored in plain text."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Streams:
         reply = logs_in(request)
         for number, use in enumerate(reply.uses):
             tell(Delta("name", use.name, number))
-        # What is told before the first call is told as it is: nothing says yet that it is a secret.
+        # Text before the first call is not masked: it is not known yet that it is a secret.
         pieces = ("", "", reply.uses[0].arguments) if reply.uses else (reply.thought, reply.text, "")
         for kind, text in zip(("thought", "text", "arguments"), pieces, strict=True):
             for at in range(0, len(text), 4):
@@ -184,7 +184,7 @@ class Streams:
         return reply
 
 
-def told(events: Iterable[AgentEvent]) -> str:
+def as_text(events: Iterable[AgentEvent]) -> str:
     """All that a reader gets: the pieces of an answer put together, and every event."""
     events = list(events)
     pieces = "".join(str(event.data["text"]) for event in events if event.type == "delta")
@@ -199,7 +199,7 @@ async def test_declared_values_are_the_models_and_the_tools_alone(sqlite: str, t
         replayed = [event async for event in agent.events("t", after="1-0.0")]
         messages, view = await agent.messages("t"), await agent.look("t")
         turn = await rt.get("turn-1", thread=f"agent:{agent.name}/t")
-        for shown in (told(live), told(replayed), repr(messages), repr(view), repr(turn)):
+        for shown in (as_text(live), as_text(replayed), repr(messages), repr(view), repr(turn)):
             assert PASSWORD not in shown
             assert PIN not in shown
         uses = [use for message in messages for use in message.uses]

@@ -1,4 +1,4 @@
-"""What settings may say of agents, and what is said of what they may not."""
+"""Declarations of agents in settings, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the stream is cut; a bad header is refused before its body is kept."""
+"""Frames are split correctly however the stream is cut; a bad header is refused before its body is stored."""
 
 from __future__ import annotations
 

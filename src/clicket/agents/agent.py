@@ -28,7 +28,7 @@ from clicket.model.request import check_name
 from clicket.ports import AgentHost, Taken
 from clicket.tools import Options, ToolContext, Traits, defaults
 
-__all__ = ["Agent", "Hosting"]
+__all__ = ["Agent", "HasHost"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
@@ -44,7 +44,7 @@ _SCHEMA = {
 }
 
 
-class Hosting(Protocol):
+class HasHost(Protocol):
     """A runtime, or another object that has a `host`."""
 
     @property
@@ -96,7 +96,7 @@ class Agent:
 
     def __init__(
         self,
-        rt: Hosting,
+        rt: HasHost,
         drive: Drive,
         *,
         name: str,
@@ -141,7 +141,7 @@ class Agent:
         """Called for every change of state of every thread; may be async. An exception is logged and has no other effect."""
         return None if self._hook is None else self._hook(before, after, thread)
 
-    def acting_for(self, rt: Hosting) -> Self:
+    def acting_for(self, rt: HasHost) -> Self:
         """This agent on behalf of a caller; `rt` is a runtime that acts for the caller."""
         return self._on(rt.host)
 

@@ -56,7 +56,7 @@ def estimated(text: str) -> int:
 class ContextWindow:
     """`ReActAgent(…, window=ContextWindow(100_000))`: the approximate maximum of tokens in a request.
 
-    `keep_steps`: results of so many last steps stay whole if possible. `max_reference`: characters of a result that stay in its
+    `keep_steps`: the number of last steps whose results stay whole if possible. `max_reference`: characters of a result that stay in its
     place. `summarize`: the model that writes summaries; without one old messages are left out. `tokens` counts the tokens of a
     text; the default is an estimate.
     """

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents import entries
-from clicket.agents.agent import Agent, Hosting
+from clicket.agents.agent import Agent, HasHost
 from clicket.agents.context_window import window_of
 from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
@@ -46,7 +46,7 @@ class PlanExecuteAgent(Agent):
 
     def __init__(
         self,
-        rt: Hosting,
+        rt: HasHost,
         model: ChatModel,
         *,
         executor: ChatModel | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from clicket.agents.agent import Agent, Hosting
+from clicket.agents.agent import Agent, HasHost
 from clicket.agents.context_window import window_of
 from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.read_result import READ_OFFER
@@ -31,7 +31,7 @@ class ReActAgent(Agent):
 
     def __init__(
         self,
-        rt: Hosting,
+        rt: HasHost,
         model: ChatModel,
         *,
         name: str = "react",

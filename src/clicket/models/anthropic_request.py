@@ -20,25 +20,25 @@ _BEGUN = "(The beginning of the conversation is left out.)"
 
 def conversation(messages: Sequence[ChatMessage], names: Names) -> tuple[str, list[dict[str, Any]]]:
     """The system prompt, and the other messages. Adjacent messages of one role are merged."""
-    told: list[tuple[str, list[dict[str, Any]]]] = []
+    merged: list[tuple[str, list[dict[str, Any]]]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
-        if told and told[-1][0] == role:
-            told[-1][1].extend(blocks)
+        if merged and merged[-1][0] == role:
+            merged[-1][1].extend(blocks)
         else:
-            told.append((role, blocks))
+            merged.append((role, blocks))
 
     for one in turns([message for message in messages if message.role != "system"], _IDS):
         if not isinstance(one, AssistantTurn):
             add("user", _text(one.content))
             continue
-        if not told:
+        if not merged:
             add("user", _text(_BEGUN))
         add("assistant", _written(one, names))
         if one.ids:
             add("user", [_result(id, result) for id, result in zip(one.ids, one.results, strict=True)])
     system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
-    return system, [{"role": role, "content": _content(blocks)} for role, blocks in told or [("user", [])]]
+    return system, [{"role": role, "content": _content(blocks)} for role, blocks in merged or [("user", [])]]
 
 
 def offered(tools: Sequence[ToolOffer], names: Names) -> list[dict[str, Any]]:

@@ -98,19 +98,17 @@ def is_refusal(error: Any) -> bool:
 def blames_tools(error: Any) -> bool:
     """Does the error say that the server or its model does not support tools? A fault in one tool does not count."""
     if error.status_code == 404:
-        return (
-            bool(error.body) and "tool use" in server_message(error).lower()
-        )  # as routers say that none of their models can
+        return bool(error.body) and "tool use" in server_message(error).lower()  # a router without such a model
     if not is_refusal(error):
         return False
     if not getattr(error, "body", None) or getattr(error, "param", None) in ("tools", "tool_choice", "functions"):
         return True
-    words = server_message(error)
-    return bool(_TOOLS.search(words) and _UNKNOWN.search(words))
+    text = server_message(error)
+    return bool(_TOOLS.search(text) and _UNKNOWN.search(text))
 
 
 def malformed_reply(endpoint: Endpoint) -> ClicketError:
-    return ClicketError(f"The {endpoint} answered with something else than its protocol says. Is base_url right?")
+    return ClicketError(f"The {endpoint} sent a reply that does not follow its protocol. Is base_url right?")
 
 
 def interrupted_reply(endpoint: Endpoint) -> RetryableError:
@@ -161,26 +159,26 @@ def translate(sdk: Any, error: Exception, endpoint: Endpoint, *, begun: bool = F
 
 def _status(error: Any, endpoint: Endpoint) -> ClicketError:
     status = int(error.status_code)
-    words = endpoint.masked(server_message(error))
+    message = endpoint.masked(server_message(error))
     if status in (401, 403):  # the server's message may repeat the key
         return UsageError(
             f"The {endpoint} refused the key (HTTP {status}). Set {endpoint.key_env}, or give api_key=, and see whether the key "
             "may use this model."
         )
     if status == 404:
-        return UsageError(f"There is no {endpoint} (HTTP 404): {words} Look at the model's name and at base_url.")
+        return UsageError(f"There is no {endpoint} (HTTP 404): {message} Look at the model's name and at base_url.")
     code = str(getattr(error, "code", "") or "")
     if status == 429 and code in _SPENT:
-        return ClicketError(f"The account of the {endpoint} is spent (HTTP 429): {words}")
+        return ClicketError(f"The account of the {endpoint} is spent (HTTP 429): {message}")
     if status in (408, 409, 425, 429) or (status >= 500 and status != 501):
         headers = error.response.headers
         wait = _milliseconds(headers.get("retry-after-ms"))
         if wait is None:
             wait = retry_after(headers.get("retry-after"), time.time())
-        return RetryableError(f"The {endpoint} is not able to answer now (HTTP {status}): {words}", retry_after=wait)
-    if status == 413 or "context_length" in code or "prompt is too long" in words.lower():
-        return ClicketError(f"The prompt is too long for the {endpoint} (HTTP {status}): {words}")
-    return ClicketError(f"The {endpoint} refused the request (HTTP {status}): {words}")
+        return RetryableError(f"The {endpoint} is not able to answer now (HTTP {status}): {message}", retry_after=wait)
+    if status == 413 or "context_length" in code or "prompt is too long" in message.lower():
+        return ClicketError(f"The prompt is too long for the {endpoint} (HTTP {status}): {message}")
+    return ClicketError(f"The {endpoint} refused the request (HTTP {status}): {message}")
 
 
 def _milliseconds(value: str | None) -> float | None:

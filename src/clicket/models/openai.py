@@ -173,9 +173,9 @@ def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, A
         {"id": id, "type": "function", "function": {"name": names.wire(use.name), "arguments": as_object_text(use)}}
         for id, use in zip(one.ids, message.uses, strict=True)
     ]
-    said = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    param = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
     answered = zip(one.ids, one.results, strict=True)
-    return [said, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
+    return [param, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
 
 
 def _result(result: ChatMessage) -> str:

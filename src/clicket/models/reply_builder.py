@@ -36,8 +36,8 @@ def ignore_delta(_delta: Delta) -> None:
 class _Text:
     """Joins pieces of one text. A high surrogate at the end of a piece waits for the low one."""
 
-    def __init__(self, told: Callable[[str], None]) -> None:
-        self._told = told
+    def __init__(self, on_text: Callable[[str], None]) -> None:
+        self._on_text = on_text
         self._half = ""
         self.parts: list[str] = []
 
@@ -56,7 +56,7 @@ class _Text:
     def _take(self, piece: str) -> None:
         if piece:
             self.parts.append(piece)
-            self._told(piece)
+            self._on_text(piece)
 
 
 def _joined(text: str) -> str:

@@ -65,7 +65,7 @@ def _plain(request: ChatRequest) -> ChatRequest:
     """The request with its tools moved into the prompt and the schema."""
     if not uses_tools(request):
         return request
-    messages = _told(request.messages)
+    messages = _plain_messages(request.messages)
     if not request.tools or request.tool_choice == "none":
         return msgspec.structs.replace(request, messages=tuple(messages), tools=(), tool_choice="auto")
     messages = [ChatMessage(role="system", content=_offered(request)), *messages]
@@ -84,26 +84,26 @@ def _offered(request: ChatRequest) -> str:
     return "\n".join((*lines, _RULES))
 
 
-def _told(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
+def _plain_messages(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
     """The conversation without tool messages: user and assistant alternate."""
-    told: list[ChatMessage] = []
+    plain: list[ChatMessage] = []
 
     def add(role: Any, text: str) -> None:
-        if told and told[-1].role == role and role != "system":
-            told[-1] = ChatMessage(role=role, content=f"{told[-1].content}\n\n{text}")
+        if plain and plain[-1].role == role and role != "system":
+            plain[-1] = ChatMessage(role=role, content=f"{plain[-1].content}\n\n{text}")
         else:
-            told.append(ChatMessage(role=role, content=text))
+            plain.append(ChatMessage(role=role, content=text))
 
     for one in turns(messages, _ANY):
         if not isinstance(one, AssistantTurn):
             add(one.role, one.content)
             continue
-        said = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
-        written: list[Any] = said or [{"answer": one.message.content}]
+        calls = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
+        written: list[Any] = calls or [{"answer": one.message.content}]
         add("assistant", "\n".join(json.dumps(part, ensure_ascii=False) for part in written))
         for use, result in zip(one.message.uses, one.results, strict=True):
             add("user", f"{'Error' if result.failed else 'Result'} of {use.name}:\n{result.content}")
-    return told
+    return plain
 
 
 def _schema(request: ChatRequest) -> dict[str, Any]:

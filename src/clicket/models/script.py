@@ -51,9 +51,9 @@ class ScriptModel:
                 'add answers, or write {"answers": [...], "repeat": true}.'
             )
         reply = self._answers[place]
-        asked = sum(len(message.content) for message in request.messages)
-        said = len(reply.text) + sum(len(use.name) + len(use.arguments) for use in reply.uses)
-        usage = Usage(input_tokens=-(-asked // 4), output_tokens=-(-said // 4))
+        read = sum(len(message.content) for message in request.messages)
+        written = len(reply.text) + sum(len(use.name) + len(use.arguments) for use in reply.uses)
+        usage = Usage(input_tokens=-(-read // 4), output_tokens=-(-written // 4))
         return msgspec.structs.replace(reply, usage=usage)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:

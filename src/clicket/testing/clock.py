@@ -18,7 +18,7 @@ _BLIND_ITERATIONS = 200
 
 
 class StepClock:
-    """A clock that stands still until it is stepped. It implements `ports.Clock`."""
+    """Implements `ports.Clock`. Its time changes only by `advance` and `run`."""
 
     boot: str = ""
 

@@ -87,7 +87,7 @@ async def of_two_writers_one_wins(store: Store) -> None:
 
 @laws.opened(ALIVE)
 async def appends_keep_their_order(store: Store) -> None:
-    """A thousand at once, in chains: each link is right only if those before it were applied before it."""
+    """A thousand appends in ten chains: each append is accepted only if those before it were applied first."""
     heads = [await created(store, f"c{n}") for n in range(10)]
     chains = [list(itertools.accumulate(range(100), lambda last, _: news(last), initial=head))[1:] for head in heads]
     order: list[tuple[str, int]] = []

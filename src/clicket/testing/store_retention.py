@@ -35,18 +35,18 @@ async def what_goes_is_announced_before(store: Store) -> None:
     for n in range(5):
         await ended(store, f"c{n}", at=200.0 + n)
     await created(store, "active")
-    told: list[tuple[str, list[int]]] = []
+    announced: list[tuple[str, list[int]]] = []
 
     async def on_remove(calls: list[Stored]) -> None:
         for stored in calls:
-            told.append((stored.id, await seqs(store, stored.id)))
+            announced.append((stored.id, await seqs(store, stored.id)))
             law.equal([event.seq for event in stored.events], [1, 2], "`on_remove` gets all events of a call")
 
     step = await store.sweep(Keep(since=203.0), 2, on_remove=on_remove)
     law.equal((step.calls, step.more), (2, True), "a sweep with `on_remove` goes in steps, too")
-    law.equal(sorted(told), [("c0", [1, 2]), ("c1", [1, 2])], "what goes is announced while it is still there")
+    law.equal(sorted(announced), [("c0", [1, 2]), ("c1", [1, 2])], "what goes is announced while it is still there")
     await store.sweep(Keep(since=203.0, thread_calls=2), 100, on_remove=on_remove)
-    law.equal(sorted(id for id, _ in told), ["c0", "c1", "c2"], "each removed call is announced once")
+    law.equal(sorted(id for id, _ in announced), ["c0", "c1", "c2"], "each removed call is announced once")
     law.equal(await _left(store, 5), [3, 4], "announced calls are removed")
 
     async def refuse(calls: list[Stored]) -> None:

@@ -60,10 +60,10 @@ def stats(effect: HealthEffect = "completed", *, at: float = _NOW, seconds: floa
     return OutcomeStats(seconds=seconds, effect=effect, at=at, **values)
 
 
-async def recorded(store: Store, id: str, said: OutcomeStats, *, thread: str = "t", caller: str = "") -> Append:
+async def recorded(store: Store, id: str, outcome: OutcomeStats, *, thread: str = "t", caller: str = "") -> Append:
     """A call that ended with this outcome."""
     change = await created(store, id, thread=thread, caller=caller)
-    end = news(change, state=State.COMPLETED, ended_at=said.at, stats=said)
+    end = news(change, state=State.COMPLETED, ended_at=outcome.at, stats=outcome)
     law.equal(await append(store, end), [None], "stats come with the outcome")
     return end
 
@@ -120,30 +120,30 @@ async def outcomes_change_tool_health(store: Store) -> None:
 @laws.opened(ALIVE)
 async def outcomes_count_with_their_append_or_not_at_all(store: Store) -> None:
     first = await created(store, "a")
-    said = stats("failed")
-    end = news(first, state=State.FAILED, ended_at=200.0, stats=said)
-    rival = news(first, state=State.CANCELLED, ended_at=200.0, stats=said)
+    outcome = stats("failed")
+    end = news(first, state=State.FAILED, ended_at=200.0, stats=outcome)
+    rival = news(first, state=State.CANCELLED, ended_at=200.0, stats=outcome)
     answers = await append(store, end, rival)
     law.equal([type(a) for a in answers], [type(None), Stale], "one of two outcomes is accepted")
     law.equal((await _counted(store), (await health(store)).failures), (1, 1), "one outcome is counted")
-    again = news(first, state=State.FAILED, ended_at=200.0, stats=said)
+    again = news(first, state=State.FAILED, ended_at=200.0, stats=outcome)
     law(isinstance((await append(store, again))[0], Stale), "an append that was taken is Stale when it comes again")
     taken = creation("a")
-    taken.state, taken.ended_at, taken.stats = State.FAILED, 200.0, said
+    taken.state, taken.ended_at, taken.stats = State.FAILED, 200.0, outcome
     law(isinstance((await append(store, taken))[0], Duplicate), "a taken identity is a Duplicate")
-    fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, stats=said)
+    fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, stats=outcome)
     law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
-    ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, stats=said)
+    ghost = news(creation("ghost"), state=State.FAILED, ended_at=200.0, stats=outcome)
     law(isinstance((await append(store, ghost))[0], Stale), "news of an unknown call are Stale")
     law.equal(
-        (await _counted(store), await health(store)), (1, health_after(None, said)), "refused appends do not count"
+        (await _counted(store), await health(store)), (1, health_after(None, outcome)), "refused appends do not count"
     )
-    late = news(end, state=State.FAILED, fence=-1, stats=said)
+    late = news(end, state=State.FAILED, fence=-1, stats=outcome)
     law.equal(await append(store, late), [None], "an outsider's late result is kept")
     for fence in (1, -1):
-        await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, stats=said))
+        await append(store, news(late, state=State.FAILED, ended_at=201.0, fence=fence, stats=outcome))
     law.equal((await _counted(store), (await health(store)).version), (1, 1), "after its end a call adds nothing")
-    await append(store, news(await created(store, "c"), stats=said))
+    await append(store, news(await created(store, "c"), stats=outcome))
     law.equal((await _counted(store), (await health(store)).version), (1, 1), "stats before the outcome count nothing")
 
 
@@ -168,22 +168,24 @@ async def an_ending_that_cannot_be_stored_counts_nothing(store: Store) -> None:
 @laws.opened(ALIVE)
 async def outcomes_of_a_group_are_each_counted_in_order(store: Store) -> None:
     weights: Sequence[HealthEffect] = ("failed", "completed", "served", "failed", "none", "failed", "failed")
-    said = [
+    outcomes = [
         stats(weights[n * n % 7], tool=f"tool{n % 3}", at=_NOW + n, seconds=n / 7, bucket=n % 2) for n in range(400)
     ]
     changes = [creation(f"c{n}", thread=f"t{n % 2}") for n in range(400)]
-    for change, each in zip(changes, said, strict=True):
+    for change, each in zip(changes, outcomes, strict=True):
         change.state, change.ended_at, change.stats = State.COMPLETED, each.at, each
     law.equal(await append(store, *changes), [None] * 400, "calls that begin and end at once")
     for thread in range(2):
         wanted: dict[str, ToolHealth] = {}
-        for each in (t for t in said[thread::2] if t.effect != "none"):
+        for each in (t for t in outcomes[thread::2] if t.effect != "none"):
             wanted[each.tool] = health_after(wanted.get(each.tool), each)
         found = {each.tool: each for each in await store.tool_health("", f"t{thread}")}
         law.equal(found, wanted, "a group counts as if its calls had ended one by one")
     figures = await store.figures()
     law.equal(sum(figure.count for figure in figures), 400, "each outcome is counted")
-    law(isclose(sum(figure.seconds for figure in figures), sum(t.seconds for t in said)), "the seconds are added up")
+    law(
+        isclose(sum(figure.seconds for figure in figures), sum(t.seconds for t in outcomes)), "the seconds are added up"
+    )
 
 
 @laws.opened(ALIVE)
@@ -281,8 +283,8 @@ async def callers_and_threads_are_apart(store: Store) -> None:
 @laws.opened(ALIVE)
 async def hostile_names_are_only_text(store: Store) -> None:
     for n, text in enumerate(HOSTILE):
-        said = stats("failed", tool=text, error=text, outcome=text, cause=text * 20)
-        await recorded(store, f"c{n}", said, caller=text, thread=text)
+        outcome = stats("failed", tool=text, error=text, outcome=text, cause=text * 20)
+        await recorded(store, f"c{n}", outcome, caller=text, thread=text)
         status = ToolHealth(tool=text + "!", status=text, reason=text, by=text, announced=text)
         law(await store.put_tool_health(text, text, status, 0), "a name is a name")
         law(await store.put_document(text, text, text.encode() * 100, 0), "any text may be the name of a document")

@@ -70,7 +70,7 @@ async def of_many_writers_of_a_version_one_wins(one: Store, two: Store) -> None:
 
 @laws.opened(ALIVE, ALIVE)
 async def outcomes_from_two_processes_add_up(one: Store, two: Store) -> None:
-    """Groups that name the same tools in opposite orders, at once: all are counted, and there is no deadlock."""
+    """Two processes append groups with the same tools in opposite orders: all are counted, without a deadlock."""
 
     async def end(store: Store, name: str, tools: list[int]) -> None:
         for turn in range(5):

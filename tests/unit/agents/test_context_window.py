@@ -1,4 +1,4 @@
-"""A request that fits: old results become references that can be read, old messages a summary; no call is torn from its result."""
+"""Requests are shortened to the context window: references for old results, a summary for old messages; calls keep their results."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def transcripts(draw: st.DrawFn) -> list[ChatMessage]:
 
 
 @given(
-    messages=transcripts(), most=st.sampled_from([100, 400, 1_000, 5_000]), keep=st.integers(0, 4), told=st.booleans()
+    messages=transcripts(), most=st.sampled_from([100, 400, 1_000, 5_000]), keep=st.integers(0, 4), seen=st.booleans()
 )
 def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
-    messages: list[ChatMessage], most: int, keep: int, told: bool
+    messages: list[ChatMessage], most: int, keep: int, seen: bool
 ) -> None:
-    window = ContextWindow(most, keep_steps=keep, max_reference=50, summarize=Summarises() if told else None)
+    window = ContextWindow(most, keep_steps=keep, max_reference=50, summarize=Summarises() if seen else None)
     host = Host()
     request = ChatRequest(messages=tuple(messages))
     fits = asyncio.run(window(turn(host), request)).messages

@@ -1,4 +1,4 @@
-"""Everything that a reader is told comes from the entries, always the same, with ids that say where to go on."""
+"""Entries of a turn become the same events each time, with ids at which a reader can resume; live events keep their order."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def kinds(entry: entries.Entry) -> list[str]:
 
 def test_what_is_told_of_each_entry() -> None:
     begun = entries.begun(3, "hi", [(ERROR, IDLE), (IDLE, RUNNING)], 5.0)
-    told = events_of(begun, 1, "t", 3)
-    assert [(e.type, e.id, e.thread, e.turn, e.at) for e in told] == [
+    seen = events_of(begun, 1, "t", 3)
+    assert [(e.type, e.id, e.thread, e.turn, e.at) for e in seen] == [
         ("state", "3-1.1", "t", 3, 5.0),
         ("state", "3-1.2", "t", 3, 5.0),
         ("message", "3-1.3", "t", 3, 5.0),
     ]
-    assert [e.data for e in told[:2]] == [{"from": "error", "to": "idle"}, {"from": "idle", "to": "running"}]
-    assert told[2].data == {"role": "user", "text": "hi"}
+    assert [e.data for e in seen[:2]] == [{"from": "error", "to": "idle"}, {"from": "idle", "to": "running"}]
+    assert seen[2].data == {"role": "user", "text": "hi"}
     message = ChatMessage(role="assistant", content="hm", thought="well", uses=(ToolUse(id="u", name="x"),))
     reply = entries.reply("react.3", 2, message, Usage(input_tokens=1), 0.5, 6.0, Usage(input_tokens=4))
     assert kinds(reply) == ["thought", "usage", "message", "tool_started"]

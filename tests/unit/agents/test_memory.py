@@ -1,4 +1,4 @@
-"""A thread's memory: one paper for each turn, one that says how far the thread is, and nothing that a damaged one can break."""
+"""A thread's memory: a document for each turn, a head with their number, and damaged documents that are skipped."""
 
 from __future__ import annotations
 

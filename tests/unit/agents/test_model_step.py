@@ -1,4 +1,4 @@
-"""The model is asked again after failures that pass, never before it says, never longer than the run may take."""
+"""The model is asked again after transient errors, not before Retry-After, and not longer than the turn's time."""
 
 from __future__ import annotations
 

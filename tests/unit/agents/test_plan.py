@@ -1,4 +1,4 @@
-"""A plan is changed by four commands, only along its table; what makes no sense changes nothing and says why."""
+"""Four commands change a plan, along its table; an invalid command changes nothing and says why."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
     plan = Plan(steps=(Step(text="a", status=before),))
     if before is after or after in PLAN_STEP.edges[before]:
         assert plan.marked(1, after).steps[0].status is after
-        told = apply_command(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
-        assert told.steps[0].status is after
+        seen = apply_command(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
+        assert seen.steps[0].status is after
     else:
         with pytest.raises(InvalidTransition):
             plan.marked(1, after)

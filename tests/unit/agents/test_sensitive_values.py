@@ -1,4 +1,4 @@
-"""Values of declared fields in what a model says: masked in entries, messages, plans and pieces; everything else stays as it is."""
+"""Values of sensitive fields are masked in entries, messages, plans and deltas; everything else stays unchanged."""
 
 from __future__ import annotations
 
@@ -110,20 +110,20 @@ def test_a_mask_in_a_tool_with_declared_fields_is_noticed() -> None:
 
 
 def pieces(found: SensitiveValues, *given: Delta) -> list[Delta]:
-    told: list[Delta] = []
-    take, end = masked_deltas(found, told.append)
+    deltas: list[Delta] = []
+    take, end = masked_deltas(found, deltas.append)
     for piece in given:
         take(piece)
     end()
-    return told
+    return deltas
 
 
 def test_pieces_of_declared_arguments_are_not_told() -> None:
-    told = pieces(
+    deltas = pieces(
         values(), Delta("name", "log_in", 0), Delta("arguments", '{"password": "x', 0), Delta("name", "echo", 1),
         Delta("arguments", "{}", 1), Delta("text", "hi"),
     )  # fmt: skip
-    assert told == [
+    assert deltas == [
         Delta("name", "log_in", 0),
         Delta("name", "echo", 1),
         Delta("arguments", "{}", 1),
@@ -133,6 +133,6 @@ def test_pieces_of_declared_arguments_are_not_told() -> None:
 
 def test_a_value_in_pieces_of_text_is_masked() -> None:
     given = [Delta("text", letter) for letter in "It was correct-horse, yes"]
-    told = pieces(values(HORSE), *given, Delta("thought", "correct-"), Delta("thought", "horse"))
-    assert "".join(piece.text for piece in told if piece.kind == "text") == "It was [secret], yes"
-    assert "".join(piece.text for piece in told if piece.kind == "thought") == "[secret]"
+    deltas = pieces(values(HORSE), *given, Delta("thought", "correct-"), Delta("thought", "horse"))
+    assert "".join(piece.text for piece in deltas if piece.kind == "text") == "It was [secret], yes"
+    assert "".join(piece.text for piece in deltas if piece.kind == "thought") == "[secret]"

@@ -1,4 +1,4 @@
-"""Threads that nobody came back to are forgotten; those with a turn under way are not, however long it takes."""
+"""Idle threads are removed; threads with a running turn are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every tool call of an answer gets one result, whatever the model wrote and whatever the store does meanwhile."""
+"""Each tool call of a message gets one result, whatever the model wrote and whatever the store does."""
 
 from __future__ import annotations
 

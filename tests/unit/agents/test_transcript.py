@@ -1,4 +1,4 @@
-"""Whatever goes in, what comes out is paired: each call answered once, directly after it, before anything else is said."""
+"""Any list of messages becomes a valid transcript: each call has one result, directly after its message."""
 
 from __future__ import annotations
 

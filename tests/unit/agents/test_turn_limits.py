@@ -1,4 +1,4 @@
-"""What a run may use, and what of a model's figures is believed."""
+"""The limits of a turn, and which of a model's token counts are accepted."""
 
 from __future__ import annotations
 

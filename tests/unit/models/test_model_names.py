@@ -1,4 +1,4 @@
-"""Models as settings name them."""
+"""Models by their names in settings."""
 
 from __future__ import annotations
 

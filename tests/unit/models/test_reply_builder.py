@@ -1,4 +1,4 @@
-"""However an answer is cut into pieces, and however its bytes are cut on the way: the pieces add up to the same reply."""
+"""However a reply is split into pieces, and its bytes into chunks, the deltas add up to the same reply."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def chopped(data: st.DataObject, text: str) -> list[str]:
 
 def reads(kind: Any, events: list[Any] | None = None, whole: Any = None) -> ChatReply:
     """The reply to these events, after the way over the wire, or to one whole answer."""
-    told: list[Delta] = []
-    reader = kind(ReplyBuilder(Names(asks()), told.append), ENDPOINT)
+    deltas: list[Delta] = []
+    reader = kind(ReplyBuilder(Names(asks()), deltas.append), ENDPOINT)
     if events is None:
         reader.whole(whole)
     for event in events or ():
         reader.feed(event)
     reply: ChatReply = reader.reply(Prices(None))
-    adds_up(told, reply)
+    adds_up(deltas, reply)
     return reply
 
 

@@ -1,4 +1,4 @@
-"""Tools for models that know none: by a schema, when told so, or when a server refuses tools."""
+"""Tool calls by structured output, for models without tools: on request, or when a server refuses tools."""
 
 from __future__ import annotations
 

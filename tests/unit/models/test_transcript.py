@@ -1,4 +1,4 @@
-"""Whatever the conversation is: what is sent is a request that both vendors take, by their own types and rules."""
+"""Any conversation becomes a request that both vendors accept, by their own types and rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.adapters.provider import Chat, Messages, check_calls
-from tests.models_kit.judging import accepted
+from tests.models_kit.vendor_rules import accepted
 from tests.unit.models.kit import ADD, READ, assistant, result, user
 
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer, ToolUse

@@ -1,4 +1,4 @@
-"""The real SDKs against a server that speaks both protocols: what is asked, what is understood, and what failures become."""
+"""The real SDKs against a server with both protocols: requests, replies and translated errors."""
 
 from __future__ import annotations
 

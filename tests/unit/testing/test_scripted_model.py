@@ -1,4 +1,4 @@
-"""The model with a script, and the one that is recorded and replayed."""
+"""The scripted model, and the recording and replaying models."""
 
 from __future__ import annotations
 

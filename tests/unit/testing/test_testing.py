@@ -1,4 +1,4 @@
-"""The public fakes: a clock that is stepped, a runtime that does the same every time."""
+"""The public fakes: a clock that a test advances, and a deterministic runtime."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Is this a request that the vendors take? Judged by their SDKs' own types, and by the rules that no type can say.
+"""Checks whether the vendors accept a request, by the types of their SDKs and by rules that types cannot express.
 
-The rules are those whose breach both vendors answer with a 400: each tool call has one result, directly after it, and each
-result its call; names and ids of the wire's letters; no empty texts where none may be.
+Both vendors answer with 400 if a rule is broken: each tool call has one result, directly after it, and each result has a call; names
+and ids use the allowed characters; texts that must not be empty are not.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")  # Anthropic's
 
 
 class NotAccepted(AssertionError):
-    """The vendor would refuse it. Says where, and what is wrong."""
+    """The vendor would refuse the request. The message names the place and the error."""
 
 
 def accepted(path: str, body: Mapping[str, Any]) -> None:
-    """A whole request, as it was sent to this path."""
+    """Check a request that was sent to this path."""
     judges: dict[str, Callable[..., None]] = {"completions": accepted_by_openai, "messages": accepted_by_anthropic}
     judges[path.split("?", maxsplit=1)[0].rsplit("/", 1)[-1]](body["messages"], body=body)
 

@@ -1,11 +1,11 @@
-"""The judge of requests takes what the vendors take, and names what is wrong with the rest, however deep it is."""
+"""The validator of requests accepts what the vendors accept, and names each error in other requests."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.models_kit.judging import NotAccepted, accepted, accepted_by_anthropic, accepted_by_openai
+from tests.models_kit.vendor_rules import NotAccepted, accepted, accepted_by_anthropic, accepted_by_openai
 
 
 def call(id: str, name: str = "add", arguments: str = "{}") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One run for each tool call, whatever is repeated; one result for each, whatever the runtime says."""
+"""Each tool call runs once, also when a response is repeated, and gets one result, also when the runtime fails."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""An agent's tool calls: offered by the hub, judged by the policy, journaled, side by side, and each answered with something that
-helps."""
+"""An agent's tool calls: offered by the hub, checked by the policy, journaled, concurrent, and each with a useful result."""
 
 from __future__ import annotations
 

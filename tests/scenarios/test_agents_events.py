@@ -1,4 +1,4 @@
-"""What readers are told of a turn: everything once, in order, live or later, here or in another process."""
+"""Events of a turn: each exactly once, in order, live or later, in this or another process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
-from tests.scenarios.agent_kit import Gate, Says, Streams, asks, assert_told_in_order, check_pairs, durable
+from tests.scenarios.agent_kit import Gate, Says, Streams, asks, assert_events_in_order, check_pairs, durable
 from tests.scenarios.kit import make
 
 from clicket import ToolContext, tool
@@ -38,7 +38,7 @@ async def test_a_stream_tells_everything_in_order_and_the_last_word_last(store: 
         model = ScriptedModel([[("count", {"to": 3}), ("echo", {"text": "x"})], "the final answer"])
         agent = ReActAgent(rt, model)
         events = await listed(agent.stream("go", thread="t"))
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         kinds = [event.type for event in events]
         assert kinds[:2] == ["state", "message"]
         assert kinds[-2:] == ["state", "final"]
@@ -77,7 +77,7 @@ async def test_a_stream_that_fails_ends_with_an_error_and_raises_nothing(store: 
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, ScriptedModel([[("echo", {})], ValueError("broken"), "fine"]))
         events = await listed(agent.stream("go", thread="t"))
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         assert (events[-1].type, events[-1].data["message"]) == ("error", "ValueError: broken")
         assert agent.state("t") is AgentState.ERROR
         again = await listed(agent.stream("again", thread="t"))
@@ -86,7 +86,7 @@ async def test_a_stream_that_fails_ends_with_an_error_and_raises_nothing(store: 
             ("idle", "running"),
             ("running", "finished"),
         ]
-        assert_told_in_order(again)
+        assert_events_in_order(again)
 
 
 @pytest.mark.parametrize("stopped", ["max_steps", "repeated", "budget"])
@@ -99,7 +99,7 @@ async def test_a_stream_that_stops_at_a_limit_ends_with_final(store: str, stoppe
         }
         agent = ReActAgent(rt, Says(lambda _: asks(("echo", "{}"))), **limits[stopped])
         events = await listed(agent.stream("go"))
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         assert (events[-1].data["stopped"], events[-1].data["state"]) == (stopped, "idle")
 
 
@@ -166,31 +166,31 @@ async def test_a_second_reader_who_comes_late_misses_nothing(store: str) -> None
         feeds = rt.host.installed("agent:react").streams.feeds
         await eventually(lambda: len(feeds["", "t"].readers) == 3)
         gate.open()
-        told = [await first, await second, await third]
-        for events in told:
-            assert_told_in_order(events)
-            assert durable(events) == durable(told[0])
-        assert [event.data["text"] for event in told[2] if event.type == "delta"] == ["one", "two", "three"]
+        seen = [await first, await second, await third]
+        for events in seen:
+            assert_events_in_order(events)
+            assert durable(events) == durable(seen[0])
+        assert [event.data["text"] for event in seen[2] if event.type == "delta"] == ["one", "two", "three"]
 
 
 async def test_readers_that_come_at_any_moment_miss_nothing(store: str) -> None:
     """Also while an entry is on its way to the store."""
     async with make([echo], store) as rt:
-        told: list[asyncio.Task[list[AgentEvent]]] = []
+        seen: list[asyncio.Task[list[AgentEvent]]] = []
         agent = ReActAgent(rt, ScriptedModel([]))
 
         async def answer(request: ChatRequest) -> ChatReply:
             for _ in range(3):
-                told.append(asyncio.create_task(listed(agent.events("t"))))
+                seen.append(asyncio.create_task(listed(agent.events("t"))))
                 await asyncio.sleep(0)
-            told.append(asyncio.create_task(listed(agent.events("t"))))
+            seen.append(asyncio.create_task(listed(agent.events("t"))))
             steps = sum(message.role == "assistant" for message in request.messages)
             return asks(("echo", f'{{"text": "{steps}"}}')) if steps < 5 else ChatReply(text="done")
 
         await ReActAgent(rt, Says(answer)).run("go", thread="t")
         everything = await listed(agent.events("t"))
         assert len(everything) > 15
-        for task in told:
+        for task in seen:
             assert durable(await task) == everything
 
 
@@ -213,7 +213,7 @@ async def test_a_reader_in_another_process_is_told_the_same(sqlite: str) -> None
         await run
         events = await reading
         assert events == await listed(mine.events("t"))
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         waited = await theirs.wait("t", turn=1)
         assert waited is not None
         assert waited.text == "done"
@@ -223,26 +223,26 @@ async def test_following_goes_on_with_the_turns_to_come(store: str) -> None:
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, ScriptedModel(["one", [("echo", {})], "two", "three"]))
         await agent.run("a", thread="t")
-        told: list[AgentEvent] = []
+        seen: list[AgentEvent] = []
         third = asyncio.Event()
 
         async def follow() -> None:
             async for event in agent.events("t", after="1-0.0", follow=True):
-                told.append(event)
+                seen.append(event)
                 if event.turn == 3 and event.type == "final":
                     third.set()
 
         following = asyncio.create_task(follow())
-        await eventually(lambda: told)
+        await eventually(lambda: seen)
         await agent.run("b", thread="t")
         await agent.run("c", thread="t")
         await third.wait()
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-        assert [event.data["text"] for event in told if event.type == "final"] == ["one", "two", "three"]
-        ids = [event.id for event in durable(told)]
+        assert [event.data["text"] for event in seen if event.type == "final"] == ["one", "two", "three"]
+        ids = [event.id for event in durable(seen)]
         assert len(ids) == len(set(ids))
-        assert durable(told) == await listed(agent.events("t", after="1-0.0"))
+        assert durable(seen) == await listed(agent.events("t", after="1-0.0"))
         assert rt.observers.listeners == []
 
 

@@ -82,7 +82,7 @@ class EventStreams:
     async def until_over(
         self, threads: Threads, reader: FeedReader, thread: str, number: int
     ) -> AsyncGenerator[AgentEvent]:
-        """All events of a turn, the last one is `final` or `error`. Earlier events than the reader's are read from the store."""
+        """All events of a turn; the last one is `final` or `error`. Events before the reader was added are read from the store."""
         at, last = threads.host.clock.now(), ""
         async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as events:
             async for event in events:

@@ -15,7 +15,7 @@ from clicket.agents.model_step import Window
 from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_limits import counted
+from clicket.agents.turn_limits import check_counts, counted
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
@@ -70,13 +70,9 @@ class ContextWindow:
         summarize: ChatModel | None = None,
         tokens: Callable[[str], int] = estimated,
     ) -> None:
-        for name, value, least in (
-            ("max_tokens", max_tokens, 100),
-            ("keep_steps", keep_steps, 0),
-            ("max_reference", max_reference, 50),
-        ):
-            if type(value) is not int or value < least:
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        check_counts(100, max_tokens=max_tokens)
+        check_counts(0, keep_steps=keep_steps)
+        check_counts(50, max_reference=max_reference)
         self.max_tokens = max_tokens
         self._keep_steps = keep_steps
         self._max_reference = max_reference

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
+from clicket.agents.turn_limits import check_counts
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import backoff, transient
@@ -50,9 +51,8 @@ class Thinker:
                 f"{model!r} is not a model: it has no method chat(request). Use OpenAIModel, AnthropicModel, "
                 "model_of('openai:NAME'), or ScriptedModel in tests."
             )
-        for name, value, least in (("model_retries", retries, 0), ("max_answer_tokens", max_tokens, 1)):
-            if (value is not None or name == "model_retries") and (type(value) is not int or value < least):
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        check_counts(0, model_retries=retries)
+        check_counts(1, optional=True, max_answer_tokens=max_tokens)
         if isinstance(retry_delay, bool) or not isinstance(retry_delay, int | float) or not 0 <= retry_delay < inf:
             raise UsageError(f"retry_delay must be a number of seconds of at least 0, not {retry_delay!r}.")
         self.model = model

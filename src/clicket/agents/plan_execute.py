@@ -20,8 +20,8 @@ from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook
-from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
-from clicket.errors import ClicketError, InvalidInput, UsageError
+from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
+from clicket.errors import ClicketError, InvalidInput
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
@@ -95,9 +95,7 @@ class PlanExecuteLoop:
     """The drive of a `PlanExecuteAgent`."""
 
     def __init__(self, planner: Thinker, executor: Loop, *, max_task_steps: int, max_parallel: int) -> None:
-        for name, value in (("max_task_steps", max_task_steps), ("max_parallel", max_parallel)):
-            if type(value) is not int or value < 1:
-                raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        check_counts(1, max_task_steps=max_task_steps, max_parallel=max_parallel)
         self._planner = planner
         self._executor = executor
         self._max_task_steps = max_task_steps

@@ -13,8 +13,8 @@ from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.task_waits import ended_before, wait_all
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn, TurnStopped
-from clicket.agents.turn_limits import Ending
-from clicket.errors import ClicketError, UsageError
+from clicket.agents.turn_limits import Ending, check_counts
+from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
@@ -34,9 +34,8 @@ class Actor:
     """`max_observation`: characters of a result that the model reads at once. The whole is stored, and the model can read on."""
 
     def __init__(self, *, max_concurrency: int = 5, max_observation: int = 32_768) -> None:
-        for name, value, least in (("max_concurrency", max_concurrency, 1), ("max_observation", max_observation, 200)):
-            if type(value) is not int or value < least:
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        check_counts(1, max_concurrency=max_concurrency)
+        check_counts(200, max_observation=max_observation)
         self._max_concurrency = max_concurrency
         self._max_observation = max_observation
 

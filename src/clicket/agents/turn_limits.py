@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 
-__all__ = ["NO_STEPS", "Ending", "Limits", "Spent", "Stopped", "counted"]
+__all__ = ["NO_STEPS", "Ending", "Limits", "Spent", "Stopped", "check_counts", "counted"]
 
 Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
 Ending = tuple[Stopped, str]
@@ -31,18 +31,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How often the same tool may be called with the same arguments."""
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_calls", "max_tokens", "max_repeats"):
-            value = getattr(self, name)
-            if value is None and name != "max_steps":
-                continue
-            least = 1 if name == "max_repeats" else 0
-            if type(value) is not int or value < least:
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        check_counts(0, max_steps=self.max_steps)
+        check_counts(0, optional=True, max_calls=self.max_calls, max_tokens=self.max_tokens)
+        check_counts(1, optional=True, max_repeats=self.max_repeats)
         for name in ("max_cost", "max_seconds"):
             value = getattr(self, name)
             wrong = isinstance(value, bool) or not isinstance(value, int | float | None)
             if wrong or (value is not None and not (isfinite(value) and value >= 0)):
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
+
+
+def check_counts(least: int, *, optional: bool = False, **values: object) -> None:
+    """Raise `UsageError` unless each value is a whole number of at least `least`, or None if it is optional."""
+    for name, value in values.items():
+        if not (optional and value is None) and (type(value) is not int or value < least):
+            raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
 
 def counted(usage: object) -> Usage:

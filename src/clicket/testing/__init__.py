@@ -1,7 +1,8 @@
 """Public fakes and checks for tests. Tests that use them neither sleep nor depend on the speed of the machine.
 
+`memory_runtime` is a runtime in memory whose time and randomness a test controls. The modules:
+
     clock           `StepClock`: time that a test advances
-    runtime         `memory_runtime`: a runtime in memory that reads no settings
     scripted_model  `ScriptedModel`: a language model with prepared answers
     recording       `RecordingModel`, `ReplayModel`: answers of a real model, written to a file and read from it
     store_*         `store_contract`, `shared_store_contract`: the laws of `ports.store` as checks, for the stores that ship here and
@@ -17,8 +18,14 @@ same data, as several processes do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
 
+from clicket.pipeline import Policy
+from clicket.runtime import Runtime
+from clicket.settings import Settings
 from clicket.testing import (
     store_calls,
     store_documents,
@@ -29,7 +36,6 @@ from clicket.testing import (
 )
 from clicket.testing.clock import StepClock
 from clicket.testing.recording import RecordingModel, ReplayModel
-from clicket.testing.runtime import memory_runtime
 from clicket.testing.scripted_model import ScriptedModel
 from clicket.testing.store_kit import Check
 
@@ -46,3 +52,20 @@ __all__ = [
 
 store_contract: Sequence[Check] = (*store_calls.laws, *store_retention.laws, *store_stats.laws, *store_documents.laws)
 shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
+
+
+@asynccontextmanager
+async def memory_runtime(
+    tools: Iterable[Any] = (),
+    *,
+    clock: StepClock | None = None,
+    seed: int = 0,
+    policy: Policy | None = None,
+    **settings: Any,
+) -> AsyncIterator[Runtime]:
+    """A runtime on `memory://` that reads no file and no environment; jitter comes from `seed`, time from `clock`."""
+    runtime = Runtime(tools, policy=policy, settings=Settings(store="memory://", **settings))
+    runtime._clock = clock
+    runtime._chance = Random(seed)  # jitter that repeats, not secrets
+    async with runtime:
+        yield runtime

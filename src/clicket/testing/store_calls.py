@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +23,7 @@ from clicket.testing.store_kit import (
     ended,
     law,
     news,
+    paged_ids,
     seqs,
 )
 
@@ -136,16 +138,17 @@ async def what_cannot_be_stored_harms_no_other(store: Store) -> None:
     await created(store, "c")
 
 
+async def _numbers(store: Store, **wanted: Any) -> list[int]:
+    return [int(stored.events[0].call_id[1:]) for stored in await store.history(Query(**wanted))]
+
+
 @laws.opened(ALIVE)
 async def history_is_filtered_newest_first(store: Store) -> None:
     for n in range(12):
         change = await created(store, f"c{n}", thread=f"t{n % 2}", tool="tool" if n % 3 else "other", at=100.0 + n)
         if n >= 8:
             await append(store, news(change, state=State.FAILED, ended_at=200.0))
-
-    async def names(**wanted: Any) -> list[int]:
-        return [int(s.events[0].call_id[1:]) for s in await store.history(Query(**wanted))]
-
+    names = partial(_numbers, store)
     law.equal(await names(), list(range(11, -1, -1)), "newest first")
     law.equal(await names(thread="t1"), [11, 9, 7, 5, 3, 1], "filtered by thread")
     law.equal(await names(tool="other"), [9, 6, 3, 0], "filtered by tool")
@@ -157,12 +160,7 @@ async def history_is_filtered_newest_first(store: Store) -> None:
     law.equal(await names(id_prefix="c%"), [], "a beginning is text, not a pattern")
     law.equal(await names(thread="t0' OR '1'='1"), [], "a filter is a value, not a query")
     law.equal(await names(limit=3), [11, 10, 9], "`limit` bounds the list")
-    seen: list[int] = []
-    before: int | None = None
-    while page := await store.history(Query(limit=5, before=before)):
-        seen += [int(s.events[0].call_id[1:]) for s in page]
-        before = page[-1].key
-    law.equal(seen, list(range(11, -1, -1)), "pages hold every call once")
+    law.equal(await paged_ids(store, 5), [f"c{n}" for n in range(11, -1, -1)], "pages hold every call once")
 
 
 @laws.opened(ALIVE)
@@ -179,10 +177,7 @@ async def history_is_filtered_by_content_and_in_either_order(store: Store) -> No
             end = an_event(f"c{n}", 2, "state_changed", state, more)
             last = Append(change.call, 1, change.fence, rows_of([end]), state, ended_at=200.0, key=change.key)
             law.equal(await append(store, last), [None], "a call ends")
-
-    async def names(**wanted: Any) -> list[int]:
-        return [int(s.events[0].call_id[1:]) for s in await store.history(Query(**wanted))]
-
+    names = partial(_numbers, store)
     law.equal(await names(code="tool_error"), [9, 6], "filtered by error code")
     law.equal(await names(code="timeout"), [10, 7], "a code with a state of its own")
     law.equal(await names(code="timeout", state=State.FAILED), [], "a code that the state cannot have")
@@ -207,12 +202,8 @@ async def history_is_filtered_by_content_and_in_either_order(store: Store) -> No
     law.equal(await names(ascending=True, id_prefix="c1"), [1, 10, 11], "filtered by a prefix of the id, oldest first")
     law.equal(await names(ascending=True, request_id="r2", limit=2), [8, 9], "filtered by content, oldest first")
     for wanted in ({}, {"metadata": (("odd", True),)}, {"id_prefix": "c1"}):
-        seen: list[int] = []
-        after: int | None = None
-        while page := await store.history(Query(limit=2, after=after, ascending=True, **wanted)):
-            seen += [int(s.events[0].call_id[1:]) for s in page]
-            after = page[-1].key
-        law.equal(seen, await names(ascending=True, **wanted), "pages hold every call once")
+        seen = await paged_ids(store, 2, ascending=True, **wanted)
+        law.equal(seen, [f"c{n}" for n in await names(ascending=True, **wanted)], "pages hold every call once")
 
 
 @laws.opened(ALIVE)

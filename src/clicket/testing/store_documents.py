@@ -7,7 +7,7 @@ from typing import Any
 
 from clicket.kernel import State
 from clicket.ports import Query, Store, StoredDocument
-from clicket.testing.store_kit import ALIVE, Laws, append, creation, law, news, opened
+from clicket.testing.store_kit import ALIVE, Laws, append, creation, law, news, opened, paged_ids
 
 __all__ = ["laws"]
 
@@ -128,9 +128,5 @@ async def calls_that_wait_are_found(store: Store) -> None:
     law.equal(await append(store, end), [None], "a waiting call can end")
     law.equal(await names(), ["c7", "c4", "c2", "c1", "c0"], "calls that stopped waiting, or ended, are not listed")
     law.equal(await names(active=True, since=100.0), ["c7", "c4", "c2", "c1", "c0"], "waiting calls with other filters")
-    seen: list[str] = []
-    before: int | None = None
-    while page := await store.history(Query(waiting_for="approval", limit=2, before=before)):
-        seen += [stored.id for stored in page]
-        before = page[-1].key
+    seen = await paged_ids(store, 2, waiting_for="approval")
     law.equal(seen, ["c7", "c4", "c2", "c1", "c0"], "pages hold every call once")

@@ -13,7 +13,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event, EventType, rows_of
-from clicket.ports import Append, Owner, Store
+from clicket.ports import Append, Owner, Query, Store
 
 __all__ = [
     "ALIVE",
@@ -30,6 +30,7 @@ __all__ = [
     "law",
     "news",
     "opened",
+    "paged_ids",
     "seqs",
 ]
 
@@ -141,3 +142,13 @@ async def ended(store: Store, id: str, at: float = 200.0, **given: Any) -> Appen
 
 async def seqs(store: Store, id: str) -> list[int]:
     return [event.seq for stored in await store.load(id) for event in stored.events]
+
+
+async def paged_ids(store: Store, limit: int, *, ascending: bool = False, **wanted: Any) -> list[str]:
+    """The ids of the calls that the history lists, read page by page."""
+    ids: list[str] = []
+    query = Query(limit=limit, ascending=ascending, **wanted)
+    while page := await store.history(query):
+        ids += [stored.id for stored in page]
+        query = msgspec.structs.replace(query, **{"after" if ascending else "before": page[-1].key})
+    return ids

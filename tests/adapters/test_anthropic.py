@@ -102,7 +102,7 @@ async def test_params_are_the_tools_available_now() -> None:
 
 
 @pytest.mark.parametrize("helper", [False, True], ids=["raw", "helper"])
-async def test_a_stream_runs_calls_when_they_are_whole(
+async def test_a_stream_runs_calls_when_they_are_complete(
     provider: Provider, claude: AsyncAnthropic, helper: bool
 ) -> None:
     """The first call has run before the last event of the answer is sent."""

@@ -43,7 +43,7 @@ async def test_an_agent_calls_every_tool() -> None:
     assert all(record.state == "completed" for record in records)
 
 
-async def test_failures_are_told_and_the_run_goes_on() -> None:
+async def test_the_model_gets_failures_and_the_run_continues() -> None:
     calls = [
         ToolCallPart("add", '{"a": 1}', tool_call_id="c1"),
         ToolCallPart("add", '{"a": ', tool_call_id="c2"),
@@ -108,7 +108,7 @@ async def test_tools_are_asked_for_at_every_step() -> None:
     assert infos[0].function_tools[0].parameters_json_schema["type"] == "object"
 
 
-async def test_refusals_of_the_runtime_are_told() -> None:
+async def test_the_model_gets_refusals_of_the_runtime() -> None:
     async with runtime() as rt:
 
         class Door:

@@ -143,7 +143,7 @@ async def test_an_error_is_kept_raised_and_left_behind(store: str) -> None:
     [(asyncio.CancelledError(), "CancelledError"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
     ids=["cancelled", "key_error", "none", "number"],
 )
-async def test_a_model_that_misbehaves_is_an_error_and_the_thread_goes_on(store: str, answer: Any, said: str) -> None:
+async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(store: str, answer: Any, said: str) -> None:
     class Odd:
         name = "odd"
 

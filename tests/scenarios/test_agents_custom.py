@@ -52,7 +52,7 @@ async def test_a_hook_is_given_the_thread_that_changed(kind: str, store: str) ->
                     for before, after in ((IDLE, RUNNING), (RUNNING, FINISHED))]  # fmt: skip
 
 
-async def test_a_hook_of_two_arguments_goes_on_working(store: str) -> None:
+async def test_a_hook_of_two_arguments_still_works(store: str) -> None:
     seen: list[tuple[object, ...]] = []
 
     def two(before: AgentState, after: AgentState, seen: list[tuple[object, ...]] = seen) -> None:
@@ -160,7 +160,7 @@ async def test_a_drive_of_our_own_parts_is_what_react_is(store: str) -> None:
         assert (result.text, result.steps, result.calls) == ("three", 2, 1)
 
 
-async def test_a_drive_that_a_crash_cut_off_is_given_what_is_on_record(tmp_path: Path) -> None:
+async def test_a_drive_gets_the_recorded_results_after_a_crash(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'calls.db'}"
     reached = asyncio.Event()
     ran: list[int] = []

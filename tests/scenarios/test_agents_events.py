@@ -33,7 +33,7 @@ async def listed(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
     return [event async for event in events]
 
 
-async def test_a_stream_tells_everything_in_order_and_the_last_word_last(store: str) -> None:
+async def test_a_stream_yields_all_events_in_order_and_the_final_one_last(store: str) -> None:
     async with make([echo, count], store) as rt:
         model = ScriptedModel([[("count", {"to": 3}), ("echo", {"text": "x"})], "the final answer"])
         agent = ReActAgent(rt, model)
@@ -61,7 +61,7 @@ async def test_a_stream_tells_everything_in_order_and_the_last_word_last(store: 
         assert (await agent.look("t")).state is AgentState.FINISHED
 
 
-async def test_who_has_heard_the_last_word_may_begin_the_next_turn(store: str) -> None:
+async def test_after_the_last_event_the_next_turn_may_begin(store: str) -> None:
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, Says(lambda _: "ok"))
         for turn in range(1, 6):
@@ -125,7 +125,7 @@ async def test_leaving_the_stream_leaves_the_turn_running(store: str) -> None:
         assert rt.observers.listeners == []
 
 
-async def test_what_is_told_later_equals_what_was_told_live(store: str) -> None:
+async def test_recorded_events_equal_live_events(store: str) -> None:
     async with make([echo, count], store) as rt:
         agent = ReActAgent(rt, ScriptedModel([[("count", {}), ("echo", {})], [("nobody", {})], "done", "next"]))
         live = durable(await listed(agent.stream("go", thread="t")))
@@ -141,7 +141,7 @@ async def test_what_is_told_later_equals_what_was_told_live(store: str) -> None:
                 await listed(agent.events("t", after=wrong))
 
 
-async def test_a_second_reader_who_comes_late_misses_nothing(store: str) -> None:
+async def test_a_second_reader_that_comes_late_misses_nothing(store: str) -> None:
     gate, slow = Gate(), Gate()
 
     @tool
@@ -194,7 +194,7 @@ async def test_readers_that_come_at_any_moment_miss_nothing(store: str) -> None:
             assert durable(await task) == everything
 
 
-async def test_a_reader_in_another_process_is_told_the_same(sqlite: str) -> None:
+async def test_a_reader_in_another_process_gets_the_same_events(sqlite: str) -> None:
     gate = Gate()
 
     async def answer(request: ChatRequest) -> ChatReply:
@@ -219,7 +219,7 @@ async def test_a_reader_in_another_process_is_told_the_same(sqlite: str) -> None
         assert waited.text == "done"
 
 
-async def test_following_goes_on_with_the_turns_to_come(store: str) -> None:
+async def test_following_continues_with_later_turns(store: str) -> None:
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, ScriptedModel(["one", [("echo", {})], "two", "three"]))
         await agent.run("a", thread="t")

@@ -48,7 +48,7 @@ async def test_callers_do_not_see_each_others_threads(store: str) -> None:
         assert len(await ann.messages("t")) == 4
 
 
-async def test_a_callers_turn_is_stopped_and_read_by_nobody_else(store: str) -> None:
+async def test_only_its_caller_stops_and_reads_a_turn(store: str) -> None:
     gate = Gate()
 
     async def answer(_: ChatRequest) -> str:
@@ -119,7 +119,7 @@ async def test_a_thread_whose_key_is_lost_can_be_forgotten(sqlite: str) -> None:
         assert (await agent.run("again", thread="t")).turn == 2
 
 
-async def test_a_turn_whose_message_is_lost_with_its_process_ends_and_the_same_message_begins_a_new_one(
+async def test_a_turn_whose_message_is_lost_with_its_process_fails_and_the_same_message_begins_another(
     sqlite: str,
 ) -> None:
     """Without a key only the masked message is on record: the turn cannot go on, and does not stand in the way."""
@@ -252,7 +252,9 @@ async def test_a_tool_does_not_run_with_a_mask_that_a_model_copied() -> None:
 
 @pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])
 @pytest.mark.parametrize("secret", [PASSWORD, SECRET], ids=["declared", "token"])
-async def test_a_turn_that_goes_on_elsewhere_runs_no_tool_with_a_mask(sqlite: str, key: str, secret: str) -> None:
+async def test_a_turn_that_another_process_continues_runs_no_tool_with_a_mask(
+    sqlite: str, key: str, secret: str
+) -> None:
     ran: list[str] = []
     gate = Gate()
 

@@ -59,7 +59,7 @@ async def test_errors_come_back_as_observations_that_help(store: str) -> None:
         assert codes["react.1.1.3"] == "invalid_input"
 
 
-async def test_a_failing_tool_disappears_from_the_offers_and_the_thread_goes_on(store: str) -> None:
+async def test_a_failing_tool_disappears_from_the_offers_and_the_thread_continues(store: str) -> None:
     counted = iter(range(100))
     async with make([echo, broken], store) as rt:
 

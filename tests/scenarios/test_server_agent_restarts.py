@@ -43,7 +43,7 @@ def serve(place: Place) -> tuple[Command, str]:
     return server, ready["url"]
 
 
-def test_a_turn_that_kill_9_cut_off_goes_on_at_the_next_start(place: Place) -> None:
+def test_a_turn_of_a_killed_server_continues_at_the_next_start(place: Place) -> None:
     server, url = serve(place)
     began = httpx2.post(f"{url}/agents/t/messages", json={"message": "work", "wait": 0})
     assert began.status_code == 202
@@ -75,7 +75,7 @@ def test_a_turn_that_kill_9_cut_off_goes_on_at_the_next_start(place: Place) -> N
     assert again.ended() == 0
 
 
-def test_a_worker_goes_on_with_a_turn_that_kill_9_cut_off(place: Place) -> None:
+def test_a_worker_continues_the_turn_of_a_killed_server(place: Place) -> None:
     server, url = serve(place)
     assert httpx2.post(f"{url}/agents/t/messages", json={"message": "work", "wait": 0}).status_code == 202
     server.until(lambda: _started(url, "helper.1.2.1"))

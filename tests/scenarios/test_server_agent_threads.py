@@ -48,7 +48,7 @@ async def test_the_state_of_a_thread(tmp_path: Path) -> None:
         assert after["usage"]["output_tokens"] > 0
 
 
-async def test_events_are_told_again_and_go_on_across_turns(tmp_path: Path) -> None:
+async def test_events_are_replayed_and_continue_across_turns(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as it:
         first, second = with_id(await streamed(it, "one")), with_id(await streamed(it, "two"))
         last = second[-1]["id"]
@@ -157,7 +157,7 @@ async def test_a_turn_is_watched_and_stopped_from_another_server(shared: str, tm
         assert [turn["turn"] for turn in (await one.get("/agents/t/messages")).json()["turns"]] == [1, 2]
 
 
-async def test_who_waits_while_the_server_leaves_is_told_so(tmp_path: Path) -> None:
+async def test_a_waiting_request_gets_a_reply_when_the_server_stops(tmp_path: Path) -> None:
     gate = Gate()
     async with served_agent(
         tmp_path, [[["gate", {}]], "done"], [gate.tool], store=sqlite_url(tmp_path), close_timeout=0.1

@@ -72,7 +72,7 @@ async def test_wait_that_runs_out_and_a_thread_that_is_busy(tmp_path: Path) -> N
         assert (await it.get("/agents/a%20b")).json()["text"] == "done"
 
 
-async def test_who_leaves_does_not_stop_the_turn(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_does_not_stop_the_turn(tmp_path: Path) -> None:
     gate = Gate()
     async with served_agent(tmp_path, [[["gate", {}]], "done"], [gate.tool]) as it:
         async with it.stream("POST", "/agents/t/messages", json={"message": "go"}) as response:
@@ -85,7 +85,7 @@ async def test_who_leaves_does_not_stop_the_turn(tmp_path: Path) -> None:
         assert (result.text, result.stopped) == ("done", "finished")
 
 
-async def test_a_turn_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_turn_that_fails_is_reported(tmp_path: Path) -> None:
     agents = {"helper": {"model": script(tmp_path, ["only once"], "once.json"), "model_retries": 0}}
     async with served_agent(tmp_path, agents=agents) as it:
         assert (await say(it, wait=True)).json()["state"] == "finished"
@@ -170,7 +170,7 @@ async def test_without_any_agent_it_says_how_to_get_one() -> None:
         assert (await it.get("/agents/t/tool-states")).status_code == 200
 
 
-def test_a_mistake_is_told_before_anything_starts() -> None:
+def test_a_mistake_is_reported_before_anything_starts() -> None:
     with pytest.raises(UsageError, match="Did you mean 'model'"):
         create_app(make(agents={"helper": {"modle": "openai:x"}}))
 

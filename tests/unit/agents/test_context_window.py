@@ -166,7 +166,7 @@ async def test_a_summary_is_written_once_and_gone_on_with() -> None:
     assert not any("question 0 " in message.content for message in model.requests[-1].messages)
 
 
-async def test_a_summary_of_another_talk_is_not_used() -> None:
+async def test_a_summary_of_another_conversation_is_not_used() -> None:
     model, host = Summarises(), Host()
     window = ContextWindow(600, summarize=model)
     await window(turn(host), ChatRequest(messages=long_talk()))

@@ -22,7 +22,7 @@ def kinds(entry: entries.Entry) -> list[str]:
     return [event.type for event in events_of(entry, 1, "t", 1)]
 
 
-def test_what_is_told_of_each_entry() -> None:
+def test_the_events_of_each_entry() -> None:
     begun = entries.begun(3, "hi", [(ERROR, IDLE), (IDLE, RUNNING)], 5.0)
     seen = events_of(begun, 1, "t", 3)
     assert [(e.type, e.id, e.thread, e.turn, e.at) for e in seen] == [

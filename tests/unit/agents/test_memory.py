@@ -169,7 +169,7 @@ async def test_threads_whose_names_look_alike_are_apart(host: AgentHost) -> None
     assert len((await memory.load(host, "t/1")).messages) == 2
 
 
-async def test_only_so_many_threads_are_kept_in_mind(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_threads_is_bounded(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.agents.memory._MAX_THREADS", 5)
     memory = Memory("a")
     for number in range(20):

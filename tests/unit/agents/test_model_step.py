@@ -49,7 +49,7 @@ async def asked_at(answers: list[Any], **options: Any) -> tuple[list[float], asy
     return [round(at - times[0], 3) for at in times], run, clock
 
 
-async def test_who_says_when_to_come_again_is_not_asked_before() -> None:
+async def test_a_retry_waits_for_retry_after() -> None:
     times, run, _ = await asked_at([Busy(30), RetryableError("later", retry_after=7.5), "fine"], retry_delay=0.1)
     assert run.result().text == "fine"
     assert times[0] == 0
@@ -110,7 +110,7 @@ async def test_a_model_that_is_stopped_by_time_has_stopped() -> None:
         assert stopped.is_set()
 
 
-async def test_readers_are_told_of_retries_and_of_pieces_anew() -> None:
+async def test_readers_get_retries_and_the_deltas_of_each_attempt() -> None:
     async with memory_runtime() as rt:
         agent = ReActAgent(rt, ScriptedModel([RetryableError("busy \ud800"), "hello there"]), retry_delay=0)
         events: list[AgentEvent] = [event async for event in agent.stream("go")]
@@ -119,7 +119,7 @@ async def test_readers_are_told_of_retries_and_of_pieces_anew() -> None:
         assert "".join(event.data["text"] for event in events if event.type == "delta") == "hello there"
 
 
-async def test_a_model_streams_only_to_who_listens() -> None:
+async def test_a_model_streams_only_if_there_are_readers() -> None:
     ways: list[str] = []
 
     class Both(Says):

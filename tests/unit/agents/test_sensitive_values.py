@@ -118,7 +118,7 @@ def pieces(found: SensitiveValues, *given: Delta) -> list[Delta]:
     return deltas
 
 
-def test_pieces_of_declared_arguments_are_not_told() -> None:
+def test_deltas_of_sensitive_arguments_are_dropped() -> None:
     deltas = pieces(
         values(), Delta("name", "log_in", 0), Delta("arguments", '{"password": "x', 0), Delta("name", "echo", 1),
         Delta("arguments", "{}", 1), Delta("text", "hi"),

@@ -66,7 +66,7 @@ def test_pairing_adds_the_results_that_are_missing_at_the_end(messages: list[Cha
 
 
 @given(st.lists(ANY_IDS, max_size=8), st.sets(IDS), st.booleans())
-def test_ids_of_an_answer_are_its_own_and_nobody_elses(ids: list[Any], taken: set[str], keep: bool) -> None:
+def test_ids_of_tool_calls_are_unique_in_the_thread(ids: list[Any], taken: set[str], keep: bool) -> None:
     reply = ChatReply(uses=tuple(ToolUse(id=id, name="x") for id in ids))
     message = assistant_message(reply, "m.1", frozenset(taken), keep=keep)
     made = [use.id for use in message.uses]

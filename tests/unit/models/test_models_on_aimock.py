@@ -176,7 +176,7 @@ async def test_a_stream_that_is_cut_is_no_answer(server: Aimock, ask: Asking, cu
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_thoughts_go_back_to_who_had_them(server: Aimock, stream: bool) -> None:
+async def test_thoughts_are_sent_back_to_their_vendor(server: Aimock, stream: bool) -> None:
     """Here the server judges too: without the thought and its signature it refuses the second request."""
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     thought = calls(("now", {}, "c1"), reasoning="Hm, what time is it?", reasoningSignature="signed")

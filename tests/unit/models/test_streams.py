@@ -28,7 +28,7 @@ END = chunk("tool_calls")
 
 
 @VENDORS
-async def test_pieces_are_told_as_they_come(provider: Provider, make: Make) -> None:
+async def test_deltas_are_passed_on_as_they_arrive(provider: Provider, make: Make) -> None:
     provider.answers = [says(make, "Hm.", ("c1", "add", '{"a": 12345}'), ("c2", "add", '{"a": 2}'))]
     deltas: list[Delta] = []
     reply = await make(provider).stream(asks(), deltas.append)

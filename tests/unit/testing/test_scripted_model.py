@@ -82,7 +82,7 @@ def conversation(*said: str) -> ChatRequest:
     return ChatRequest(messages=(*HELLO.messages, *answers))
 
 
-async def test_a_script_that_is_read_anew_goes_on_in_the_middle_of_its_turn() -> None:
+async def test_a_script_that_is_loaded_again_continues_in_the_middle_of_its_turn() -> None:
     model = ScriptedModel(["a", "b", "c", "d"])
     assert (await model.chat(conversation("a", "b"))).text == "c"
     assert (await model.chat(HELLO)).text == "d", "and then in turn"

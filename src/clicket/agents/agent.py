@@ -18,7 +18,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
-from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
+from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError
 from clicket.execution import turn_log
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage
@@ -201,8 +201,12 @@ class Agent:
         while True:
             number, run = await threads.next(thread), new_id()
             if turn is not None and turn != number:
-                await threads.refuse_unless_asked(message, thread, turn, number)
-                return turn
+                if await threads.has_turn(message, thread, turn):
+                    return turn
+                raise Conflict(
+                    f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
+                    "again, then send your message as its next turn."
+                )
             self._tool.starting[run] = self
             try:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
@@ -213,7 +217,7 @@ class Agent:
                     if not await threads.take_over(message, thread, number):
                         continue
                 except AgentBusy:
-                    if turn is None or not await threads.is_asked(message, thread, number):
+                    if turn is None or not await threads.has_turn(message, thread, number):
                         raise
             except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)

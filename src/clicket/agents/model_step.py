@@ -121,10 +121,8 @@ class Thinker:
             return await self.model.chat(request)
 
         def tell(piece: Delta) -> None:
-            if piece.kind in ("name", "arguments"):
-                turn.publish("delta", kind=piece.kind, text=piece.text, use=piece.use)
-            else:
-                turn.publish("delta", kind=piece.kind, text=piece.text)
+            use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
+            turn.publish("delta", kind=piece.kind, text=piece.text, **use)
 
         model: Any = self.model
         take, end = masked_deltas(turn.sensitive, tell)

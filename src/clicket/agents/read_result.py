@@ -9,7 +9,7 @@ from clicket.model.codec import CUT_NOTE
 from clicket.tools import ToolContext
 from clicket.tools.function import function_tool
 
-__all__ = ["READ_OFFER", "READ_RESULT", "has_reference", "note_of", "read_result", "referred"]
+__all__ = ["READ_OFFER", "READ_RESULT", "note_of", "read_result", "referred"]
 
 READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
@@ -40,16 +40,11 @@ def note_of(size: str, artifact: str) -> str:
     return f"\n{CUT_NOTE}the whole result has {size}. {REFERENCE}{artifact}]"
 
 
-def has_reference(message: ChatMessage) -> bool:
-    """Does the result end with our note that names its artifact? A tool's own text cannot contain the note."""
-    return message.role == "tool" and REFERENCE in message.content.rpartition(_NOTE)[2] and _NOTE in message.content
-
-
 async def referred(turn: Turn, message: ChatMessage, length: int) -> ChatMessage:
     """A tool's result shortened to `length` characters, with a note that names the artifact of the whole."""
-    if has_reference(message):
-        text, _, rest = message.content.rpartition(_NOTE)
-        content = f"{text[:length]}{_NOTE}{rest}"
+    text, note, rest = message.content.rpartition(_NOTE)
+    if note and REFERENCE in rest:  # our note: a tool's own text cannot contain it
+        content = f"{text[:length]}{note}{rest}"
     else:
         artifact = await turn.host.keep(message.content.encode())
         content = message.content[:length] + note_of(f"{len(message.content):,} characters", artifact)

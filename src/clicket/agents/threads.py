@@ -12,7 +12,7 @@ from clicket.agents.agent_result import AgentResult
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS
-from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
+from clicket.errors import AgentBusy, ClicketError, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
@@ -101,21 +101,13 @@ class Threads:
                 return head, record
             await self._save_ended(thread, head.turns + 1, record)  # a document that exists by now is kept
 
-    async def is_asked(self, message: str, thread: str, number: int) -> bool:
+    async def has_turn(self, message: str, thread: str, number: int) -> bool:
         """Is there a turn of this number with this message?"""
         record = await self.record(thread, number)
         if record is not None:
             return self._message(record, thread, number) == message
         document = await self.memory.turn(self.host, thread, number)
         return document is not None and bool(document.messages) and document.messages[0].content == message
-
-    async def refuse_unless_asked(self, message: str, thread: str, number: int, next: int) -> None:
-        """Raise `Conflict` unless the thread has a turn of this number with this message; `next` is the next turn's number."""
-        if not await self.is_asked(message, thread, number):
-            raise Conflict(
-                f"this would be turn {next} of thread {thread!r}, not {number}: another message came first. Read the thread again, "
-                "then send your message as its next turn."
-            )
 
     async def ended(self, thread: str, number: int) -> AgentResult:
         """Wait for the end of a turn in any process; if it failed, its error is raised."""

@@ -45,15 +45,15 @@ class SchemaTools:
             if delta.kind == "thought" or not uses_tools(request):
                 tell(delta)
 
-        streams = isinstance(self._model, StreamingModel)
         if isinstance(self._model, StreamingModel):
-            given = await self._model.stream(_plain(request), tell_thoughts)
+            reply = _read(request, await self._model.stream(_plain(request), tell_thoughts))
+            text_follows = uses_tools(request)
         else:
-            given = await self._model.chat(_plain(request))
-        reply = _read(request, given)
-        if not streams and reply.thought:
-            tell(Delta("thought", reply.thought))
-        if reply.text and (uses_tools(request) or not streams):
+            reply = await self.chat(request)
+            text_follows = True
+            if reply.thought:
+                tell(Delta("thought", reply.thought))
+        if reply.text and text_follows:
             tell(Delta("text", reply.text))
         for number, use in enumerate(reply.uses):
             tell(Delta("name", use.name, number))

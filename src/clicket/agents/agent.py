@@ -32,7 +32,7 @@ __all__ = ["Agent", "HasHost"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
-_MAX_BYTES = 1_000_000  # with the rest of a turn's arguments less than a call may have
+_MAX_BYTES = 1_000_000  # together with the other arguments of a turn below the limit of a call
 _TAG = 8
 """Characters of a run's id in the ids of its tool calls."""
 _TEXT = {"type": "string"}
@@ -201,7 +201,7 @@ class Agent:
         while True:
             number, run = await threads.next(thread), new_id()
             if turn is not None and turn != number:
-                if await threads.has_turn(message, thread, turn):
+                if await threads.is_same_turn(message, thread, turn):
                     return turn
                 raise Conflict(
                     f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
@@ -217,7 +217,7 @@ class Agent:
                     if not await threads.take_over(message, thread, number):
                         continue
                 except AgentBusy:
-                    if turn is None or not await threads.has_turn(message, thread, number):
+                    if turn is None or not await threads.is_same_turn(message, thread, number):
                         raise
             except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)

@@ -101,7 +101,7 @@ class Threads:
                 return head, record
             await self._save_ended(thread, head.turns + 1, record)  # a document that exists by now is kept
 
-    async def has_turn(self, message: str, thread: str, number: int) -> bool:
+    async def is_same_turn(self, message: str, thread: str, number: int) -> bool:
         """Is there a turn of this number with this message?"""
         record = await self.record(thread, number)
         if record is not None:

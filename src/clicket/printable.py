@@ -1,4 +1,4 @@
-"""Text from outside as it may be printed: no control character in it moves a cursor or makes a line of its own."""
+"""Escapes control characters in untrusted text, so that it cannot move a terminal's cursor or add lines to a log."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def escaped(text: str, *, lines: bool = False) -> str:
 
 
 def escaped_json(text: str) -> str:
-    """JSON whose strings have no control characters and no separators of lines: the same value, safe to print."""
+    """The same JSON value without control characters and line separators in its strings."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

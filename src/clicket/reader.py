@@ -1,4 +1,4 @@
-"""Reads the calls of a store without an engine: for commands that look and leave. It runs, claims and recovers nothing."""
+"""Reads the calls of a store without an engine, for commands such as `ps` and `show`. It runs, claims and recovers nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import copy
 from types import TracebackType
 from typing import Self, Unpack
 
+from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import open_store, owner_of, wait_for_store
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
 from clicket.ports import Presence, Store, SystemClock
 from clicket.settings import Settings
-from clicket.views import HistoryOptions, history_query, page_of
 
 __all__ = ["Reader"]
 

@@ -12,13 +12,17 @@ from typing import Any, Self, Unpack, cast
 
 import msgspec
 
+from clicket.agent_host import Host, sweep_idle_threads
+from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
+from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
+from clicket.call_batch import as_request, in_order
+from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
-from clicket.hosting import Host, sweep_idle_threads
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -29,20 +33,9 @@ from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sw
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
+from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
-from clicket.views import (
-    Audit,
-    Cache,
-    HistoryOptions,
-    ToolInfo,
-    as_request,
-    cache_settings,
-    history_query,
-    in_order,
-    info,
-    page_of,
-)
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 

@@ -1,4 +1,4 @@
-"""All calls' durable events as one stream. A reader that is too slow misses events, and gets a `Gap` in their place."""
+"""Durable events of all calls as one stream. A reader that is too slow misses events, and gets a `Gap` in their place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallEvent(Event, frozen=True, gc=False):
-    """An event with the call that it belongs to: ids alone may be used by several threads and callers."""
+    """An event with the thread, tool and caller of its call: an id is unique only for one caller and thread."""
 
     thread: str
     tool: str
@@ -35,15 +35,15 @@ class CallEvent(Event, frozen=True, gc=False):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Takes the place of events that were left out because the reader was too slow, or was away for too long."""
+    """Replaces events that the reader missed because it was too slow, or reconnected too late."""
 
     missed: int | None
-    """None: how many is not known."""
+    """The number of events; None: not known."""
 
 
 class Subscription:
-    """An async iterator of `CallEvent` and `Gap`. It begins when it is made, and ends with `close`, at the end of `async with`, or when
-    the runtime closes: then what is pending is still given."""
+    """An async iterator of `CallEvent` and `Gap`. It starts when it is made. After `close`, the end of `async with` or the end of the
+    runtime it yields the pending events and ends."""
 
     def __init__(self, observers: Observers, filter: EventFilter, caller: str | None, max_pending: int) -> None:
         self._filter = filter

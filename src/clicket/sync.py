@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
+from clicket.cache_view import CachePage
 from clicket.call import Origin
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
@@ -24,7 +25,6 @@ from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
-from clicket.views import CachePage
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 

@@ -1,4 +1,4 @@
-"""The real anthropic SDK against a provider on loopback: every tool_use is answered once, and the next request is taken."""
+"""The real anthropic SDK against a provider on loopback: each tool_use gets one result, and the next request is accepted."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_params_are_the_tools_available_now() -> None:
 
 
 @pytest.mark.parametrize("helper", [False, True], ids=["raw", "helper"])
-async def test_a_stream_runs_calls_when_they_are_whole(
+async def test_a_stream_runs_calls_when_they_are_complete(
     provider: Provider, claude: AsyncAnthropic, helper: bool
 ) -> None:
     """The first call has run before the last event of the answer is sent."""

@@ -34,7 +34,7 @@ async def test_a_dependency_opens_in_the_next_turn() -> None:
         assert [param["name"] for param in await anthropic.tool_params(rt, "t1")] == ["login"]
         (early,) = await anthropic.run(rt, response("m1", ("u1", "mail.send", {"text": "x"})), "t1")
         assert refused(str(early["content"]), "tool_unavailable")
-        assert "mail.send" not in str(early["content"]), "the model is told names that its provider takes"
+        assert "mail.send" not in str(early["content"]), "the model reads names that its provider accepts"
         await anthropic.run(rt, response("m2", ("u1", "login", {})), "t1")
         names = [param["name"] for param in await anthropic.tool_params(rt, "t1")]
         assert len(names) == 2
@@ -76,10 +76,10 @@ async def test_over_http() -> None:
             '{"a": 1},"priority":9',
         ]
         calls = [{"id": f"c{n}", "function": {"name": "add", "arguments": t}} for n, t in enumerate(texts)]
-        told = await openai.run(rt, {"id": "x", "choices": [{"message": {"tool_calls": calls}}]}, "t1")
-        CHAT.validate_python(told)
-        assert [m["tool_call_id"] for m in told] == [f"c{n}" for n in range(len(texts))]
-        assert all(refused(m["content"], "invalid_input") for m in told), told
+        results = await openai.run(rt, {"id": "x", "choices": [{"message": {"tool_calls": calls}}]}, "t1")
+        CHAT.validate_python(results)
+        assert [m["tool_call_id"] for m in results] == [f"c{n}" for n in range(len(texts))]
+        assert all(refused(m["content"], "invalid_input") for m in results), results
         assert len(RUNS) == 2
     gone = await anthropic.run(rt, response("m2", ("u1", "add", {"a": 1})), "t1")
     assert [r["is_error"] for r in gone] == [True]

@@ -1,4 +1,4 @@
-"""Whatever a model writes: one result for each call, in order, of the SDK's own shape, and nothing is raised."""
+"""Whatever a model writes: one result for each call, in order, in the SDK's format, and nothing is raised."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_the_provider_refuses_a_lost_result(gpt: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_a_stream_runs_calls_when_they_are_whole(provider: Provider, gpt: AsyncOpenAI, api: str) -> None:
+async def test_a_stream_runs_calls_when_they_are_complete(provider: Provider, gpt: AsyncOpenAI, api: str) -> None:
     """The first call has run before the answer is at its end."""
     last = "finish" if api == "chat" else "response.completed"
     provider.pauses[last] = asyncio.Event()

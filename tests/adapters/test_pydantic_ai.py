@@ -19,7 +19,7 @@ from clicket.errors import UsageError
 
 
 def scripted(*answers: list[Any]) -> tuple[FunctionModel, list[AgentInfo]]:
-    """A model that gives these parts in turn, and what it was told each time."""
+    """A model that gives these parts in turn, and keeps the requests."""
     left, infos = list(answers), []
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -43,7 +43,7 @@ async def test_an_agent_calls_every_tool() -> None:
     assert all(record.state == "completed" for record in records)
 
 
-async def test_failures_are_told_and_the_run_goes_on() -> None:
+async def test_the_model_gets_failures_and_the_run_continues() -> None:
     calls = [
         ToolCallPart("add", '{"a": 1}', tool_call_id="c1"),
         ToolCallPart("add", '{"a": ', tool_call_id="c2"),
@@ -56,10 +56,10 @@ async def test_failures_are_told_and_the_run_goes_on() -> None:
     async with runtime() as rt:
         result = await Agent(model, toolsets=[ClicketToolset(rt, "t1")]).run("go")
         records = (await rt.history(thread="t1")).items
-    told = {part.tool_call_id: part for part in returns(result)[:6]}
+    returned = {part.tool_call_id: part for part in returns(result)[:6]}
     assert result.output == "done"
     assert len(infos) == 3
-    assert [told[f"c{n}"].outcome for n in range(1, 7)] == [
+    assert [returned[f"c{n}"].outcome for n in range(1, 7)] == [
         "success",
         "failed",
         "failed",
@@ -67,12 +67,12 @@ async def test_failures_are_told_and_the_run_goes_on() -> None:
         "success",
         "failed",
     ]
-    assert told["c1"].content == "2"
-    assert str(told["c2"].content).startswith("invalid_input: ")
-    assert str(told["c3"].content).startswith("invalid_input: /a")
-    assert told["c4"].content == "tool_error: ValueError: out of paper"
-    assert told["c5"].content == "5"
-    assert str(told["c6"].content).startswith("timeout: ")
+    assert returned["c1"].content == "2"
+    assert str(returned["c2"].content).startswith("invalid_input: ")
+    assert str(returned["c3"].content).startswith("invalid_input: /a")
+    assert returned["c4"].content == "tool_error: ValueError: out of paper"
+    assert returned["c5"].content == "5"
+    assert str(returned["c6"].content).startswith("timeout: ")
     assert len(records) == 8, "the second step's calls are calls of their own"
 
 
@@ -108,7 +108,7 @@ async def test_tools_are_asked_for_at_every_step() -> None:
     assert infos[0].function_tools[0].parameters_json_schema["type"] == "object"
 
 
-async def test_refusals_of_the_runtime_are_told() -> None:
+async def test_the_model_gets_refusals_of_the_runtime() -> None:
     async with runtime() as rt:
 
         class Door:

@@ -1,4 +1,4 @@
-"""Schemas as providers take them, and imports that cost nothing until they are needed."""
+"""Schemas that providers accept, and imports that happen only when they are needed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ BOUNDED: dict[str, tuple[int, str]] = {
 """Quadratic, and never used on more than so many characters. What they take at that size is measured."""
 
 MADE: dict[str, str] = {
-    "adapters/door.py:re.compile(f'(?<![\\\\w.-])({names})(?![\\\\w-]|\\\\.\\\\w)')": "names of tools in a message",
+    "adapters/runtime_access.py:re.compile(f'(?<![\\\\w.-])({names})(?![\\\\w-]|\\\\.\\\\w)')": "names of tools in a message",
     "interpreter/run/parsing.py:re.compile(f' {{0,3}}{re.escape(block.markup[0])}{{{len(bloc": "a task of many fences",
     "search/extract/markup.py:_RAW_END": "HTML: scripts without an end",
     "search/index/walking.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",

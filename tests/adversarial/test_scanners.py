@@ -16,7 +16,7 @@ import pytest
 from tests.adversarial.inventory import MADE
 from tests.adversarial.measuring import growth
 
-from clicket.adapters.door import Book, Offer
+from clicket.adapters.runtime_access import Offer, ToolCatalog
 from clicket.agents.subagents import _ASKING
 from clicket.cli.words import parse_duration, parse_size, shown_url
 from clicket.client.wire import _lines
@@ -28,9 +28,9 @@ from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
 from clicket.model.codec import canonical
 from clicket.model.document import Document
 from clicket.model.output import encode_output
-from clicket.models.events import EventParser
-from clicket.models.pieces import Use, silent
+from clicket.models.reply_builder import ToolUseBuilder, ignore_delta
 from clicket.models.schema_tools import _read
+from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 from clicket.pipeline.validate import _further
 from clicket.search.dossier import Synthesis
@@ -215,7 +215,7 @@ _ASKED = ChatRequest(messages=(), tools=(_OFFER,))
 
 
 def _use(pieces: list[str]) -> None:
-    use = Use(Names(_ASKED), silent, 0, None)
+    use = ToolUseBuilder(Names(_ASKED), ignore_delta, 0, None)
     use.name("t")
     for piece in pieces:
         use.arguments(piece)
@@ -444,7 +444,7 @@ def _traced(text: str) -> None:
 
 def _named(text: str) -> str:
     offers = [tool(name=f"a.{number}")(lambda: "") for number in range(50)]
-    return Book([Offer(each, each.name.replace(".", "_")) for each in offers]).in_wire_names(text)
+    return ToolCatalog([Offer(each, each.name.replace(".", "_")) for each in offers]).in_wire_names(text)
 
 
 OTHERS = {

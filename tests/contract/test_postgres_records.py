@@ -19,7 +19,7 @@ from clicket.ports import Append, Keep, Stale, ToolHealth, Unstorable
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.postgres import schema as schemas
 from clicket.testing.store_kit import ALIVE, DEAD, append, created, creation, news, opened
-from clicket.testing.store_records import health, recorded, stats
+from clicket.testing.store_stats import health, recorded, stats
 
 _numbers = itertools.count(1)
 Make = Callable[..., PostgresStore]

@@ -21,7 +21,7 @@ from clicket.kernel import State
 from clicket.ports import Append, Keep, Query, ToolHealth, Unstorable
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import append, created, creation, news, opened
-from clicket.testing.store_records import health, recorded, stats
+from clicket.testing.store_stats import health, recorded, stats
 
 _numbers = count()
 Make = Callable[..., RedisStore]

@@ -19,7 +19,7 @@ from clicket.model.unit import End, Start
 from clicket.ports import Append, CallRow, OutcomeStats, Query, Store, ToolHealth
 from clicket.stores.sqlite import SqliteStore, checkpoint, writer
 from clicket.testing.store_kit import append, created, creation, ended, news, opened
-from clicket.testing.store_records import health, stats
+from clicket.testing.store_stats import health, stats
 
 BIG = {"text": "x" * 3_000}
 

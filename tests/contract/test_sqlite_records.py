@@ -21,7 +21,7 @@ from clicket.model import dump_unit, rows_of
 from clicket.ports import Keep, Query, Store, ToolHealth
 from clicket.stores.sqlite import SqliteStore, schema
 from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened, seqs
-from clicket.testing.store_records import health, recorded, stats
+from clicket.testing.store_stats import health, recorded, stats
 
 Make = Callable[[], Store]
 _MOST = (1 << 63) - 1
@@ -250,7 +250,7 @@ import asyncio, sys
 from clicket.kernel import State
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing.store_kit import ALIVE, append, creation
-from clicket.testing.store_records import stats
+from clicket.testing.store_stats import stats
 
 async def main():
     store = SqliteStore(sys.argv[1])

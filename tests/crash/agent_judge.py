@@ -13,7 +13,7 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
 from clicket.agents import Agent, AgentEvent, AgentState, TurnDocument
-from clicket.agents.event_stream import place_of
+from clicket.agents.event_stream import position_of
 from clicket.errors import NotFound
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.ids import alias_of
@@ -124,7 +124,7 @@ def _paired(found: Seen) -> None:
 
 def _told(found: Seen) -> None:
     """Events without a gap, none twice; each call begins and ends once; a beginning, and one end."""
-    places = [place_of(event.id) for event in found.events]
+    places = [position_of(event.id) for event in found.events]
     entries: dict[int, list[int]] = {}
     for turn, entry, number in places:
         assert turn == 1

@@ -19,7 +19,7 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime, State
 from clicket.agents import AgentState
-from clicket.agents.event_stream import place_of
+from clicket.agents.event_stream import position_of
 from clicket.model.chat import ChatMessage
 
 PATIENCE = 60.0
@@ -49,7 +49,7 @@ def judge(found: Team, whole: Team, lives: int) -> None:
         (AgentState.FINISHED, document.text, document.steps, document.calls, document.plan)
         for document in whole.documents
     ]
-    places = [place_of(event.id) for event in found.events]
+    places = [position_of(event.id) for event in found.events]
     assert places == sorted(set(places))
     assert found.events[-1].type == "final"
     told = Counter(event.data["id"] for event in found.events if event.type == "tool_result")

@@ -1,4 +1,4 @@
-"""Our models against a real one: it answers what it likes, and what we read is whole, counted and within its limits."""
+"""Our models against a real language model: replies are complete, counted and within their limits."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What it judges of a request is little: a body that is a JSON object, `messages` that is a list (for OpenAI's protocol only), and
 that an assistant's turn with tools begins with its thinking when Anthropic's `thinking` is on. It does not look at roles,
-schemas, names, or whether each tool call has its result: that is judged by `tests.models_kit.judging`, on the requests that
+schemas, names, or whether each tool call has its result: that is judged by `tests.models_kit.vendor_rules`, on the requests that
 this server kept, and by `tests.adapters.provider`.
 """
 

@@ -1,4 +1,4 @@
-"""A conversation of ours, told to both vendors through our own models: what was sent is judged, not what we meant to send."""
+"""Sends a conversation to both vendors through our models, and validates the requests that were sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.models_kit.aimock import Aimock, answer
-from tests.models_kit.judging import accepted
+from tests.models_kit.vendor_rules import accepted
 
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
 from clicket.models import AnthropicModel, OpenAIModel

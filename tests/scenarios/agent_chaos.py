@@ -1,4 +1,4 @@
-"""Answers of a model at random: valid, malformed, duplicated, endless, empty, huge, null, unknown, raised; and stops in between."""
+"""Random answers of a model: valid, malformed, duplicated, endless, empty, huge, null, unknown, raised; and stops in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of agents share: models that do what a test says, and the laws that every turn keeps."""
+"""Shared by the tests of agents: models that a test controls, and the laws that every turn keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "Says",
     "Streams",
     "asks",
-    "assert_told_in_order",
+    "assert_events_in_order",
     "assert_within",
     "called",
     "check_legal",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Says:
-    """A model that answers what a function makes of each request; the function may be async, and may raise."""
+    """A model whose answers a function makes from the request; the function may be async, and may raise."""
 
     name = "says"
 
@@ -53,7 +53,7 @@ class Says:
 
 
 class Streams(Says):
-    """The same, told in pieces."""
+    """`Says` with streaming: one delta for each word."""
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
         reply = await self.chat(request)
@@ -63,7 +63,7 @@ class Streams(Says):
 
 
 class Gate:
-    """A place where a tool or a model waits until a test opens it. `reached` says that somebody is there."""
+    """A tool or a model waits here until a test opens it. `reached`: one is waiting."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -94,7 +94,7 @@ def one(name: str, arguments: str = "{}", id: str = "u") -> list[ToolUse]:
 
 
 def check_pairs(messages: Sequence[ChatMessage]) -> list[ToolUse]:
-    """Every tool call is answered once, directly after it, before anything else is said. Returns the calls."""
+    """Each tool call has one result, directly after its message. Returns the calls."""
     calls: list[ToolUse] = []
     ids: set[str] = set()
     waiting: list[str] = []
@@ -137,12 +137,12 @@ def called(messages: Sequence[ChatMessage]) -> list[str]:
 
 
 def durable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
-    """Those that are on record."""
+    """The recorded events."""
     return [event for event in events if event.id]
 
 
-def assert_told_in_order(events: Sequence[AgentEvent]) -> None:
-    """Ids go up, pieces come before the answer they are of, progress before its result, and the last word is last."""
+def assert_events_in_order(events: Sequence[AgentEvent]) -> None:
+    """Ids increase, deltas come before their reply, progress before its result, and the last event is the only final one."""
     places = [tuple(map(int, event.id.replace("-", ".").split("."))) for event in durable(events)]
     assert places == sorted(set(places))
     assert [event.type in ("final", "error") for event in events] == [False] * (len(events) - 1) + [True]

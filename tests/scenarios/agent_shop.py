@@ -1,5 +1,5 @@
-"""A shop and an airline of our own, with rules that refuse: what support agents work on. State is a plain object, so that what an
-agent did can be compared with what the same calls do directly."""
+"""A shop and an airline with business rules, for support agents. Their state is a plain object, so that the effect of an agent can be
+compared with that of the same calls made directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent's step on SQLite is two transactions: the model's answer with the start of its tool call, and the call's outcome."""
+"""An agent's step on SQLite takes two transactions: the model's reply with the start of its tool call, and the call's outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger comes upon: readers of turns that never were, plans that end on the last step, names that are taken."""
+"""Edge cases of agents: readers of missing turns, plans that end on the last step, names in use."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def heard(seen: list[list[AgentEvent]], turn: int) -> bool:
     return all(mine and (mine[-1].turn, mine[-1].type) == (turn, "final") for mine in seen)
 
 
-async def test_who_waits_for_the_next_turn_does_nothing_else(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_the_next_turn_does_not_poll_more_than_needed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})], "a long enough answer"] * 20))
         seen: list[list[AgentEvent]] = [[] for _ in range(4)]
@@ -69,7 +71,7 @@ async def test_who_waits_for_the_next_turn_does_nothing_else(store: str, monkeyp
         await asyncio.gather(*readers, return_exceptions=True)
 
 
-async def test_a_turn_that_ended_without_a_word_is_over_for_readers_too(
+async def test_a_turn_whose_call_ended_without_a_document_has_ended_for_readers_too(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make([echo], store) as rt:
@@ -80,7 +82,7 @@ async def test_a_turn_that_ended_without_a_word_is_over_for_readers_too(
             raise RuntimeError("lost")
 
         with monkeypatch.context() as patched:
-            patched.setattr(agent, "_take", lost)
+            patched.setattr("clicket.agents.agent.TurnTool.run", lost)
             assert await agent.begin("go", thread="t") == 2
             await eventually(lambda: not rt.host.lives("turn-2", "agent:react/t"))
         seen: list[AgentEvent] = []
@@ -105,7 +107,7 @@ async def test_looking_is_enough_to_see_that_a_turn_was_lost(store: str, monkeyp
         async def lost(*_: Any, **__: Any) -> Any:
             raise RuntimeError("lost")
 
-        monkeypatch.setattr(agent, "_take", lost)
+        monkeypatch.setattr("clicket.agents.agent.TurnTool.run", lost)
         await agent.begin("go", thread="t")
         await eventually(lambda: not rt.host.lives("turn-1", "agent:react/t"))
         view = await agent.look("t")
@@ -153,7 +155,7 @@ async def test_a_plan_that_is_not_completed_on_the_last_step_is_not_finished(sto
         assert (r.state, r.stopped, r.steps) == (AgentState.IDLE, "max_steps", 2)
 
 
-async def test_a_plan_that_is_finished_without_words_says_what_came_of_it(store: str) -> None:
+async def test_a_plan_that_is_finished_without_an_answer_gives_the_notes_of_its_steps(store: str) -> None:
     async with make([echo], store) as rt:
         finish = [("plan", {"command": "finish"})]
         agent = PlanExecuteAgent(rt, ScriptedModel([planned("one"), "did one", finish]))
@@ -207,7 +209,7 @@ async def test_tools_may_be_given_as_they_are() -> None:
 # What is said.
 
 
-async def test_a_script_that_ends_with_an_error_goes_on_to_fail() -> None:
+async def test_a_script_that_ends_with_an_error_keeps_failing() -> None:
     async with make([], "memory://") as rt:
         model = ScriptedModel([ConnectionError("the model is down")])
         agent = ReActAgent(rt, model, model_retries=2, retry_delay=0.001)
@@ -232,18 +234,19 @@ async def test_messages_as_json_have_the_names_that_everybody_knows() -> None:
 # What is kept in mind.
 
 
-async def test_no_more_is_kept_in_mind_than_there_is_room_for(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_threads_is_bounded_by_number_and_size(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.agents.memory._MAX_THREADS", 4)
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, Says(lambda _: "ok"))
         await asyncio.gather(*(agent.run("go", thread=f"t{number}") for number in range(20)))
-        assert len(agent._memory._known) == 4
+        memory = rt.host.installed("agent:react").memory
+        assert len(memory.cached) == 4
         monkeypatch.setattr("clicket.agents.memory._MAX_KEPT", 1_000)
         for number in range(20):
             await agent.run("x" * 400, thread=f"t{number}")
-        assert len(agent._memory._known) == 2
+        assert len(memory.cached) == 2
         assert [len(await agent.messages(f"t{number}")) for number in range(20)] == [4] * 20
-        assert agent._memory._kept == sum(known.size for known in agent._memory._known.values()) < 1_000
+        assert memory.size == sum(known.size for known in memory.cached.values()) < 1_000
 
 
 # Agents that ask each other.
@@ -275,4 +278,4 @@ async def test_agents_that_ask_each_other_in_a_circle_come_to_an_end(store: str,
         assert asked == ["bob", "ann"]
         [refused] = (await rt.history(tool="ask_ann")).items
         assert refused.error is not None
-        assert "is at work on this task" in refused.error.message
+        assert (refused.error.type, "'ann'" in refused.error.message) == ("ProgramFailed", True)

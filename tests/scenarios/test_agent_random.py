@@ -1,5 +1,5 @@
-"""Whatever a model answers: every run ends within its limits, by legal changes of state; every tool call has one result, directly
-after it; both vendors would take the transcript; each call is in the journal once; and the thread can always run again."""
+"""Whatever a model answers: each turn ends within its limits, by valid changes of state; each tool call has one result, directly
+after it; both vendors accept the transcript; each call is in the journal once; and the thread can always run again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from tests.models_kit.aimock import Aimock, serving
-from tests.models_kit.judging import accepted_by_anthropic, accepted_by_openai
 from tests.models_kit.transcripts import taken_by_both
+from tests.models_kit.vendor_rules import accepted_by_anthropic, accepted_by_openai
 from tests.scenarios.agent_chaos import SCRIPTS, Chaos, Raised, Tame
-from tests.scenarios.agent_kit import assert_told_in_order, assert_within, check_legal, check_pairs
+from tests.scenarios.agent_kit import assert_events_in_order, assert_within, check_legal, check_pairs
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Runtime, tool
@@ -24,7 +24,7 @@ from clicket.agents import Agent, AgentResult, AgentState, PlanExecuteAgent, ReA
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
 from clicket.models.anthropic import _Messages
-from clicket.models.line import Ways
+from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
 from clicket.models.transcript import Names
 
@@ -43,7 +43,7 @@ async def fail() -> str:
     raise ValueError("\ud800 broken")
 
 
-class Line:
+class Conversation:
     """One thread of one agent, driven by a script."""
 
     def __init__(self, rt: Runtime, script: list[Any], number: int, kind: type[Agent]) -> None:
@@ -100,20 +100,20 @@ class Line:
         check_legal(self.changes, first=AgentState.IDLE)
         for request in (*self.model.requests[-2:], *after.requests):
             accepted_by_both(request)
-        told: list[str] = []
+        started: list[str] = []
         for turn in range(1, TURNS + 2):
             events = [e async for e in self.agent.events(self.thread, after=f"{turn}-0.0") if e.turn == turn]
-            assert_told_in_order(events)
-            told += [e.data["call_id"] for e in events if e.type == "tool_started"]
+            assert_events_in_order(events)
+            started += [e.data["call_id"] for e in events if e.type == "tool_started"]
         items = (await self.rt.history(thread=self.thread, limit=1_000)).items
         ids = [item.id for item in items]
         assert len(set(ids)) == len(ids)
-        assert set(ids) <= set(told)
+        assert set(ids) <= set(started)
         ran = [item for item in items if item.attempts]
         assert len(ran) <= MAX_CALLS * TURNS
         if not self.cut and self.kind is ReActAgent:  # a planner's calls are no calls of the runtime
             assert len(ran) <= self.calls
-            assert set(ids) == set(told), "each call that was asked for is on record, refused ones too"
+            assert set(ids) == set(started), "each call that was asked for is on record, refused ones too"
         for item in items:
             assert_sound(item)
             assert item.state.is_terminal
@@ -129,24 +129,24 @@ def assert_within_paper(steps: int, calls: int) -> None:
 def accepted_by_both(request: ChatRequest) -> None:
     """By the SDKs' own types, in the form in which our models send it."""
     names = Names(request)
-    body = _Chat("m", None, {}).body(request, Ways(), names)
+    body = _Chat("m", None, {}).body(request, Capabilities(), names)
     accepted_by_openai(body["messages"], body=body)
-    body = _Messages("m", 100, {}).body(request, Ways(), names)
+    body = _Messages("m", 100, {}).body(request, Capabilities(), names)
     accepted_by_anthropic(body["messages"], body=body)
 
 
 async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReActAgent) -> list[list[ChatMessage]]:
     """Each script in a thread of its own, side by side. Returns the transcripts."""
     async with make([echo, fail], store) as rt:
-        lines = [Line(rt, script, number, kind) for number, script in enumerate(scripts)]
+        conversations = [Conversation(rt, script, number, kind) for number, script in enumerate(scripts)]
         async with asyncio.timeout(60):
-            await asyncio.gather(*(line.go() for line in lines))
-            for line in lines:
-                await line.check()
+            await asyncio.gather(*(conversation.go() for conversation in conversations))
+            for conversation in conversations:
+                await conversation.check()
         assert rt.held_calls() == []
-        assert lines[0].agent._streams._feeds == {}
-        assert lines[0].agent._tool.starting == {}
-        return [await line.agent.messages(line.thread) for line in lines]
+        shared = rt.host.installed(f"agent:{conversations[0].agent.name}")
+        assert (shared.streams.feeds, shared.starting) == ({}, {})
+        return [await conversation.agent.messages(conversation.thread) for conversation in conversations]
 
 
 def scripts_of(script: list[Any]) -> list[list[Any]]:

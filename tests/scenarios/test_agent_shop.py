@@ -1,5 +1,5 @@
-"""Support agents on a shop and an airline, after scripts: what they leave behind equals what the same calls do directly, also when
-the runtime was closed and another one went on in the middle."""
+"""Scripted support agents of a shop and an airline: the final state equals that of the same calls made directly, also when another
+runtime continues a turn."""
 
 from __future__ import annotations
 

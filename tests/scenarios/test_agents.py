@@ -1,4 +1,4 @@
-"""The agent machine, end to end: how runs begin, how they end, and that an agent can always run again."""
+"""The agent machine, end to end: how turns begin and end, and that an agent can always run again."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ async def test_an_error_is_kept_raised_and_left_behind(store: str) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(asyncio.CancelledError(), "nobody cancelled"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
+    [(asyncio.CancelledError(), "CancelledError"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
     ids=["cancelled", "key_error", "none", "number"],
 )
-async def test_a_model_that_misbehaves_is_an_error_and_the_thread_goes_on(store: str, answer: Any, said: str) -> None:
+async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(store: str, answer: Any, said: str) -> None:
     class Odd:
         name = "odd"
 

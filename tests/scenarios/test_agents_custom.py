@@ -1,4 +1,4 @@
-"""Agents of one's own: a drive in place of ours, a hook that knows its thread, and what the hub says at each step."""
+"""Custom agents: a drive of one's own, a state hook with the thread, and the hub's offer at each step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.kit.tools import add, echo
+from tests.scenarios.agent_kit import Gate
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
 from clicket.agents import Actor, Agent, AgentState, Drive, Limits, Loop, ReActAgent, Stopped, Thinker, Turn
-from clicket.errors import UsageError
+from clicket.errors import ClicketError
 from clicket.testing import ScriptedModel
 
 IDLE, RUNNING, FINISHED = AgentState.IDLE, AgentState.RUNNING, AgentState.FINISHED
@@ -51,7 +52,7 @@ async def test_a_hook_is_given_the_thread_that_changed(kind: str, store: str) ->
                     for before, after in ((IDLE, RUNNING), (RUNNING, FINISHED))]  # fmt: skip
 
 
-async def test_a_hook_of_two_arguments_goes_on_working(store: str) -> None:
+async def test_a_hook_of_two_arguments_still_works(store: str) -> None:
     seen: list[tuple[object, ...]] = []
 
     def two(before: AgentState, after: AgentState, seen: list[tuple[object, ...]] = seen) -> None:
@@ -159,7 +160,7 @@ async def test_a_drive_of_our_own_parts_is_what_react_is(store: str) -> None:
         assert (result.text, result.steps, result.calls) == ("three", 2, 1)
 
 
-async def test_a_drive_that_a_crash_cut_off_is_given_what_is_on_record(tmp_path: Path) -> None:
+async def test_a_drive_gets_the_recorded_results_after_a_crash(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'calls.db'}"
     reached = asyncio.Event()
     ran: list[int] = []
@@ -185,16 +186,17 @@ async def test_a_drive_that_a_crash_cut_off_is_given_what_is_on_record(tmp_path:
     assert ran == [1, 2, 2, 3]  # the first is on record: it is not made again
 
 
-async def test_a_drive_that_asks_for_another_tool_than_the_record_is_stopped(store: str) -> None:
-    async with make([add, echo], store) as rt:
-        wanted = ["add"]
+async def test_a_drive_that_asks_for_another_tool_than_the_record_is_stopped(sqlite: str) -> None:
+    gate = Gate()
 
-        async def fickle(turn: Turn) -> tuple[Stopped, str]:
-            turn._replies.append(
-                {"e": "reply", "text": "", "uses": [["u1", "echo", "{}"]], "usage": {}, "took": 0.0, "step": 1}
-            )
-            await actor.call(turn, wanted[0], {"a": 1, "b": 1})
-            return "finished", ""
+    async def fickle(turn: Turn) -> tuple[Stopped, str]:
+        await actor.call(turn, "add" if gate.reached.is_set() else "echo", {"a": 1, "b": 1})
+        await gate()
+        return "finished", ""
 
-        with pytest.raises(UsageError, match="'echo' is on record"):
-            await Agent(rt, fickle, name="fickle", limits=Limits()).run("x")
+    async with make([add, echo], sqlite, close_timeout=0.0) as rt:
+        await Agent(rt, fickle, name="fickle", limits=Limits()).begin("x")
+        await gate.reached.wait()
+    async with make([add, echo], sqlite) as rt:
+        with pytest.raises(ClicketError, match="'echo' is on record"):
+            await Agent(rt, fickle, name="fickle", limits=Limits()).resume()

@@ -1,4 +1,4 @@
-"""A turn outlives whoever began it: stopped from anywhere, handed back when a runtime closes, taken up by the next, never twice."""
+"""A turn survives its process: stopped from any process, handed back on close, continued by the next, never run twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
-from tests.scenarios.agent_kit import Gate, Says, asks, assert_told_in_order, called, check_pairs
+from tests.scenarios.agent_kit import Gate, Says, asks, assert_events_in_order, called, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
@@ -94,12 +94,12 @@ async def test_a_stop_before_the_first_step_says_so(store: str) -> None:
         await gate.reached.wait()
         assert await agent.stop("t")
         await reading
-        assert_told_in_order(events)
+        assert_events_in_order(events)
         assert (events[-1].data["stopped"], events[-1].data["text"]) == ("cancelled", "No steps executed")
         assert [message.content for message in await agent.messages("t")] == ["go"]
 
 
-async def test_a_turn_whose_beginning_is_on_its_way_to_the_store_can_be_stopped(sqlite: str) -> None:
+async def test_a_turn_whose_first_commit_is_under_way_can_be_stopped(sqlite: str) -> None:
     async with make([echo], sqlite, durability="power") as rt:  # written in a thread, so that there is a way
         gate = Gate()
 
@@ -184,10 +184,10 @@ async def test_a_runtime_that_closes_hands_its_turns_back(sqlite: str) -> None:
         assert len(model.requests) == 2
         check_pairs(result.messages)
         assert await agent.resume("t") is None
-        assert_told_in_order([event async for event in agent.events("t")])
+        assert_events_in_order([event async for event in agent.events("t")])
 
 
-async def test_a_turn_is_taken_up_by_itself_where_its_agent_is_known(sqlite: str) -> None:
+async def test_recovery_continues_a_turn_where_its_agent_is_known(sqlite: str) -> None:
     gate = Gate()
 
     async def stuck(_: ChatRequest) -> str:
@@ -212,7 +212,7 @@ async def _over(agent: ReActAgent, thread: str) -> Any:
     return view if view.turns and view.state is not AgentState.RUNNING else None
 
 
-async def test_the_same_message_goes_on_with_a_turn_that_was_cut_off_and_another_is_refused(sqlite: str) -> None:
+async def test_the_same_message_continues_an_interrupted_turn_and_another_is_refused(sqlite: str) -> None:
     for message in ("go", f"the key is {SECRET}"):
         gate = Gate()
 
@@ -233,7 +233,7 @@ async def test_the_same_message_goes_on_with_a_turn_that_was_cut_off_and_another
                 return "done"
 
             agent = ReActAgent(after, Says(answer))
-            with pytest.raises(AgentBusy, match="cut off"):
+            with pytest.raises(AgentBusy, match="turn 1"):
                 await agent.run("something else", thread=thread)
             await waiting.reached.wait()
             same = asyncio.create_task(agent.run(message, thread=thread))
@@ -348,7 +348,7 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
         assert (await late.look("t")).turns == 1
 
 
-async def test_a_turn_whose_call_ended_without_a_word_is_mended(store: str) -> None:
+async def test_a_turn_whose_call_ended_without_a_document_is_saved(store: str) -> None:
     """Its agent raised in a way that nobody catches; the thread still knows what was asked, and goes on."""
 
     class Gone(BaseException):

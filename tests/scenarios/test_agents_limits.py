@@ -1,4 +1,4 @@
-"""What one run may use: tokens, money, time and repeated calls are bounds, and what is counted is what was really spent."""
+"""Limits of a turn: tokens, cost, time and repeated calls, and what counts towards them."""
 
 from __future__ import annotations
 

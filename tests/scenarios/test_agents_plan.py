@@ -1,5 +1,5 @@
-"""A planner and its executors: steps that are ready run side by side, a failing one harms no other, all that was said is merged in
-the order of the steps, and the limits are those of the whole run."""
+"""A planner and its executors: ready steps run concurrently, a failing step affects no other, messages are merged in the order of the
+steps, and the limits hold for the whole turn."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def test_a_stop_ends_all_forks_and_leaves_a_paired_thread(store: str) -> N
     check_legal(changes, first=AgentState.IDLE)
 
 
-async def test_a_runtime_closed_in_a_wave_goes_on_where_it_was(sqlite: str) -> None:
+async def test_a_plan_continues_after_the_runtime_closed_in_a_batch_of_steps(sqlite: str) -> None:
     """What executors did is not done again, and no step more is taken than without the restart."""
     ran: list[str] = []
 
@@ -207,7 +207,7 @@ async def test_a_runtime_closed_in_a_wave_goes_on_where_it_was(sqlite: str) -> N
         assert_told_plan([event async for event in agent.events("t")])
 
 
-async def test_a_restart_in_a_wave_gives_nobody_a_step_too_many(sqlite: str) -> None:
+async def test_a_restart_in_a_batch_of_steps_keeps_the_limits(sqlite: str) -> None:
     """Answers that are on record count from the beginning: nobody takes their steps while they are come by again."""
     a_done, c_waits = asyncio.Event(), Gate()
 
@@ -265,7 +265,7 @@ def assert_told_plan(events: list[Any]) -> None:
     assert len(set(started)) == len(started)
 
 
-async def test_a_planner_that_makes_no_sense_is_told_and_ends_at_its_limits(store: str) -> None:
+async def test_a_planner_with_invalid_commands_gets_errors_and_ends_at_its_limits(store: str) -> None:
     answers: list[Any] = [
         [("echo", {"text": "x"})],
         [("plan", "{")],

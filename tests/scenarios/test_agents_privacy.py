@@ -1,11 +1,10 @@
-"""Whose a thread is, and what of it may be read: callers do not see each other's, and no secret is at rest in plain."""
+"""Callers cannot read each other's threads, and no secret is stored in plain text."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,9 +13,21 @@ from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import tool
-from clicket.agents import AgentEvent, AgentState, PlanExecuteAgent, ReActAgent
+from clicket.agents import (
+    Actor,
+    Agent,
+    AgentEvent,
+    AgentState,
+    Limits,
+    Loop,
+    PlanExecuteAgent,
+    ReActAgent,
+    Stopped,
+    Thinker,
+    Turn,
+)
 from clicket.errors import ClicketError
-from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
@@ -37,7 +48,7 @@ async def test_callers_do_not_see_each_others_threads(store: str) -> None:
         assert len(await ann.messages("t")) == 4
 
 
-async def test_a_callers_turn_is_stopped_and_read_by_nobody_else(store: str) -> None:
+async def test_only_its_caller_stops_and_reads_a_turn(store: str) -> None:
     gate = Gate()
 
     async def answer(_: ChatRequest) -> str:
@@ -108,7 +119,7 @@ async def test_a_thread_whose_key_is_lost_can_be_forgotten(sqlite: str) -> None:
         assert (await agent.run("again", thread="t")).turn == 2
 
 
-async def test_a_turn_whose_message_is_lost_with_its_process_ends_and_the_same_message_begins_a_new_one(
+async def test_a_turn_whose_message_is_lost_with_its_process_fails_and_the_same_message_begins_another(
     sqlite: str,
 ) -> None:
     """Without a key only the masked message is on record: the turn cannot go on, and does not stand in the way."""
@@ -165,7 +176,7 @@ class Streams:
         reply = logs_in(request)
         for number, use in enumerate(reply.uses):
             tell(Delta("name", use.name, number))
-        # What is told before the first call is told as it is: nothing says yet that it is a secret.
+        # Text before the first call is not masked: it is not known yet that it is a secret.
         pieces = ("", "", reply.uses[0].arguments) if reply.uses else (reply.thought, reply.text, "")
         for kind, text in zip(("thought", "text", "arguments"), pieces, strict=True):
             for at in range(0, len(text), 4):
@@ -173,7 +184,7 @@ class Streams:
         return reply
 
 
-def told(events: Iterable[AgentEvent]) -> str:
+def as_text(events: Iterable[AgentEvent]) -> str:
     """All that a reader gets: the pieces of an answer put together, and every event."""
     events = list(events)
     pieces = "".join(str(event.data["text"]) for event in events if event.type == "delta")
@@ -188,7 +199,7 @@ async def test_declared_values_are_the_models_and_the_tools_alone(sqlite: str, t
         replayed = [event async for event in agent.events("t", after="1-0.0")]
         messages, view = await agent.messages("t"), await agent.look("t")
         turn = await rt.get("turn-1", thread=f"agent:{agent.name}/t")
-        for shown in (told(live), told(replayed), repr(messages), repr(view), repr(turn)):
+        for shown in (as_text(live), as_text(replayed), repr(messages), repr(view), repr(turn)):
             assert PASSWORD not in shown
             assert PIN not in shown
         uses = [use for message in messages for use in message.uses]
@@ -241,7 +252,9 @@ async def test_a_tool_does_not_run_with_a_mask_that_a_model_copied() -> None:
 
 @pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])
 @pytest.mark.parametrize("secret", [PASSWORD, SECRET], ids=["declared", "token"])
-async def test_a_turn_that_goes_on_elsewhere_runs_no_tool_with_a_mask(sqlite: str, key: str, secret: str) -> None:
+async def test_a_turn_that_another_process_continues_runs_no_tool_with_a_mask(
+    sqlite: str, key: str, secret: str
+) -> None:
     ran: list[str] = []
     gate = Gate()
 
@@ -253,16 +266,14 @@ async def test_a_turn_that_goes_on_elsewhere_runs_no_tool_with_a_mask(sqlite: st
     async def first(request: ChatRequest) -> ChatReply:
         return asks(("enter", f'{{"password": "{secret}"}}'))
 
-    async with make([enter, echo], sqlite, secret_key=key, close_timeout=0.0) as rt:
-        agent = ReActAgent(rt, Says(first))
-        act = agent._lifecycle._drive.actor._run  # type: ignore[attr-defined]
-
-        async def stuck(*given: Any) -> None:
-            await given[0].flush()
+    class Stuck(Actor):
+        async def act(self, turn: Turn, message: ChatMessage) -> tuple[Stopped, str] | None:
+            await turn.flush()
             await gate()
-            await act(*given)
+            return await super().act(turn, message)
 
-        agent._lifecycle._drive.actor._run = stuck  # type: ignore[attr-defined]
+    async with make([enter, echo], sqlite, secret_key=key, close_timeout=0.0) as rt:
+        agent = Agent(rt, Loop(Thinker(Says(first)), Stuck()), name="react", limits=Limits())
         await agent.begin("go", thread="t")
         await gate.reached.wait()
     async with make([enter, echo], sqlite, secret_key=key) as rt:

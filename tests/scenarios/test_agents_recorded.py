@@ -1,4 +1,4 @@
-"""How a turn goes on record: what comes at once is written at once, together, and in an order that a crash cannot turn round."""
+"""How a turn is recorded: entries that come together are committed together, in an order that a crash cannot reverse."""
 
 from __future__ import annotations
 

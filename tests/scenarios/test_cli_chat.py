@@ -116,7 +116,7 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
         (["chat", "hi"], "no model is configured"),
         (["chat", "hi"], "--model script:answers.json"),
         (["chat", "hi", "--agent", "helper"], "[agents.helper]"),
-        (["chat", "hi", "--model", "gpt"], "does not say whose model it is"),
+        (["chat", "hi", "--model", "gpt"], "name the model's vendor"),
         (["chat", "hi", "--model", "script:none.json"], "none.json"),
         (["chat", " ", "--model", "script:answers.json"], "the message is empty"),
     ],

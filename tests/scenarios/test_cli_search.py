@@ -87,7 +87,7 @@ def test_reports_have_every_document_whole(place: Place) -> None:
     [
         (["--engine", "brav"], 2, "no search engine of the kind 'brav'. Did you mean 'brave'?"),
         (["--engine", "brave"], 2, "BRAVE_API_KEY is not set"),
-        (["--model", "gpt-x"], 2, "'gpt-x' does not say whose model it is"),
+        (["--model", "gpt-x"], 2, "'gpt-x' does not name the model's vendor"),
         (["--report", "r.pdf"], 2, "Name a file in .md or .html"),
         (["--report", "none/r.md"], 2, "its folder is not there"),
         (["--timeout", "soon"], 2, "soon"),

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scenarios.agent_server_kit import TURN, Gate, say, script
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.otel_kit import Collector, facts
 from tests.scenarios.server_kit import TOOLS, key_for, served
-from tests.scenarios.test_server_agents import TURN, Gate, say, script
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
 from clicket.agents import ReActAgent

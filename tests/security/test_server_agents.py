@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
+from tests.scenarios.agent_server_kit import TURN, Gate, replayed, say, script, streamed, with_id
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, key_for, read_sse, served
-from tests.scenarios.test_server_agents import TURN, Gate, replayed, say, script, told, with_id
 
 from clicket import Policy, tool
 from clicket.model.ids import alias_of
@@ -182,7 +182,7 @@ async def test_secrets_are_not_at_rest_in_plain(tmp_path: Path) -> None:
         await say(it, f"my key is {SECRET}", wait=True)
         history = (await it.get("/agents/t/messages")).json()
         assert SECRET in str(history), "who wrote it reads it"
-        events = with_id(await told(it, f"again {SECRET}"))
+        events = with_id(await streamed(it, f"again {SECRET}"))
         assert SECRET in str(events)
     whole = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("calls.db"))
     assert whole

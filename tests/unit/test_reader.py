@@ -1,4 +1,4 @@
-"""A reader tells of calls what a runtime tells, and does nothing about them."""
+"""A reader returns what a runtime returns, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,13 @@
-"""Other people's agents over clicket's runtime: one module for each kit, imported only when it is used.
+"""Agents of other libraries over a clicket runtime: one module for each library, imported only when it is used.
 
-`clicket.adapters.anthropic` and `.openai` need no SDK themselves: they read its objects, or plain dictionaries of the same
-shape. Everything that a model may have written wrongly becomes a result that says so; exactly one for each call, in order.
+    anthropic, openai   tool parameters and tool results for the vendors' SDKs. Neither imports the SDK: they read its objects, or
+                        dictionaries of the same form
+    openai_calls        tool calls in objects and streams of OpenAI's APIs
+    langchain           tools of clicket as LangChain tools, and the reverse
+    pydantic_ai         a toolset for pydantic-ai
+    response_run        runs the tool calls of one response
+    tool_request        one tool call as a model wrote it, and its id
+    runtime_access      tools of an async, a blocking or a remote runtime, under the names that providers accept
+
+Whatever a model wrote, each tool call gets exactly one result, in order; a mistake of the model becomes a result that says so.
 """

@@ -6,21 +6,20 @@
         {"role": "user", "content": await run(rt, message, thread)},
     ]
 
-`run` takes a message, a stream of the SDK, or dictionaries of their shape. A response that is run again, after a crash too,
-finds the calls that it made: none runs twice. Its id makes that so; for a response without one, or from a provider that uses
-ids again, give the turn a name of your own (`turn=`). A blocking runtime (`clicket.sync`) gets the results without `await`.
-The SDK's helper `messages.stream()` raises by itself when an input is no JSON; `messages.create(stream=True)` does not.
+`run` takes a message, a stream of the SDK, or dictionaries of the same form. Running a response again, also after a crash, finds
+its calls by the response's id, and none runs twice. For a response without an id, or from a provider that reuses ids, pass a
+name for the turn (`turn=`). With a blocking runtime (`clicket.sync`) no `await` is needed. The SDK's helper `messages.stream()`
+raises when an input is not JSON; `messages.create(stream=True)` does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from clicket.adapters.asked import Asked
-from clicket.adapters.door import face, offers
-from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
-from clicket.errors import UsageError
+from clicket.adapters.response_run import Answer, ResponseRun, WatchedStream, options_of, results_of
+from clicket.adapters.runtime_access import offers, sync_or_async
+from clicket.adapters.tool_request import INCOMPLETE, ToolRequest
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
@@ -36,7 +35,7 @@ _CUT = (
     "invalid_input: the answer reached its token limit while this call was being written, so it was not run. "
     "Make the call again, with shorter arguments or in parts."
 )
-_BROKEN = "invalid_input: the stream ended before this call was whole, so it was not run. Make the call again."
+_MISSING = object()
 
 
 @overload
@@ -44,7 +43,7 @@ def tool_params(rt: SyncRuntime, thread: str, *, strict: bool = ...) -> list[Too
 @overload
 def tool_params(rt: Caller, thread: str, *, strict: bool = ...) -> Coroutine[Any, Any, list[ToolParam]]: ...
 def tool_params(rt: Any, thread: str, *, strict: bool = False) -> Any:
-    """`tools=` of a request: only those that the thread may use now. `strict` where a tool's schema can be said so."""
+    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them."""
 
     async def list_them(caller: Caller) -> list[ToolParam]:
         params: list[ToolParam] = []
@@ -58,7 +57,7 @@ def tool_params(rt: Any, thread: str, *, strict: bool = False) -> Any:
             params.append(param)
         return params
 
-    return face(rt, list_them)
+    return sync_or_async(rt, list_them)
 
 
 @overload
@@ -72,72 +71,64 @@ def run(
 def run(
     rt: Any, response: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> Any:
-    """Run every tool call of a response, side by side; one `tool_result` block for each, in order, whatever failed.
+    """Run the tool calls of a response concurrently; returns one `tool_result` block for each, in order, also for failed ones.
 
     `options` are `timeout`, `deadline` and `priority` of each call.
     """
 
     async def work(caller: Caller) -> list[ToolResultBlockParam]:
-        made = Turn(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-        return await results_of(made, response, _read, _Reader(), _shape)
+        made = ResponseRun(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+        return await results_of(made, response, _read, _Reader(), _shape, "the Messages API")
 
-    return face(rt, work)
+    return sync_or_async(rt, work)
 
 
 def watch(
     rt: Caller, stream: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
-) -> Watch[ToolResultBlockParam]:
-    """Follow a stream and run each tool call as soon as it is whole.
+) -> WatchedStream[ToolResultBlockParam]:
+    """Follow a stream and run each tool call as soon as it is complete.
 
     async with watch(rt, stream, thread) as events:
         async for event in events: ...
         results = await events.results()
     """
-    made = Turn(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-    return Watch(made, stream, _Reader(), _shape)
+    made = ResponseRun(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+    return WatchedStream(made, stream, _Reader(), _shape)
 
 
 def _shape(answer: Answer) -> ToolResultBlockParam:
     block = {
         "type": "tool_result",
-        "tool_use_id": answer.asked.id,
+        "tool_use_id": answer.request.id,
         "content": answer.text,
         "is_error": answer.failed,
-        **answer.asked.extra,
+        **answer.request.extra,
     }
     return cast("ToolResultBlockParam", block)
 
 
-def _read(response: Any) -> tuple[str | None, list[Asked]]:
-    """The response's id and its tool calls, from a message, a list of blocks, or the events of a blocking stream."""
+def _read(response: Any) -> tuple[str | None, list[ToolRequest]] | None:
+    """The id and the tool calls of a message or a list of blocks; None for anything else."""
     if isinstance(response, list | tuple):
         return None, list(_blocks(response, None))
-    missing = object()
-    content = field(response, "content", missing)
-    if content is not missing:
-        id = field(response, "id")
-        return (clean(id) or None) if id is not None else None, list(_blocks(content, field(response, "stop_reason")))
-    if isinstance(response, Iterable) and not isinstance(response, str | bytes | Mapping):
-        reader = _Reader()
-        calls = [asked for event in response for asked in reader.feed(event)]
-        return reader.response_id, [*calls, *reader.close()]
-    raise UsageError(
-        f"{type(response).__name__} is no response of the Messages API. Pass the message, its content, or its stream."
-    )
+    content, id = field(response, "content", _MISSING), field(response, "id")
+    if content is _MISSING:
+        return None
+    return (clean(id) or None) if id is not None else None, list(_blocks(content, field(response, "stop_reason")))
 
 
-def _blocks(content: Any, stop_reason: Any) -> Iterator[Asked]:
+def _blocks(content: Any, stop_reason: Any) -> Iterator[ToolRequest]:
     blocks = content if isinstance(content, list | tuple) else []
     for place, block in enumerate(blocks, 1):
         if field(block, "type") == "tool_use":
-            # Only the block that was being written when the tokens ran out can be a part of itself.
+            # Only the last block can be incomplete when the token limit is reached.
             cut = stop_reason == "max_tokens" and place == len(blocks)
-            yield _asked(block, field(block, "input"), _CUT if cut else "")
+            yield _request(block, field(block, "input"), _CUT if cut else "")
 
 
-def _asked(block: Any, arguments: Any, refusal: str = "") -> Asked:
+def _request(block: Any, arguments: Any, refusal: str = "") -> ToolRequest:
     name, id, toolset = field(block, "name"), field(block, "id"), field(block, "toolset_name")
-    return Asked(
+    return ToolRequest(
         id=id if isinstance(id, str) else clean(id),
         name=name if isinstance(name, str) else clean(name),
         arguments=arguments,
@@ -147,15 +138,15 @@ def _asked(block: Any, arguments: Any, refusal: str = "") -> Asked:
 
 
 class _Reader:
-    """Joins the pieces of tool calls in a stream's events, raw ones and those of the SDK's helper alike."""
+    """Assembles tool calls from the events of a stream, raw ones or those of the SDK's helper."""
 
     def __init__(self) -> None:
         self.response_id: str | None = None
         self._open: dict[Any, tuple[Any, list[str]]] = {}
-        # A block without a piece of input has none, or was cut before the first one: what comes next tells.
+        # A block without input deltas has no input, or was cut before the first delta: the next event shows which.
         self._held: Any = None
 
-    def feed(self, event: Any) -> Iterator[Asked]:
+    def feed(self, event: Any) -> Iterator[ToolRequest]:
         kind = field(event, "type")
         index = field(event, "index")
         if kind == "message_start":
@@ -172,19 +163,19 @@ class _Reader:
             block, pieces = self._open.pop(index)
             arguments = "".join(pieces) or field(block, "input")
             if arguments:
-                yield _asked(block, arguments)
+                yield _request(block, arguments)
             else:
                 self._held = block
         elif kind == "message_delta":
             yield from self._release(_CUT if field(field(event, "delta"), "stop_reason") == "max_tokens" else "")
 
-    def close(self) -> Iterator[Asked]:
-        yield from self._release(_BROKEN)
+    def close(self) -> Iterator[ToolRequest]:
+        yield from self._release(INCOMPLETE)
         for block, _ in self._open.values():
-            yield _asked(block, None, _BROKEN)
+            yield _request(block, None, INCOMPLETE)
         self._open.clear()
 
-    def _release(self, refusal: str = "") -> Iterator[Asked]:
+    def _release(self, refusal: str = "") -> Iterator[ToolRequest]:
         block, self._held = self._held, None
         if block is not None:
-            yield _asked(block, None, refusal)
+            yield _request(block, None, refusal)

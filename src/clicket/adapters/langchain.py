@@ -3,9 +3,9 @@
     tools = await as_langchain_tools(rt, thread)       # for bind_tools, ToolNode, create_agent
     rt = Runtime(tools=[from_langchain(search)])
 
-A call that failed becomes a `ToolMessage` with status `error`, never an exception. Inside a LangGraph step a call's id is made
-from the step: a step that is taken again after a crash finds its calls instead of repeating them. `invoke` works from any
-thread but the loop's own, where it says so; a blocking runtime (`clicket.sync`) serves `invoke` and `ainvoke` alike.
+A call that failed becomes a `ToolMessage` with status `error`, never an exception. In a LangGraph step a call's id is derived from
+the step, so a step that runs again after a crash gets the results of its calls, and none runs twice. `invoke` works from any thread
+except the loop's own, where it raises. With a blocking runtime (`clicket.sync`) both `invoke` and `ainvoke` work.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, overload
 
 from pydantic import PrivateAttr
 
-from clicket.adapters.asked import Asked, local_key
-from clicket.adapters.door import Book, Offer, face, offers
-from clicket.adapters.turn import Answer, answer
+from clicket.adapters.response_run import Answer, answer
+from clicket.adapters.runtime_access import Offer, ToolCatalog, offers, sync_or_async
+from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.bridge import on_loop, wait_on
 from clicket.errors import UsageError
 from clicket.model.foreign import clean
@@ -45,17 +45,19 @@ def as_langchain_tools(rt: SyncRuntime, thread: str | None = ...) -> list[BaseTo
 @overload
 def as_langchain_tools(rt: Caller, thread: str | None = ...) -> Coroutine[Any, Any, list[BaseTool]]: ...
 def as_langchain_tools(rt: Any, thread: str | None = None) -> Any:
-    """The tools that the thread may use now. Without a thread: all tools, each call in the thread of its LangGraph config."""
+    """The tools that the thread may use now. Without a thread: all tools, and each call runs in the thread of its LangGraph config."""
 
     async def make(caller: Caller) -> list[BaseTool]:
         loop = asyncio.get_running_loop()
-        book = await Book.of(caller)
-        return [_tool(caller, book, offer, thread, loop) for offer in await offers(caller, thread, book)]
+        catalog = await ToolCatalog.of(caller)
+        return [_tool(caller, catalog, offer, thread, loop) for offer in await offers(caller, thread, catalog)]
 
-    return face(rt, make)
+    return sync_or_async(rt, make)
 
 
-def _tool(rt: Caller, book: Book, offer: Offer, thread: str | None, loop: asyncio.AbstractEventLoop) -> BaseTool:
+def _tool(
+    rt: Caller, catalog: ToolCatalog, offer: Offer, thread: str | None, loop: asyncio.AbstractEventLoop
+) -> BaseTool:
     made = ClicketTool(
         name=offer.wire,
         description=offer.description or offer.name,  # LangChain's converters want some text
@@ -63,41 +65,41 @@ def _tool(rt: Caller, book: Book, offer: Offer, thread: str | None, loop: asynci
         handle_tool_error=True,
         response_format="content_and_artifact",
     )
-    made._rt, made._book, made._thread, made._loop = rt, book, thread, loop
+    made._rt, made._catalog, made._thread, made._loop = rt, catalog, thread, loop
     return made
 
 
 class ClicketTool(BaseTool):
-    """One of clicket's tools, as LangChain calls it. The artifact of its message says which call it was."""
+    """A tool of clicket for LangChain. The artifact of its message identifies the call."""
 
     _rt: Any = PrivateAttr()
-    _book: Any = PrivateAttr()
+    _catalog: Any = PrivateAttr()
     _thread: str | None = PrivateAttr(default=None)
     _loop: Any = PrivateAttr()
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # One value, so that no argument's name can clash with LangChain's own; the runtime judges what is in it.
-        return (Asked(id=clean(tool_call_id), name=self.name, arguments=tool_input),), {}
+        # One value, so that no argument's name can clash with LangChain's own; the runtime validates it.
+        return (ToolRequest(id=clean(tool_call_id), name=self.name, arguments=tool_input),), {}
 
-    def _run(self, asked: Asked, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
+    def _run(self, request: ToolRequest, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
         what = f"invoke of the tool {self.name!r}"
-        return _told(wait_on(self._loop, lambda: self._answer(asked, config), what))
+        return _content_and_artifact(wait_on(self._loop, lambda: self._answer(request, config), what))
 
-    async def _arun(self, asked: Asked, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
-        return _told(await on_loop(self._loop, lambda: self._answer(asked, config)))
+    async def _arun(self, request: ToolRequest, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
+        return _content_and_artifact(await on_loop(self._loop, lambda: self._answer(request, config)))
 
-    async def _answer(self, asked: Asked, config: RunnableConfig | None) -> Answer:
+    async def _answer(self, request: ToolRequest, config: RunnableConfig | None) -> Answer:
         around: Mapping[str, Any] = (config or {}).get("configurable") or {}
         notes: Mapping[str, Any] = (config or {}).get("metadata") or {}
         thread = self._thread or clean(around.get("thread_id"), 512) or "default"
         step = around.get("checkpoint_ns") or notes.get("langgraph_checkpoint_ns")
-        turn = f"{clean(around.get('thread_id'))}/{clean(step)}" if step and asked.id else None
-        return await answer(self._rt, self._book, asked, thread=thread, turn=turn, key=local_key(asked, 0))
+        turn = f"{clean(around.get('thread_id'))}/{clean(step)}" if step and request.id else None
+        return await answer(self._rt, self._catalog, request, thread=thread, turn=turn, key=local_key(request, 0))
 
 
-def _told(made: Answer) -> tuple[str, dict[str, Any]]:
+def _content_and_artifact(made: Answer) -> tuple[str, dict[str, Any]]:
     if made.failed or made.result is None:
         raise ToolException(made.text)
     result = made.result
@@ -106,9 +108,9 @@ def _told(made: Answer) -> tuple[str, dict[str, Any]]:
 
 
 def from_langchain(tool: BaseTool, *, name: str | None = None, description: str | None = None, **options: Any) -> Tool:
-    """One of LangChain's tools for a clicket runtime; `options` are those of `@tool`.
+    """A LangChain tool for a clicket runtime; `options` are those of `@tool`.
 
-    One that has async code runs on the loop, any other in a worker thread.
+    A tool with async code runs on the loop, any other in a worker thread.
     """
     if not isinstance(tool, BaseTool):
         raise UsageError(
@@ -136,7 +138,7 @@ class _Wrapped:
         self.input_schema: Mapping[str, Any] = _schema(tool, where)
         self.options: Options = make_options(where, options)
         if self.options.isolation == "process":
-            raise UsageError(f"{where}: it cannot be found by its name in another process; leave isolation out.")
+            raise UsageError(f"{where}: a child process cannot import it by name; leave isolation out.")
         self._wants_id = _has_injected_arguments(tool)
         self.is_async: bool = _has_async_code(tool)
         self.run: Callable[[dict[str, Any], ToolContext], Any] = self._run_async if self.is_async else self._run_sync
@@ -154,7 +156,7 @@ class _Wrapped:
         return _value(self._tool.invoke(self._input(bound, ctx), _config(ctx)))
 
     def _input(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        # A plain call returns the tool's own value; called as a model does it, a tool has the call's id, if it wants that.
+        # A plain input returns the tool's own value. The input in the form of a model's call also passes the call's id.
         if not self._wants_id:
             return dict(bound)
         return {"type": "tool_call", "id": ctx.call_id, "name": self._tool.name, "args": dict(bound)}
@@ -166,7 +168,7 @@ def _config(ctx: ToolContext) -> RunnableConfig:
 
 
 def _value(made: Any) -> Any:
-    """What the tool returned, out of the message that LangChain may have put it in."""
+    """What the tool returned, without the message that LangChain may have wrapped it in."""
     if not isinstance(made, ToolMessage):
         return made
     if made.status == "error":
@@ -181,11 +183,11 @@ def _has_async_code(tool: BaseTool) -> bool:
 
 
 def _has_injected_arguments(tool: BaseTool) -> bool:
-    """Are there parameters that the model does not give? They come with the call, if at all."""
+    """Does the tool have parameters that the model does not see?"""
     if isinstance(tool.args_schema, dict):
         return False
-    asked: Any = tool.tool_call_schema
-    return set(get_fields(tool.get_input_schema())) != set(get_fields(asked))
+    visible: Any = tool.tool_call_schema
+    return set(get_fields(tool.get_input_schema())) != set(get_fields(visible))
 
 
 def _schema(tool: BaseTool, where: str) -> dict[str, Any]:
@@ -195,6 +197,6 @@ def _schema(tool: BaseTool, where: str) -> dict[str, Any]:
             schema, "schema", None
         )  # pydantic 2, or 1
         made: dict[str, Any] = dict(schema) if isinstance(schema, dict) else describe()
-    except Exception as error:  # a model may hold what JSON Schema cannot say
+    except Exception as error:  # a pydantic model may have fields that JSON Schema cannot describe
         raise UsageError(f"{where}: its arguments cannot be described by a JSON Schema: {error}") from error
     return {"properties": {}, **{key: value for key, value in made.items() if key not in ("title", "description")}}

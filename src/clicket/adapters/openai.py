@@ -1,4 +1,4 @@
-"""The `openai` SDK over clicket, chat completions and Responses alike: one result for each call of a function.
+"""The `openai` SDK over clicket, for the chat completions and the Responses API: one result for each function call.
 
     completion = await client.chat.completions.create(..., tools=await tool_params(rt, thread))
     messages += [completion.choices[0].message, *await run(rt, completion, thread)]
@@ -6,22 +6,22 @@
     response = await client.responses.create(..., tools=await tool_params(rt, thread, api="responses"))
     items += [*response.output, *await run(rt, response, thread)]
 
-`run` takes a completion, a response, a message, a stream of the SDK, or dictionaries of their shape. A response that is run
-again, after a crash too, finds the calls that it made: none runs twice. Its id makes that so; for a message without one, or
-from a provider that uses ids again, give the turn a name of your own (`turn=`). Of several choices the first is run. The
-API has no mark for a failed call: its text starts with `Error: `. A blocking runtime (`clicket.sync`) needs no `await`.
-The SDK's own stream helpers raise when a strict tool's arguments are no JSON; `create(stream=True)` does not.
+`run` takes a completion, a response, a message, a stream of the SDK, or dictionaries of the same form. Running a response again,
+also after a crash, finds its calls by the response's id, and none runs twice. For a message without an id, or from a provider
+that reuses ids, pass a name for the turn (`turn=`). Of several choices the first is run. The API has no field that marks a failed
+call: its text starts with `Error: `. With a blocking runtime (`clicket.sync`) no `await` is needed. The SDK's stream helpers raise
+when a strict tool's arguments are not JSON; `create(stream=True)` does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clicket.adapters.asked import Asked
-from clicket.adapters.door import Offer, face, offers
 from clicket.adapters.openai_calls import Reader, read_items, read_message
-from clicket.adapters.turn import Answer, Turn, Watch, options_of, results_of
+from clicket.adapters.response_run import Answer, ResponseRun, WatchedStream, options_of, results_of
+from clicket.adapters.runtime_access import Offer, offers, sync_or_async
+from clicket.adapters.tool_request import ToolRequest
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller
@@ -56,7 +56,7 @@ def tool_params(
     rt: Caller, thread: str, *, api: Literal["responses"], strict: bool = ...
 ) -> Coroutine[Any, Any, list[FunctionToolParam]]: ...
 def tool_params(rt: Any, thread: str, *, api: Api = "chat", strict: bool = False) -> Any:
-    """`tools=` of a request: only those that the thread may use now. `strict` where a tool's schema can be said so."""
+    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them."""
     if api not in ("chat", "responses"):
         raise UsageError(f"api must be 'chat' or 'responses', not {api!r}.")
 
@@ -66,7 +66,7 @@ def tool_params(rt: Any, thread: str, *, api: Api = "chat", strict: bool = False
             return [{"type": "function", **function} for function in functions]
         return [{"type": "function", "function": function} for function in functions]
 
-    return face(rt, list_them)
+    return sync_or_async(rt, list_them)
 
 
 def _function(offer: Offer, strict: bool) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _function(offer: Offer, strict: bool) -> dict[str, Any]:
         "name": offer.wire,
         **(described if text else {}),
         "parameters": narrow or shown(offer.input_schema),
-        "strict": narrow is not None,  # always said: the Responses API takes silence for yes
+        "strict": narrow is not None,  # always set: the default of the Responses API is true
     }
 
 
@@ -92,50 +92,50 @@ def run(
 def run(
     rt: Any, response: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> Any:
-    """Run every tool call of a response, side by side; one result for each, in order, whatever failed.
+    """Run the tool calls of a response concurrently; returns one result for each, in order, also for failed ones.
 
     Role `tool` messages for a chat completion, `function_call_output` items for a response. `options` are `timeout`,
     `deadline` and `priority` of each call.
     """
 
     async def work(caller: Caller) -> list[Any]:
-        made = Turn(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-        return await results_of(made, response, _read, Reader(), _shape)
+        made = ResponseRun(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+        return await results_of(made, response, _read, Reader(), _shape, "OpenAI's APIs")
 
-    return face(rt, work)
+    return sync_or_async(rt, work)
 
 
 def watch(
     rt: Caller, stream: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
-) -> Watch[Any]:
-    """Follow a stream of either API and run each tool call as soon as it is whole.
+) -> WatchedStream[Any]:
+    """Follow a stream of either API and run each tool call as soon as it is complete.
 
     async with watch(rt, stream, thread) as events:
         async for event in events: ...
         results = await events.results()
     """
-    made = Turn(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
-    return Watch(made, stream, Reader(), _shape)
+    made = ResponseRun(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+    return WatchedStream(made, stream, Reader(), _shape)
 
 
 def _shape(answer: Answer) -> Any:
-    asked, text = answer.asked, f"Error: {answer.text}" if answer.failed else answer.text
-    match asked.kind:
+    request, text = answer.request, f"Error: {answer.text}" if answer.failed else answer.text
+    match request.kind:
         case "function_call" | "custom_tool_call":
-            return {"type": f"{asked.kind}_output", "call_id": asked.id, "output": text, **asked.extra}
+            return {"type": f"{request.kind}_output", "call_id": request.id, "output": text, **request.extra}
         case "legacy":
-            return {"role": "function", "name": asked.name, "content": text}
+            return {"role": "function", "name": request.name, "content": text}
         case _:
-            return {"role": "tool", "tool_call_id": asked.id, "content": text}
+            return {"role": "tool", "tool_call_id": request.id, "content": text}
 
 
 _MISSING = object()
 
 
-def _read(response: Any) -> tuple[str | None, list[Asked]]:
-    """The response's id and its tool calls."""
+def _read(response: Any) -> tuple[str | None, list[ToolRequest]] | None:
+    """The id and the tool calls of a response of either API; None for anything else."""
     if isinstance(response, list | tuple):
-        # A list of one API's items or of the other's calls: each says itself what it is.
+        # A list of items of the Responses API, or of calls of the chat API: each item shows which.
         return None, read_items(response, whole=True)
     id = field(response, "id")
     name = clean(id) or None
@@ -148,10 +148,4 @@ def _read(response: Any) -> tuple[str | None, list[Asked]]:
         return None, read_message(message, field(response, "finish_reason"))
     if field(response, "tool_calls", _MISSING) is not _MISSING or field(response, "role") == "assistant":
         return None, read_message(response)
-    if isinstance(response, Iterable) and not isinstance(response, str | bytes | Mapping):
-        reader = Reader()
-        calls = [asked for event in response for asked in reader.feed(event)]
-        return reader.response_id, [*calls, *reader.close()]
-    raise UsageError(
-        f"{type(response).__name__} is no answer of OpenAI's APIs. Pass the completion, the response, or the stream."
-    )
+    return None

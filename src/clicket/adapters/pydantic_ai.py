@@ -1,9 +1,9 @@
-"""pydantic-ai over clicket: a toolset whose tools are those that a thread may use now, asked anew at every step.
+"""pydantic-ai over clicket: a toolset with the tools that a thread may use now, read again for each step.
 
     agent = Agent(model, toolsets=[ClicketToolset(rt, thread)])
 
-A call that failed is told to the model (`ToolFailed`) and the run goes on; nothing of it counts as a retry of the agent's,
-because the runtime has retried already what was worth it.
+The model gets the error of a failed call (`ToolFailed`), and the run continues. A failure does not count as a retry of the agent,
+because the runtime has already retried transient errors.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from clicket.adapters.asked import Asked, local_key
-from clicket.adapters.door import Book, Offer, offers
-from clicket.adapters.turn import answer
+from clicket.adapters.response_run import answer
+from clicket.adapters.runtime_access import Offer, ToolCatalog, offers
+from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime
@@ -29,17 +29,17 @@ except ImportError as missing:
 __all__ = ["ClicketToolset"]
 
 
-class _Text(dict[str, Any]):
-    """Arguments as the model wrote them, carried through pydantic-ai to the runtime, which judges them."""
+class _RawArguments(dict[str, Any]):
+    """Carries the model's text of the arguments through pydantic-ai to the runtime, which validates it."""
 
     text: str | bytes | None = None
 
 
-class _Unjudged:
-    """In place of a validator: bad arguments are the runtime's to refuse, on record, and no retry of the agent's."""
+class _NoValidator:
+    """Accepts all arguments: the runtime refuses bad ones, records that, and the agent's retries do not count."""
 
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> Any:
-        carried = _Text()
+        carried = _RawArguments()
         carried.text = input if isinstance(input, str) else bytes(input)
         return carried
 
@@ -55,14 +55,14 @@ class ClicketToolset(AbstractToolset[Any]):
         self._sync = rt if isinstance(rt, SyncRuntime) else None
         self._thread = thread
         self._id = id
-        self._book = Book([])
+        self._catalog = ToolCatalog([])
 
     @property
     def id(self) -> str | None:
         return self._id
 
     def _loop(self) -> asyncio.AbstractEventLoop:
-        """A blocking runtime lives on a loop of its own."""
+        """The loop of the runtime; a blocking one has its own."""
         if self._sync is None:
             return asyncio.get_running_loop()
         if self._sync._thread is None:
@@ -70,11 +70,11 @@ class ClicketToolset(AbstractToolset[Any]):
         return self._sync._thread.loop
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        async def look() -> tuple[Book, list[Offer]]:
-            book = await Book.of(self._caller)
-            return book, await offers(self._caller, self._thread, book)
+        async def look() -> tuple[ToolCatalog, list[Offer]]:
+            catalog = await ToolCatalog.of(self._caller)
+            return catalog, await offers(self._caller, self._thread, catalog)
 
-        self._book, listed = await on_loop(self._loop(), look)
+        self._catalog, listed = await on_loop(self._loop(), look)
         return {
             offer.wire: ToolsetTool(
                 toolset=self,
@@ -84,7 +84,7 @@ class ClicketToolset(AbstractToolset[Any]):
                     parameters_json_schema=shown(offer.input_schema),
                 ),
                 max_retries=0,
-                args_validator=_Unjudged(),
+                args_validator=_NoValidator(),
             )
             for offer in listed
         }
@@ -92,14 +92,14 @@ class ClicketToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        given = tool_args.text if isinstance(tool_args, _Text) else tool_args
-        asked = Asked(id=ctx.tool_call_id or "", name=name, arguments=given)
-        # A model's ids may come again; a run's steps do not.
-        turn = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and asked.id else None
+        given = tool_args.text if isinstance(tool_args, _RawArguments) else tool_args
+        request = ToolRequest(id=ctx.tool_call_id or "", name=name, arguments=given)
+        # A model may reuse ids; steps of a run are unique.
+        turn = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and request.id else None
 
-        book, key = self._book, local_key(asked, 0)
+        catalog, key = self._catalog, local_key(request, 0)
         made = await on_loop(
-            self._loop(), lambda: answer(self._caller, book, asked, thread=self._thread, turn=turn, key=key)
+            self._loop(), lambda: answer(self._caller, catalog, request, thread=self._thread, turn=turn, key=key)
         )
         if made.failed:
             raise ToolFailed(made.text)

@@ -1,28 +1,42 @@
-"""Agents: a deterministic loop around a model that is not. A turn always ends, is never lost, leaves no tool call without its
-result, and can be watched, stopped, and taken up after a crash.
+"""Agents: a deterministic loop around a model. A turn always ends, is durable, leaves no tool call without a result, can be followed
+and stopped from any process, and continues after a crash.
 
     agent = ReActAgent(rt, model, max_steps=20, system="…")
     r = await agent.run("question", thread="t1")                     # r.text r.state r.stopped r.steps r.usage r.messages
     async for event in agent.stream("next question", thread="t1"): ...
 
 An agent of your own is `Agent` with a drive: a coroutine function that takes a `Turn` and returns how it ended.
+
+    react, plan_execute         `ReActAgent`, `PlanExecuteAgent`, and their loops
+    agent                       `Agent`: run, follow, stop and read turns
+    turn, turn_lifecycle        one running turn; its states from begin to end
+    model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
+    context_window, read_result requests that fit the model; reading on in a long result
+    entries, event_feed         recorded entries as events; live events of this process
+    event_stream                recorded, then live events of a thread
+    threads, memory             turns of a thread; their documents in the store, and a cache
+    thread_retention            removal of idle threads
+    subagents                   an agent as a tool of another
+    plan, transcript            steps of a plan; messages in which each call has its result
+    sensitive_values            masking of sensitive arguments
+    turn_limits, stopwatch      limits and counters of a turn; the time that its tools run
+    agent_result, task_waits    results and events for callers; waiting for tasks
 """
 
 from __future__ import annotations
 
-from clicket.agents.acting import Actor
 from clicket.agents.agent import Agent
-from clicket.agents.limits import Limits, Stopped
-from clicket.agents.loop import Loop
+from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.context_window import ContextWindow
 from clicket.agents.memory import Page, TurnDocument
+from clicket.agents.model_step import Thinker
 from clicket.agents.plan import Plan, Step
-from clicket.agents.planning import PlanExecuteAgent
-from clicket.agents.react import ReActAgent
-from clicket.agents.thinking import Thinker
+from clicket.agents.plan_execute import PlanExecuteAgent
+from clicket.agents.react import Loop, ReActAgent
+from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
-from clicket.agents.values import AgentEvent, AgentResult, ThreadView
-from clicket.agents.window import ContextWindow
+from clicket.agents.turn_limits import Limits, Stopped
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
 

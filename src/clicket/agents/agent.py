@@ -1,5 +1,5 @@
-"""An agent: threads of conversation, and in each one turn at a time. A turn is a call of the runtime's own, so it is durable, can be
-watched and stopped from any process, and is taken up after a crash."""
+"""An agent: threads of conversation, with one turn at a time in each. A turn is a call of an internal tool, so it is durable, can be
+followed and stopped from any process, and continues after a crash."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
-from clicket.agents.event_stream import EventStreams, place_of
-from clicket.agents.limits import Limits
+from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.event_stream import EventStreams, position_of
 from clicket.agents.memory import Memory, Page
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
@@ -17,8 +17,8 @@ from clicket.agents.threads import Threads, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
-from clicket.agents.values import AgentEvent, AgentResult, ThreadView
-from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError
+from clicket.agents.turn_limits import Limits
+from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError
 from clicket.execution import turn_log
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage
@@ -28,11 +28,11 @@ from clicket.model.request import check_name
 from clicket.ports import AgentHost, Taken
 from clicket.tools import Options, ToolContext, Traits, defaults
 
-__all__ = ["Agent", "Hosting"]
+__all__ = ["Agent", "HasHost"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
-_MAX_BYTES = 1_000_000  # with the rest of a turn's arguments less than a call may have
+_MAX_BYTES = 1_000_000  # together with the other arguments of a turn below the limit of a call
 _TAG = 8
 """Characters of a run's id in the ids of its tool calls."""
 _TEXT = {"type": "string"}
@@ -44,15 +44,15 @@ _SCHEMA = {
 }
 
 
-class Hosting(Protocol):
-    """A runtime, or whatever else agents can stand on."""
+class HasHost(Protocol):
+    """A runtime, or another object that has a `host`."""
 
     @property
     def host(self) -> Any: ...
 
 
 class TurnTool:
-    """The inner tool behind the turns of all agents of one name on one runtime, and what they know in common."""
+    """The internal tool whose calls are turns, and the state that agents of one name on one runtime share."""
 
     traits = Traits(internal=True, holds_slot=False)
     is_async = True
@@ -71,8 +71,9 @@ class TurnTool:
     def __init__(self, agent: Agent) -> None:
         self.name = f"agent:{agent.name}"
         self.agent = agent
-        """Takes up what a crash left: the last one that was made."""
+        """Continues turns that a crash interrupted: the agent that was made last."""
         self.starting: dict[str, Agent] = {}
+        """Turns that an agent has started and whose body has not run yet, by run id."""
         self.memory = Memory(agent.name)
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
@@ -83,19 +84,19 @@ class TurnTool:
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         agent = self.starting.pop(bound["run"], None)
-        return await (agent or self.agent)._take(bound, ctx, resumed=agent is None)
+        return await (agent or self.agent)._run_turn(bound, ctx, resumed=agent is None)
 
 
 class Agent:
-    """`drive` is what makes an agent this one: it brings a turn to its end, and says how it ended.
+    """`drive(turn)` runs a turn to its end, and returns why it ended and its final text.
 
-    `tools`: names that the runtime must have. `on_state_changed(before, after, thread)` is called for every change of state;
-    override it, or give a function. One that takes only `(before, after)` is called without the thread.
+    `tools`: names of tools that the runtime must have. `on_state_changed(before, after, thread)` is called for every change of state;
+    override it, or pass a function. A function of two arguments is called without the thread.
     """
 
     def __init__(
         self,
-        rt: Hosting,
+        rt: HasHost,
         drive: Drive,
         *,
         name: str,
@@ -117,7 +118,7 @@ class Agent:
         self._host.refuse_unknown(set(tools) - {read_result.name})
         self._hook = None if on_state_changed is None else with_thread(on_state_changed)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
-        """Of the turns that somebody here waits for, once they are over."""
+        """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
         installed = self._host.installed(f"agent:{name}")
         if isinstance(installed, TurnTool):
             self._tool = installed
@@ -137,11 +138,11 @@ class Agent:
         return f"<agent {self.name}>"
 
     def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> Any:
-        """Every change of state of every thread; may be async. What it raises is logged, and changes nothing."""
+        """Called for every change of state of every thread; may be async. An exception is logged and has no other effect."""
         return None if self._hook is None else self._hook(before, after, thread)
 
-    def acting_for(self, rt: Hosting) -> Self:
-        """This agent in the name of a caller: `rt` is a runtime that acts for it."""
+    def acting_for(self, rt: HasHost) -> Self:
+        """This agent on behalf of a caller; `rt` is a runtime that acts for the caller."""
         return self._on(rt.host)
 
     def _on(self, host: AgentHost) -> Self:
@@ -152,8 +153,8 @@ class Agent:
         return view
 
     def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:
-        """This agent as a tool, for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`."""
-        about = description or f"Hands a task to the agent {self.name!r}, and gives its answer."
+        """This agent as a tool for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`."""
+        about = description or f"Gives a task to the agent {self.name!r}, and returns its answer."
 
         def as_caller(caller: str, scopes: frozenset[str]) -> Agent:
             return self._on(self._host.acting_for(caller, scopes))
@@ -163,9 +164,9 @@ class Agent:
     # Running.
 
     async def run(self, message: str, *, thread: str = "default") -> AgentResult:
-        """One turn: the message is answered, or the run stops at a limit, is stopped, or fails; then its error is raised.
+        """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
 
-        A turn with the same message that a crash cut off is gone on with, and this is its result.
+        If a crash interrupted a turn with the same message, that turn is continued and its result returned.
         """
         message, threads = _checked(message, thread), self._threads
         while True:
@@ -176,7 +177,7 @@ class Agent:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
-                # It began here, and another process took it over; or there is a turn of that number.
+                # Either another process took over the turn that began here, or the thread already has a turn of that number.
                 begun = run not in self._tool.starting
                 if begun or await threads.take_over(message, thread, number):
                     return await threads.ended(thread, number)
@@ -191,17 +192,21 @@ class Agent:
             return ending[0]
 
     async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
-        """Start a turn, and return its number as soon as it is durable; `events` tells how it goes on.
+        """Start a turn, and return its number as soon as it is durable; `events` follows it.
 
-        `turn`: the number that it is to have. If the thread has that turn, and it is what `message` asks for, it is that one; else
-        `Conflict` is raised. So whoever does not know whether it was begun can begin it again.
+        `turn`: the number that the turn must get, which makes a retry safe: if the thread already has a turn of that number with the
+        same message, its number is returned. If the number does not fit, `Conflict` is raised.
         """
         message, threads = _checked(message, thread), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
             if turn is not None and turn != number:
-                await threads.refuse_unless_asked(message, thread, turn, number)
-                return turn
+                if await threads.is_same_turn(message, thread, turn):
+                    return turn
+                raise Conflict(
+                    f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
+                    "again, then send your message as its next turn."
+                )
             self._tool.starting[run] = self
             try:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
@@ -212,9 +217,9 @@ class Agent:
                     if not await threads.take_over(message, thread, number):
                         continue
                 except AgentBusy:
-                    if turn is None or not await threads.is_asked(message, thread, number):
+                    if turn is None or not await threads.is_same_turn(message, thread, number):
                         raise
-            except Exception:  # who is cancelled here leaves a turn that is about to begin, and needs its agent
+            except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)
                 raise
             return number
@@ -222,33 +227,33 @@ class Agent:
     async def stream(
         self, message: str, *, thread: str = "default", turn: int | None = None
     ) -> AsyncIterator[AgentEvent]:
-        """One turn, told as it happens; the last event is `final` or `error`. Who leaves early leaves the turn running.
+        """Run one turn and yield its events; the last one is `final` or `error`. The turn continues if the iteration ends early.
 
-        `turn`: as in `begin`; a turn that was begun before is told from its beginning.
+        `turn`: as in `begin`; a turn that began before is streamed from its beginning.
         """
         message = _checked(message, thread)
         reader = self._streams.listen(self._threads, thread)
         try:
             number = await self.begin(message, thread=thread, turn=turn)
-            async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as told:
-                async for event in told:
+            async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as events:
+                async for event in events:
                     yield event
         finally:
             self._streams.leave(self._threads, thread, reader)
 
     async def resume(self, thread: str = "default") -> AgentResult | None:
-        """Go on with a turn that a crash or a restart cut off, and wait for its end; None: there is none."""
+        """Continue a turn that a crash or a restart interrupted, and wait for its end; None: there is none."""
         number = await self.take_up(thread)
         return None if number is None else await self._threads.ended(thread, number)
 
     async def take_up(self, thread: str = "default") -> int | None:
-        """`resume` without the wait: the number of the turn that goes on here now; `events` tells how."""
+        """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
         return number if await self._threads.take_over(None, thread, number) else None
 
     async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
-        """Wait for the end of a turn (the one under way), wherever it runs; None: there is none."""
+        """Wait for the end of a turn (default: the running one) in any process; None: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread) if turn is None else turn
         if turn is None and await self._threads.record(thread, number) is None:
@@ -256,7 +261,7 @@ class Agent:
         return await self._threads.ended(thread, number)
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
-        """Cancel the turn under way, in whichever process it runs. False: there is none."""
+        """Cancel the running turn, in any process. False: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
         with suppress(NotFound):
@@ -265,10 +270,10 @@ class Agent:
             )
         return False
 
-    # Looking.
+    # Reading.
 
     def state(self, thread: str = "default") -> AgentState:
-        """The state of a thread as this process knows it, at once. `look` asks the store, and knows of other processes."""
+        """The state of a thread as this process knows it, without waiting. `look` reads the store, so it knows of other processes."""
         check_name("thread", thread)
         host = self._host
         if (host.caller, thread) in self._tool.turns:
@@ -277,7 +282,7 @@ class Agent:
         return AgentState.IDLE if head is None else head.state
 
     async def look(self, thread: str = "default") -> ThreadView:
-        """A thread as the store has it, whichever process works on it."""
+        """A thread, read from the store."""
         check_name("thread", thread)
         host, threads = self._host, self._threads
         head, record = await threads.settled(thread)
@@ -303,12 +308,12 @@ class Agent:
         )
 
     async def messages(self, thread: str = "default") -> list[ChatMessage]:
-        """What models are told of a thread: the messages of its turns that are over."""
+        """The messages of a thread that models read: those of its turns that have ended."""
         check_name("thread", thread)
         return list((await self._memory.load(self._host, thread)).messages)
 
     async def history(self, thread: str = "default", *, after: int = 0, limit: int = 100) -> Page:
-        """The turns of a thread that are over, the oldest first; `after` of one page fetches the next."""
+        """The turns of a thread that have ended, the oldest first; `after` of one page fetches the next."""
         check_name("thread", thread)
         if type(limit) is not int or not 1 <= limit <= 1_000 or type(after) is not int or after < 0:
             raise UsageError(f"limit is a number from 1 to 1,000 and after one from 0, not {limit!r} and {after!r}.")
@@ -317,29 +322,29 @@ class Agent:
     async def events(
         self, thread: str = "default", *, after: str = "", follow: bool = False
     ) -> AsyncIterator[AgentEvent]:
-        """What happened in a thread after the event with the id `after` (without one: in its last turn), then live.
+        """Events of a thread after the event with the id `after` (default: those of its last turn), then live ones.
 
-        Ends with the turn under way, or at once; with `follow` it goes on with the turns to come.
+        Ends with the running turn, or at once if there is none; with `follow` later turns are streamed too.
         """
         check_name("thread", thread)
-        place, threads = place_of(after), self._threads
+        position, threads = position_of(after), self._threads
         reader = self._streams.listen(threads, thread)
         try:
-            head, under = await threads.settled(thread)
-            # Of a store that is gone: who waits for that turn misses all before it. (A turn may be told of before it is counted.)
-            if place[0] > head.turns + 2:
-                place = (0, 0, 0)
-            number = place[0] or max(head.turns + (under is not None), 1)
+            head, running = await threads.settled(thread)
+            # An id beyond the next turn is from another store: start again. (A turn's events may come before its end is counted.)
+            if position[0] > head.turns + 2:
+                position = (0, 0, 0)
+            number = position[0] or max(head.turns + (running is not None), 1)
             while True:
-                async with aclosing(self._streams.turn(threads, reader, thread, number, place)) as told:
-                    async for event in told:
-                        place = place_of(event.id) if event.id else place
+                async with aclosing(self._streams.turn(threads, reader, thread, number, position)) as events:
+                    async for event in events:
+                        position = position_of(event.id) if event.id else position
                         yield event
-                over, under = await threads.settled(thread)
-                if number <= over.turns:
+                head, running = await threads.settled(thread)
+                if number <= head.turns:
                     number += 1
-                    # A turn that is over may be swept: then there is nothing to tell of it.
-                    if number <= over.turns or under is not None:
+                    # The calls of ended turns may have been removed: such a turn has no events.
+                    if number <= head.turns or running is not None:
                         continue
                 if not follow:
                     return
@@ -348,34 +353,34 @@ class Agent:
             self._streams.leave(threads, thread, reader)
 
     async def forget(self, thread: str = "default") -> int:
-        """Remove what the agent remembers of a thread; how many turns there were. Tool calls stay as long as calls are kept."""
+        """Remove a thread from the agent's memory; returns the number of turns. Its tool calls stay until their retention ends."""
         check_name("thread", thread)
         record = None
-        with suppress(StoreUnavailable):  # a thread that cannot be read can still be forgotten
+        with suppress(StoreUnavailable):  # a damaged thread can be removed, too
             number = await self._threads.next(thread)
             record = await self._threads.record(thread, number)
         if record is not None and not record.state.is_terminal:
-            raise AgentBusy(f"thread {thread!r} has turn {number} under way; end it with agent.stop({thread!r}) first.")
+            raise AgentBusy(f"turn {number} of thread {thread!r} is running; end it with agent.stop({thread!r}) first.")
         return await self._memory.forget(self._host, thread)
 
-    async def _take(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
+    async def _run_turn(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
         """The body of a turn's call."""
         log, thread, number = turn_log(ctx), bound["thread"], bound["turn"]
         try:
             host = self._host.acting_for(ctx.caller, log.scopes)
         except UsageError:  # the runtime closes
             log.hand_back()
-        place = (host.caller, thread)
+        key = (host.caller, thread)
         if resumed:
-            self._tool.unattended.add(place)
+            self._tool.unattended.add(key)
         try:
-            result, raised = await self._lifecycle.take(
-                host, log, self._streams.feed(*place),
+            result, raised = await self._lifecycle.run(
+                host, log, self._streams.feed(*key),
                 thread=thread, number=number, message=bound["message"], tag=bound["run"][-_TAG:],
             )  # fmt: skip
         finally:
-            self._tool.unattended.discard(place)
-            self._streams.release(*place)
+            self._tool.unattended.discard(key)
+            self._streams.release(*key)
         if bound["run"] in self._endings:
             self._endings[bound["run"]] = (result, raised)
         if raised is not None:
@@ -384,15 +389,15 @@ class Agent:
 
 
 def _checked(message: Any, thread: str) -> str:
-    """The message as it can be stored."""
+    """The message in a form that stores accept."""
     if not isinstance(message, str) or not message.strip():
-        raise UsageError(f"a message is text that says something, not {message!r:.100}.")
+        raise UsageError(f"a message must be a text that is not empty, not {message!r:.100}.")
     text = storable(message)
     size = len(encode(text))
     if len(text) > _MAX_MESSAGE or size > _MAX_BYTES:
         raise UsageError(
-            f"the message has {len(text):,} characters in {size:,} bytes; {_MAX_MESSAGE:,} characters in {_MAX_BYTES:,} bytes "
-            "are taken. Put the text into a file (rt.put_artifact), and give the agent a tool that reads it."
+            f"the message has {len(text):,} characters in {size:,} bytes; the limit is {_MAX_MESSAGE:,} characters in "
+            f"{_MAX_BYTES:,} bytes. Put the text into a file (rt.put_artifact), and give the agent a tool that reads it."
         )
     check_name("thread", thread)
     return text

@@ -1,4 +1,4 @@
-"""A turn on record: a few kinds of entries, from which everything else can be told again. What a reader sees is made from them."""
+"""The recorded entries of a turn (`begun`, `reply`, `results`, `plan`, `ended`), and the events that readers get for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents.values import AgentEvent, AgentEventType
+from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
@@ -27,7 +27,7 @@ def begun(turn: int, message: str, states: Iterable[tuple[AgentState, AgentState
 
 
 def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
-    """The id of a tool call of a turn: its short name, between the provider's id and what makes it unique."""
+    """The id of a turn's tool call: the model's id, a short alias, and the tag that makes it unique in the store."""
     alias = f"{mark}.{step}.{place}"
     if not tag:  # a turn that an older version began
         return alias
@@ -38,7 +38,7 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
 def reply(
     mark: str, step: int, message: ChatMessage, usage: Usage, took: float, at: float, total: Usage, tag: str = ""
 ) -> Entry:
-    """`mark` and `tag`: what the ids of the turn's tool calls are made of."""
+    """`mark` and `tag` are parts of the ids of the turn's tool calls."""
     entry: Entry = {
         "e": "reply",
         "mark": mark,
@@ -59,7 +59,7 @@ def reply(
 
 
 def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:
-    """One tool call's answer, for `results`."""
+    """One tool call's result, for `results`."""
     return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": failed, **more}
 
 
@@ -96,7 +96,7 @@ def _usage(usage: Usage) -> Entry:
     return body
 
 
-# Reading. What is on record was written by this module, or by somebody who can write into the store: it is read with care.
+# Reading. Another program may have written to the store, so values are not trusted.
 
 
 def usage_of(body: Any) -> Usage:
@@ -107,7 +107,7 @@ def usage_of(body: Any) -> Usage:
 
 
 def message_of(entry: Entry) -> ChatMessage:
-    """A `reply` as the message that it was."""
+    """The message of a `reply`."""
     uses = tuple(
         ToolUse(id=str(id), name=str(name), arguments=str(arguments)) for id, name, arguments in entry.get("uses", ())
     )
@@ -128,45 +128,44 @@ def results_of(entry: Entry) -> list[ChatMessage]:
 
 
 def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
-    """What a reader is told of an entry, always the same; `number` is the entry's among those of its turn, from 1."""
-    told: list[AgentEvent] = []
+    """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
+    events: list[AgentEvent] = []
     at, step = float(entry.get("at", 0.0)), int(entry.get("step", 0))
-
     fork = {"fork": entry["fork"]} if entry.get("fork") else {}
 
-    def tell(type: AgentEventType, **data: Any) -> None:
-        id = f"{turn}-{number}.{len(told) + 1}"
-        told.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data={**data, **fork}))
+    def add(type: AgentEventType, **data: Any) -> None:
+        id = f"{turn}-{number}.{len(events) + 1}"
+        events.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data={**data, **fork}))
 
     match entry.get("e"):
         case "begun":
             for before, after in entry["states"]:
-                tell("state", **{"from": before, "to": after})
-            tell("message", role="user", text=entry["message"])
+                add("state", **{"from": before, "to": after})
+            add("message", role="user", text=entry["message"])
         case "reply":
             if entry.get("thought"):
-                tell("thought", text=entry["thought"])
-            tell("usage", **entry["usage"], total=entry["total"])
+                add("thought", text=entry["thought"])
+            add("usage", **entry["usage"], total=entry["total"])
             if entry["text"] or not entry["uses"]:
-                tell("message", role="assistant", text=entry["text"])
+                add("message", role="assistant", text=entry["text"])
             for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
                 call = call_id(entry["mark"], entry.get("tag", ""), step, place, id) if entry["mark"] else ""
-                tell("tool_started", id=id, tool=name, call_id=call, arguments=arguments)
+                add("tool_started", id=id, tool=name, call_id=call, arguments=arguments)
         case "results":
             for item in entry["items"]:
                 more = {key: item[key] for key in ("artifact", "code", "state") if key in item}
-                tell(
+                add(
                     "tool_result",
                     id=item["id"], tool=item["tool"], call_id=item["call"], success=not item["failed"],
                     content=item["text"], **more,
                 )  # fmt: skip
         case "plan":
-            tell("plan", **entry["plan"])
+            add("plan", **entry["plan"])
         case "ended":
-            tell("state", **{"from": "running", "to": entry["state"]})
+            add("state", **{"from": "running", "to": entry["state"]})
             if entry["state"] == "error":
-                tell("error", message=entry.get("error", ""))
+                add("error", message=entry.get("error", ""))
             else:
                 names = ("text", "state", "stopped", "steps", "calls", "usage")
-                tell("final", **{name: entry[name] for name in names})
-    return told
+                add("final", **{name: entry[name] for name in names})
+    return events

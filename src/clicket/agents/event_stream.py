@@ -1,4 +1,4 @@
-"""What happened in a thread and what happens now, told in one line: first from the record, then live, each thing once."""
+"""The events of a thread as one stream: first the recorded ones, then live ones, each exactly once."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
+from clicket.agents.agent_result import AgentEvent
 from clicket.agents.entries import events_of
-from clicket.agents.feed import Feed, Reader
+from clicket.agents.event_feed import EventFeed, FeedReader
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.turn import Turn
-from clicket.agents.values import AgentEvent
 from clicket.errors import ClicketError, UsageError
 from clicket.model import Event
 from clicket.model.ids import is_of_turn
 from clicket.ports import sleep
 
-__all__ = ["EventStreams", "place_of"]
+__all__ = ["EventStreams", "position_of"]
 
-Place = tuple[int, int, int]
-_LOOK_EVERY = 1.0
+Position = tuple[int, int, int]
+_POLL_EVERY = 1.0
 _LAST = ("final", "error")
 _PROGRESS = frozenset({"progress", "output", "approval_requested", "approval_given"})
 
 
-def place_of(id: str) -> Place:
-    """Turn, entry and number of an event's id; nothing is the beginning."""
+def position_of(id: str) -> Position:
+    """Turn, entry and number of an event's id; an empty id is the beginning."""
     if not id:
         return 0, 0, 0
     turn, _, rest = id.partition("-")
@@ -37,102 +37,108 @@ def place_of(id: str) -> Place:
 
 
 class EventStreams:
-    """The feeds of an agent's threads. While anybody listens, tool calls of the turns under way are watched."""
+    """The feeds of an agent's threads. While there are readers, the progress of the running turns' tool calls is published too."""
 
     def __init__(self, turns: dict[tuple[str, str], Turn]) -> None:
         self._turns = turns
-        self._feeds: dict[tuple[str, str], Feed] = {}
+        self.feeds: dict[tuple[str, str], EventFeed] = {}
 
-    def feed(self, caller: str, thread: str) -> Feed:
-        """The feed of a thread for a turn that begins; it has readers, or may get some."""
-        return self._feeds.setdefault((caller, thread), Feed())
+    def feed(self, caller: str, thread: str) -> EventFeed:
+        """The feed of a thread; it is made if there is none."""
+        return self.feeds.setdefault((caller, thread), EventFeed())
 
     def release(self, caller: str, thread: str) -> None:
-        """A turn is over: a feed that nobody reads is not kept."""
-        feed = self._feeds.get((caller, thread))
+        """Drop the feed of a thread that has neither readers nor a running turn."""
+        feed = self.feeds.get((caller, thread))
         if feed is not None and not feed.readers and (caller, thread) not in self._turns:
-            del self._feeds[caller, thread]
+            del self.feeds[caller, thread]
 
-    def listen(self, threads: Threads, thread: str) -> Reader:
-        if not any(feed.readers for feed in self._feeds.values()):
-            threads.host.watch(self._watched)
-        reader = Reader()
+    def listen(self, threads: Threads, thread: str) -> FeedReader:
+        if not any(feed.readers for feed in self.feeds.values()):
+            threads.host.watch(self._on_call_events)
+        reader = FeedReader()
         self.feed(threads.host.caller, thread).readers.append(reader)
         return reader
 
-    def leave(self, threads: Threads, thread: str, reader: Reader) -> None:
-        self._feeds[threads.host.caller, thread].readers.remove(reader)
+    def leave(self, threads: Threads, thread: str, reader: FeedReader) -> None:
+        self.feeds[threads.host.caller, thread].readers.remove(reader)
         self.release(threads.host.caller, thread)
-        if not any(feed.readers for feed in self._feeds.values()):
-            threads.host.unwatch(self._watched)
+        if not any(feed.readers for feed in self.feeds.values()):
+            threads.host.unwatch(self._on_call_events)
 
-    def _watched(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
-        """Events of any call of this process: those of a turn's tool calls are its progress."""
+    def _on_call_events(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
+        """Events of any call of this process: those of a turn's tool calls are published as its progress."""
         turn = self._turns.get((caller, thread))
         if turn is None or not is_of_turn(call_id, turn.mark):
             return
         for event in events:
             if event.type in _PROGRESS or (event.type == "state_changed" and event.state == "retrying"):
-                turn.tell(
+                turn.publish(
                     "tool_progress", call_id=call_id, kind=event.type, state=str(event.state), **_plain(event.data)
                 )
 
     # Reading.
 
     async def until_over(
-        self, threads: Threads, reader: Reader, thread: str, number: int
+        self, threads: Threads, reader: FeedReader, thread: str, number: int
     ) -> AsyncGenerator[AgentEvent]:
-        """A turn's events to its last; what came before `reader` listened is told from the record."""
+        """All events of a turn; the last one is `final` or `error`. Events before the reader was added are read from the store."""
         at, last = threads.host.clock.now(), ""
-        async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as told:
-            async for event in told:
+        async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as events:
+            async for event in events:
                 at, last = event.at, event.type
                 yield event
         if last not in _LAST:
-            yield await _closing(threads, thread, number, at)
+            yield await _last_event(threads, thread, number, at)
 
     async def turn(
-        self, threads: Threads, reader: Reader, thread: str, number: int, after: Place
+        self, threads: Threads, reader: FeedReader, thread: str, number: int, after: Position
     ) -> AsyncGenerator[AgentEvent]:
-        """Events of one turn after a place; live while it runs, in whichever process. The last one is told when the turn's call
-        has ended: whoever hears it may begin the next turn."""
+        """Events of one turn after a position, live while it runs in any process. The last event comes when the turn's call has
+        ended, so that its reader can begin the next turn."""
         running = self._turns.get((threads.host.caller, thread))
         if running is not None:
-            # What was written before the reader listened is told to nobody: it is on record once this returns.
+            # Entries written before the reader was added have no live events for it: they are in the store after a flush.
             with suppress(ClicketError):
                 await running.flush()
         record = await threads.record(thread, number)
         if record is None:
             return
         queued = reader.take()
-        place, ended = after, record.state.is_terminal
-        told = _events(threads.entries(record.events, thread, number), thread, number, after)
-        for event in told:
+        position, ended = after, record.state.is_terminal
+        recorded = _events(threads.entries(record.events, thread, number), thread, number, after)
+        for event in recorded:
             if ended or event.type not in _LAST:
-                place = place_of(event.id)
+                position = position_of(event.id)
                 yield event
         if ended:
             return
         if threads.host.lives(turn_id(number), threads.inner(thread)):
-            source = self._live(threads, reader, thread, number, place, _not_stale(queued, told))
+            source = self._live(threads, reader, thread, number, position, _not_stale(queued, recorded))
         else:
-            source = _elsewhere(threads, thread, number, place)
+            source = _from_store(threads, thread, number, position)
         async with aclosing(source):
             async for event in source:
                 yield event
 
     async def _live(
-        self, threads: Threads, reader: Reader, thread: str, number: int, place: Place, queued: list[AgentEvent]
+        self,
+        threads: Threads,
+        reader: FeedReader,
+        thread: str,
+        number: int,
+        position: Position,
+        queued: list[AgentEvent],
     ) -> AsyncGenerator[AgentEvent]:
-        over = asyncio.ensure_future(_over(threads, thread, number))
+        over = asyncio.ensure_future(_outcome(threads, thread, number))
         over.add_done_callback(lambda _: reader.wake())
         try:
             while True:
                 for event in queued:
-                    if event.turn != number or event.type in _LAST or (event.id and place_of(event.id) <= place):
+                    if event.turn != number or event.type in _LAST or (event.id and position_of(event.id) <= position):
                         continue
                     if event.id:
-                        place = place_of(event.id)
+                        position = position_of(event.id)
                     yield event
                 if over.done():
                     break
@@ -145,17 +151,17 @@ class EventStreams:
         except ClicketError:  # the runtime is closed
             return
         if record is not None:
-            for event in _events(threads.entries(record.events, thread, number), thread, number, place):
+            for event in _events(threads.entries(record.events, thread, number), thread, number, position):
                 yield event
 
-    async def next_turn(self, threads: Threads, reader: Reader, thread: str, number: int) -> None:
-        """Wait until a turn of this number begins, here or elsewhere."""
+    async def next_turn(self, threads: Threads, reader: FeedReader, thread: str, number: int) -> None:
+        """Wait until a turn of this number begins in any process."""
         while True:
-            reader.rest()  # before it is looked: what comes meanwhile is news, what the last turn left behind is not
+            reader.clear_news()  # before the store is read, so that no event in between is missed
             if await threads.record(thread, number) is not None:
                 return
             here = asyncio.ensure_future(reader.news())
-            later = asyncio.ensure_future(sleep(threads.host.clock, _LOOK_EVERY))
+            later = asyncio.ensure_future(sleep(threads.host.clock, _POLL_EVERY))
             try:
                 await asyncio.wait((here, later), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -163,52 +169,51 @@ class EventStreams:
                 later.cancel()
 
 
-async def _over(threads: Threads, thread: str, number: int) -> None:
-    try:
+async def _outcome(threads: Threads, thread: str, number: int) -> None:
+    with suppress(ClicketError):  # the runtime closes, or another process owns the turn: no more live events
         await threads.host.outcome(turn_id(number), threads.inner(thread))
-    except ClicketError:
-        return  # the runtime closes, or another process has the turn: nothing more comes from here
 
 
-async def _elsewhere(threads: Threads, thread: str, number: int, place: Place) -> AsyncGenerator[AgentEvent]:
+async def _from_store(threads: Threads, thread: str, number: int, position: Position) -> AsyncGenerator[AgentEvent]:
+    """Events of a turn that another process runs."""
     handle = await threads.host.made(turn_id(number), threads.inner(thread))
     if handle is None:
         return
     count = 0
     last: list[AgentEvent] = []
-    events: Any = handle.events()
-    async with aclosing(events):
-        async for event in events:
-            for entry in threads.entries([event], thread, number):
+    call_events: Any = handle.events()
+    async with aclosing(call_events):
+        async for call_event in call_events:
+            for entry in threads.entries([call_event], thread, number):
                 count += 1
-                for told in events_of(entry, count, thread, number):
-                    if place_of(told.id) > place:
-                        place = place_of(told.id)
-                        if told.type in _LAST:
-                            last.append(told)
+                for event in events_of(entry, count, thread, number):
+                    if position_of(event.id) > position:
+                        position = position_of(event.id)
+                        if event.type in _LAST:
+                            last.append(event)
                         else:
-                            yield told
-    for told in last:
-        yield told
+                            yield event
+    for event in last:
+        yield event
 
 
-def _not_stale(queued: Sequence[AgentEvent], told: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """What came live while the record was read, without pieces of answers, and progress of calls, that the record has whole."""
-    lines = {(event.data.get("fork"), event.type in ("tool_result", "plan")): event.step for event in told}
+def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """Live events that arrived while the store was read, without deltas and progress of steps whose recorded events are known."""
+    steps = {(event.data.get("fork"), event.type in ("tool_result", "plan")): event.step for event in recorded}
     return [
         event
         for event in queued
-        if event.id or event.step > lines.get((event.data.get("fork"), event.type == "tool_progress"), 0)
+        if event.id or event.step > steps.get((event.data.get("fork"), event.type == "tool_progress"), 0)
     ]
 
 
-def _events(told: Sequence[dict[str, Any]], thread: str, number: int, after: Place) -> list[AgentEvent]:
-    every = (event for count, entry in enumerate(told, start=1) for event in events_of(entry, count, thread, number))
-    return [event for event in every if place_of(event.id) > after]
+def _events(recorded: Sequence[dict[str, Any]], thread: str, number: int, after: Position) -> list[AgentEvent]:
+    every = (event for count, entry in enumerate(recorded, 1) for event in events_of(entry, count, thread, number))
+    return [event for event in every if position_of(event.id) > after]
 
 
-async def _closing(threads: Threads, thread: str, number: int, at: float) -> AgentEvent:
-    """The last word on a turn that ended without one, or that ends elsewhere, later."""
+async def _last_event(threads: Threads, thread: str, number: int, at: float) -> AgentEvent:
+    """The last event of a turn that ended without one, or that ends later in another process."""
     try:
         result = await threads.ended(thread, number)
     except ClicketError as error:

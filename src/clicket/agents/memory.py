@@ -1,5 +1,5 @@
-"""What an agent knows of its threads: one paper for each turn, and one that says how far the thread is. A turn's paper is written
-first and once; whoever finds it knows that the turn is over, also if its process died right after."""
+"""An agent's threads in the store: one document for each turn that has ended, and a head with the number of turns. A turn's document
+is written once, before the head; if it exists the turn has ended, also if the process died before it wrote the head."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from urllib.parse import quote
 
 import msgspec
 
-from clicket.agents.limits import Stopped
 from clicket.agents.transcript import paired
+from clicket.agents.turn_limits import Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.ports import AgentHost, StoredDocument
+from clicket.ports import AgentHost, Records, StoredDocument
 
-__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "key_of"]
+__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_turns", "key_of"]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
-"""Characters of messages of threads that nobody speaks in now; the store has them all."""
+"""Characters of messages of all threads that are cached here; the store has them all."""
 _PAGE = 200
 _ATTEMPTS = 50
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a thread is: the number of turns that are over, and how the last one ended."""
+    """The state of a thread: the number of turns that have ended, and how the last one ended."""
 
     turns: int = 0
     state: AgentState = AgentState.IDLE
@@ -40,12 +40,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     updated_at: float = 0.0
     since: int = 1
-    """The first turn that models are told of; earlier ones were forgotten."""
+    """The first turn that models read; earlier ones were removed by `forget`."""
     thread: str = ""
 
 
 class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A turn that is over."""
+    """A turn that has ended."""
 
     turn: int
     messages: tuple[ChatMessage, ...]
@@ -68,7 +68,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def items(self) -> list[TurnDocument]:
-        """The turns, under the name that all pages have."""
+        """The same as `turns`, under the name that pages of other lists use."""
         return self.turns
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct):
-    """A thread as this process knows it; `version` is the head's."""
+    """A thread in the cache of this process; `version` is that of the head."""
 
     head: Head
     version: int
@@ -95,20 +95,20 @@ def key_of(caller: str, thread: str, agent: str) -> str:
 
 
 class Memory:
-    """Of one agent. Threads that were used lately are kept; the store is asked whether they moved on elsewhere."""
+    """Of one agent. Recently used threads are cached; the version of the head shows whether another process has changed one."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
-        self._known: OrderedDict[str, Known] = OrderedDict()
-        self._kept = 0
+        self.cached: OrderedDict[str, Known] = OrderedDict()
+        self.size = 0
 
     def glance(self, host: AgentHost, thread: str) -> Head | None:
-        """The head, as far as it is known without waiting."""
+        """The head, if it can be read without waiting, else the cached one."""
         key = key_of(host.caller, thread, self._agent)
         found = host.records.document_now(HEAD, key)
         if found is not None:
             return self._read_head(host, key, found[0]) if found[0] is not None else None
-        known = self._known.get(key)
+        known = self.cached.get(key)
         return known.head if known is not None else None
 
     async def head(self, host: AgentHost, thread: str) -> tuple[Head, int]:
@@ -118,10 +118,10 @@ class Memory:
         return (Head(), 0) if document is None else (self._read_head(host, key, document), document.version)
 
     async def load(self, host: AgentHost, thread: str) -> Known:
-        """The thread as it is now, with every message that a model is to be told of."""
+        """The current head, and all messages that a model reads."""
         key = key_of(host.caller, thread, self._agent)
         head, version = await self.head(host, thread)
-        known = self._known.get(key)
+        known = self.cached.get(key)
         if known is None or known.version != version:
             messages = await self._messages(host, thread, head.since - 1, head.turns)
             known = Known(head, version, messages, _size(messages))
@@ -129,20 +129,20 @@ class Memory:
         return known
 
     def _remember(self, key: str, known: Known) -> None:
-        """As the latest. The others stay while there is room."""
+        """Cache a thread as the most recently used; evict others if the cache is full."""
         self._drop(key)
-        self._known[key] = known
-        self._kept += known.size
-        while len(self._known) > _MAX_THREADS or (self._kept > _MAX_KEPT and len(self._known) > 1):
-            self._drop(next(iter(self._known)))
+        self.cached[key] = known
+        self.size += known.size
+        while len(self.cached) > _MAX_THREADS or (self.size > _MAX_KEPT and len(self.cached) > 1):
+            self._drop(next(iter(self.cached)))
 
     def _drop(self, key: str) -> None:
-        known = self._known.pop(key, None)
+        known = self.cached.pop(key, None)
         if known is not None:
-            self._kept -= known.size
+            self.size -= known.size
 
     async def until(self, host: AgentHost, thread: str, number: int) -> list[ChatMessage]:
-        """What a model was told when a turn was over: the messages of that turn are the last."""
+        """The messages of the thread up to the end of a turn."""
         known = await self.load(host, thread)
         if number >= known.head.turns:
             return list(known.messages)
@@ -166,7 +166,7 @@ class Memory:
         key = key_of(host.caller, thread, self._agent)
         documents = await host.records.documents(TURN, after=_turn_key(key, after), limit=limit + 1)
         mine = [document for document in documents if document.key.startswith(f"{key}/")]
-        # Which page comes next is said by the keys: papers that cannot be read are passed over, not stopped at.
+        # The next page starts after the last key, so that damaged documents are skipped.
         last = None if len(mine) <= limit else _number_of(mine[limit - 1].key)
         turns = [turn for document in mine[:limit] if (turn := self._read_turn(host, document)) is not None]
         if until is not None:
@@ -180,7 +180,7 @@ class Memory:
         return None if document is None else self._read_turn(host, document)
 
     async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
-        """Write a turn that is over, then that the thread is so far. If somebody wrote that turn before, theirs counts."""
+        """Write the turn's document, then the head. If another process wrote that turn before, its document is returned."""
         key, kept = key_of(host.caller, thread, self._agent), turn
         turn_key = _turn_key(key, turn.turn)
         if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
@@ -197,10 +197,10 @@ class Memory:
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, new, version, kept)
                 return kept
-        raise StoreUnavailable(f"thread {thread!r} is being written by too many at once; its turn {turn.turn} is kept.")
+        raise StoreUnavailable(f"too many processes write thread {thread!r} at once; its turn {turn.turn} is stored.")
 
     def _follow(self, key: str, head: Head, version: int, turn: TurnDocument) -> None:
-        known = self._known.get(key)
+        known = self.cached.get(key)
         if known is None and version == 0:
             known = Known(head, 0, [], 0)
         if known is not None and known.version == version:
@@ -210,38 +210,31 @@ class Memory:
             self._drop(key)
 
     async def forget(self, host: AgentHost, thread: str) -> int:
-        """Remove a thread; how many turns it had."""
+        """Remove a thread; returns the number of its turns."""
         key = key_of(host.caller, thread, self._agent)
-        removed, after = 0, _turn_key(key, 0)
-        while documents := await host.records.documents(TURN, after=after, limit=_PAGE):
-            mine = [document for document in documents if document.key.startswith(f"{key}/")]
-            for document in mine:
-                removed += await host.records.delete_document(TURN, document.key)
-                after = document.key
-            if len(mine) < _PAGE:
-                break
+        removed, last = await delete_turns(host.records, key)
         self._drop(key)
-        # The number of turns stays: a turn that comes must not have the name of one that was.
+        # The number of turns stays: a new turn must not get the number of an old one.
         for _ in range(_ATTEMPTS):
             found = await host.records.document(HEAD, key)
             if found is None:
                 break
             try:
                 turns = self._read_head(host, key, found).turns
-            except StoreUnavailable:  # what is damaged can be forgotten, too
-                turns = _number_of(after)
+            except StoreUnavailable:  # a damaged head can be removed, too
+                turns = last
             gone = _encode(Head(turns=turns, since=turns + 1, updated_at=found.updated_at, thread=thread))
             if await host.records.put_document(HEAD, key, gone, found.version):
                 break
         return removed
 
-    # What was written may have been written by another version, or by another hand.
+    # Another version, or another program, may have written the documents.
 
     def _read_head(self, host: AgentHost, key: str, document: StoredDocument) -> Head:
         try:
             body = host.reveal(HEAD, key, document.body)
             if body is None:
-                raise ValueError("it is sealed, and no key of this runtime opens it")  # told as below
+                raise ValueError("it is sealed, and no key of this runtime opens it")  # reported below
             return _head.decode(body)
         except (msgspec.MsgspecError, ValueError) as error:
             raise StoreUnavailable(
@@ -255,8 +248,21 @@ class Memory:
                 return None
             turn = _turn.decode(body)
         except (msgspec.MsgspecError, ValueError):
-            return None  # the thread goes on without it
+            return None  # the thread continues without it
         return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
+
+
+async def delete_turns(records: Records, key: str) -> tuple[int, int]:
+    """Delete the documents of a thread's turns; how many there were, and the number of the last."""
+    removed, after = 0, f"{key}/"
+    while True:
+        documents = await records.documents(TURN, after=after, limit=_PAGE)
+        mine = [document for document in documents if document.key.startswith(f"{key}/")]
+        for document in mine:
+            removed += await records.delete_document(TURN, document.key)
+            after = document.key
+        if len(mine) < _PAGE:
+            return removed, _number_of(after)
 
 
 def _size(messages: Iterable[ChatMessage]) -> int:

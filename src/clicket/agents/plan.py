@@ -1,5 +1,5 @@
-"""A plan is a list of steps, each with a state of its own. The model changes it by four commands; what makes no sense changes
-nothing, and is told why."""
+"""A plan: a list of steps, each with a state. The model changes it by four commands; an invalid command changes nothing, and its error
+says why."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from clicket.errors import ClicketError, InvalidInput, InvalidTransition
 from clicket.kernel import PLAN_STEP, PlanStep
 from clicket.model.chat import ToolOffer
 
-__all__ = ["PLAN_NAMES", "PLAN_OFFER", "Plan", "Step", "commanded"]
+__all__ = ["PLAN_NAMES", "PLAN_OFFER", "Plan", "Step", "apply_command"]
 
 MAX_STEPS = 50
 _MAX_TEXT = 2_000
 PLAN_NAMES = ("plan", "planning")
-"""The plan tool, and what models that learnt it elsewhere call it."""
+"""The name of the plan tool, and the name that models know from other systems."""
 _COMMANDS = ("create", "update", "mark_step", "finish")
 _STATES = tuple(str(state) for state in PlanStep)
 
@@ -82,7 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.steps) and all(step.status is PlanStep.COMPLETED for step in self.steps)
 
     def ready(self) -> list[int]:
-        """Numbers of the steps that can be carried out now: theirs is all that they depend on."""
+        """Numbers of the steps that can run now: all that they depend on is completed."""
         return [
             number
             for number, step in enumerate(self.steps, start=1)
@@ -91,15 +91,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def marked(self, number: int, status: PlanStep, notes: str | None = None) -> Plan:
-        """The plan with one step in another state, if the table has that edge; a step may be told its own state again."""
+        """The plan with one step in another state. Raises `InvalidTransition` if the table has no such edge; the same state is allowed."""
         step = self.steps[number - 1]
         if step.status is not status:
             PLAN_STEP.advance(step.status, status)
         new = msgspec.structs.replace(step, status=status, notes=step.notes if notes is None else notes[:_MAX_TEXT])
         return msgspec.structs.replace(self, steps=(*self.steps[: number - 1], new, *self.steps[number:]))
 
-    def told(self) -> str:
-        """As the model reads it."""
+    def as_text(self) -> str:
+        """The plan as a model reads it."""
         signs = {"completed": "x", "in_progress": ">", "blocked": "!", "not_started": " "}
         lines = [f"Plan: {self.title or 'untitled'}"]
         for number, step in enumerate(self.steps, start=1):
@@ -107,12 +107,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"{number}. [{signs[step.status]}] {step.text}: {step.status}{note}")
         return "\n".join(lines)
 
+    told = as_text  # its former name
+
     def outcome(self) -> str:
-        """What came of it, where nobody says it in words."""
-        return "\n\n".join(step.notes for step in self.steps if step.notes) or self.told()
+        """The notes of its steps: the answer of a plan whose planner gave none."""
+        return "\n\n".join(step.notes for step in self.steps if step.notes) or self.as_text()
 
     def body(self) -> dict[str, Any]:
-        """As it is kept, and told to readers."""
+        """The plan as JSON, for records and events."""
         steps = [{**msgspec.to_builtins(step), "depends_on": list(step.depends_on)} for step in self.steps]
         return {"title": self.title, "steps": steps}
 
@@ -121,8 +123,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(body, cls)
 
 
-def commanded(plan: Plan | None, given: Mapping[str, Any]) -> Plan:
-    """The plan after a command; a `ClicketError` says what is wrong with it, and what to do."""
+def apply_command(plan: Plan | None, given: Mapping[str, Any]) -> Plan:
+    """The plan after a command. Raises `ClicketError`, which says what is wrong and what to do."""
     command = given.get("command")
     if command not in _COMMANDS:
         raise InvalidInput(f"command must be one of {', '.join(_COMMANDS)}, not {command!r:.50}")

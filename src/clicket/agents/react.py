@@ -1,34 +1,37 @@
-"""An agent that thinks and acts in turn, until it has an answer."""
+"""`ReActAgent`, and its loop: ask the model, run the tools that it asks for, and repeat until it asks for none."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from clicket.agents.acting import Actor
-from clicket.agents.agent import Agent, Hosting
-from clicket.agents.limits import Limits
-from clicket.agents.loop import Loop
-from clicket.agents.thinking import Thinker, Window
+from clicket.agents.agent import Agent, HasHost
+from clicket.agents.context_window import window_of
+from clicket.agents.model_step import OutOfTime, Thinker, Window
+from clicket.agents.read_result import READ_OFFER
+from clicket.agents.tool_step import Actor
+from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook
-from clicket.agents.window import window_of
+from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
+from clicket.errors import UsageError
+from clicket.model.chat import ToolOffer
 from clicket.ports import ChatModel
 from clicket.tools import Tool
 
-__all__ = ["ReActAgent"]
+__all__ = ["Loop", "ReActAgent"]
 
 
 class ReActAgent(Agent):
     """`agent = ReActAgent(rt, model, max_steps=20, system="…"); r = await agent.run("question", thread="t1")`.
 
-    `tools`: the names that may be offered and called (all that the hub offers). `name`: agents of one name on one store share their
-    threads. `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` bound one run. `max_observation` is how many
-    characters of a result the model reads at once. `window`: about how many tokens a request may have, or
-    a `ContextWindow`.
+    `tools`: names of the tools that may be offered and called; the default is all that the hub offers. `name`: agents with the same
+    name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit
+    one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
+    request, or a `ContextWindow`.
     """
 
     def __init__(
         self,
-        rt: Hosting,
+        rt: HasHost,
         model: ChatModel,
         *,
         name: str = "react",
@@ -67,3 +70,51 @@ class ReActAgent(Agent):
         )
         loop = Loop(thinker, actor, tools)
         super().__init__(rt, loop, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
+
+
+class Loop:
+    """The drive of a `ReActAgent`. `only`: names of the tools that may be offered and called; None: all that the hub offers."""
+
+    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str | Tool] | None = None) -> None:
+        self.thinker = thinker
+        self.actor = actor
+        self.only = None if only is None else _names(only)
+
+    async def __call__(self, turn: Turn) -> Ending:
+        turn.allowed_tools = self.only
+        while True:
+            offers = await self.offers(turn)
+            over = turn.over()
+            if over is not None:
+                return over if turn.spent.steps else (over[0], NO_STEPS)
+            try:
+                message = await self.thinker.think(turn, offers)
+            except OutOfTime as late:
+                return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
+            if not message.uses:
+                return "finished", message.content
+            stop = await self.actor.act(turn, message)
+            if stop is not None:
+                return stop
+
+    async def offers(self, turn: Turn) -> tuple[ToolOffer, ...]:
+        """The tools for the next request. The hub's offer changes with the outcomes of tool calls, so it is read for each step."""
+        offers = await turn.host.offers(turn.thread)
+        if self.only is not None:
+            offers = tuple(offer for offer in offers if offer.name in self.only)
+        if not turn.has_references or any(offer.name == READ_OFFER.name for offer in offers):  # names must be unique
+            return offers
+        return (*offers, READ_OFFER)
+
+
+def _names(only: Collection[str | Tool]) -> frozenset[str]:
+    if isinstance(only, str) or not isinstance(only, Collection):
+        one = only if isinstance(only, str) else getattr(only, "name", "NAME")
+        raise UsageError(f"tools is a list of names, not one name: write tools=[{one!r}].")
+    names: set[str] = set()
+    for each in only:
+        name = each if isinstance(each, str) else getattr(each, "name", None)
+        if not isinstance(name, str):
+            raise UsageError(f"tools are names or tools made by @tool: {each!r:.100} is neither.")
+        names.add(name)
+    return frozenset(names)

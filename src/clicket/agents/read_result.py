@@ -1,4 +1,4 @@
-"""Results that are too long for the model: it sees how they begin, and a tool with which to read on."""
+"""The tool `read_result`: the model reads the beginning of a long result, and calls this tool to read on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clicket.model.codec import CUT_NOTE
 from clicket.tools import ToolContext
 from clicket.tools.function import function_tool
 
-__all__ = ["READ_OFFER", "READ_RESULT", "has_reference", "note_of", "read_result", "referred"]
+__all__ = ["READ_OFFER", "READ_RESULT", "note_of", "read_result", "referred"]
 
 READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
@@ -30,28 +30,23 @@ async def _read_result(artifact: str, ctx: ToolContext, start: int = 0, length: 
     return text or f"[nothing: the result ends before byte {start:,}]"
 
 
-# Not listed: only a model that has a result that was cut is offered it.
+# Not listed: it is offered only to a model that has read a cut result.
 read_result = function_tool(_read_result, name=READ_RESULT, options={"read_only": True, "max_retries": 0}, listed=False)
 READ_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_schema=read_result.input_schema)
 
 
 def note_of(size: str, artifact: str) -> str:
-    """The words under a result that was cut."""
+    """The note under a result that was cut."""
     return f"\n{CUT_NOTE}the whole result has {size}. {REFERENCE}{artifact}]"
 
 
-def has_reference(message: ChatMessage) -> bool:
-    """Was it cut, and does it say where the whole is? A tool's own text has no such note."""
-    return message.role == "tool" and REFERENCE in message.content.rpartition(_NOTE)[2] and _NOTE in message.content
-
-
 async def referred(turn: Turn, message: ChatMessage, length: int) -> ChatMessage:
-    """A tool's answer with its beginning alone, and where the whole of it is."""
-    if has_reference(message):  # it names its artifact: the beginning gets shorter, the name stays
-        text, _, rest = message.content.rpartition(_NOTE)
-        content = f"{text[:length]}{_NOTE}{rest}"
+    """A tool's result shortened to `length` characters, with a note that names the artifact of the whole."""
+    text, note, rest = message.content.rpartition(_NOTE)
+    if note and REFERENCE in rest:  # our note: a tool's own text cannot contain it
+        content = f"{text[:length]}{note}{rest}"
     else:
         artifact = await turn.host.keep(message.content.encode())
         content = message.content[:length] + note_of(f"{len(message.content):,} characters", artifact)
-    turn.refers = True
+    turn.has_references = True
     return ChatMessage(role="tool", content=content, use_id=message.use_id, failed=message.failed)

@@ -1,4 +1,4 @@
-"""Seconds in which at least one of a step's tool calls is at work. One that waits for a person's approval is not at work."""
+"""Measures the time in which at least one tool call of a step runs. A call that waits for an approval does not run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ __all__ = ["Stopwatch"]
 
 
 class Stopwatch:
-    """`up` is done when `bound` seconds have been counted. It implements `ports.Watch`: calls of `thread` that the
-    turn `mark` made are looked at."""
+    """`up` is done after `bound` seconds. Implements `ports.Watch`: it follows the calls in `thread` that the turn `mark` made."""
 
     def __init__(self, clock: Clock, bound: float, caller: str, thread: str, mark: str) -> None:
         self._clock = clock
         self._bound = bound
-        self._whose = (caller, thread)
+        self._thread = (caller, thread)
         self._mark = mark
         self._open: set[str] = set()
         self._waiting: set[str] = set()
@@ -30,13 +29,13 @@ class Stopwatch:
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
-        if (caller, thread) == self._whose and is_of_turn(call_id, self._mark):
+        if (caller, thread) == self._thread and is_of_turn(call_id, self._mark):
             for event in events:
                 if event.type == "approval_requested":
                     self.wait(call_id)
                 elif event.type == "approval_given":
                     self._waiting.discard(call_id)
-                    self._look()
+                    self._update()
 
     @property
     def seconds(self) -> float:
@@ -44,22 +43,22 @@ class Stopwatch:
 
     def begin(self, call_id: str) -> None:
         self._open.add(call_id)
-        self._look()
+        self._update()
 
     def wait(self, call_id: str) -> None:
         self._waiting.add(call_id)
-        self._look()
+        self._update()
 
     def end(self, call_id: str) -> None:
         self._open.discard(call_id)
         self._waiting.discard(call_id)
-        self._look()
+        self._update()
 
     def stop(self) -> None:
         self._open.clear()
-        self._look()
+        self._update()
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         works = bool(self._open - self._waiting)
         if works and self._since is None:
             self._since = self._clock.monotonic()

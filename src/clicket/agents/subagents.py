@@ -1,4 +1,4 @@
-"""An agent as a tool of another: each call is a turn in a thread of its own, which a call that is made again finds again."""
+"""An agent as a tool of another agent: each call is a turn in its own thread. A call that runs again after a crash continues its turn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
-from clicket.agents.limits import Limits
-from clicket.agents.values import AgentEvent, ThreadView
+from clicket.agents.agent_result import AgentEvent, ThreadView
+from clicket.agents.turn_limits import Limits
 from clicket.errors import ProgramFailed
 from clicket.execution import turn_log
 from clicket.model.ids import alias_of
@@ -20,7 +20,7 @@ __all__ = ["AgentTool", "AskedAgent"]
 
 _MAX_NAME = 512
 _ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?=/|\Z)")
-"""In the name of a thread of this kind: the agents that ask, by the ids of their calls."""
+"""Finds the calling agents in the name of such a thread, which holds the ids of their calls."""
 _SCHEMA = {
     "type": "object",
     "properties": {"task": {"type": "string", "minLength": 1, "description": "What is to be done, with all that is needed for it."}},
@@ -30,7 +30,7 @@ _SCHEMA = {
 
 
 class AskedAgent(Protocol):
-    """What the tool needs of the agent that it asks."""
+    """The part of an agent that the tool uses."""
 
     @property
     def name(self) -> str: ...
@@ -43,8 +43,8 @@ class AskedAgent(Protocol):
 
 
 class AgentTool:
-    """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. A crash leaves a turn that is
-    gone on with, so it may always be run again."""
+    """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. It may always run again, because it
+    continues the turn that a crash interrupted."""
 
     traits = Traits(holds_slot=False)
     is_async: bool = True
@@ -79,23 +79,23 @@ class AgentTool:
         agent = self._as_caller(ctx.caller, log.scopes)
         thread = f"{ctx.thread}/{alias_of(ctx.call_id)}"  # short, because threads are nested
         asking = _ASKING.findall(thread)
-        if agent.name in asking:  # limits of each turn do not end a circle of agents
+        if agent.name in asking:  # the limits of each turn do not end a recursion of agents
             raise ProgramFailed(
-                f"the agent {agent.name!r} is at work on this task, and is not asked again within it. Do it with other tools"
+                f"the agent {agent.name!r} already works on this task, and cannot be called again within it. Use other tools"
             )
         if len(thread) > _MAX_NAME:
-            # Who asks is still told by the name, or a circle of agents in a thread with a long name would not be seen.
+            # The shortened name still lists the calling agents, so that a recursion is detected.
             thread = f"~{sha256(thread.encode()).hexdigest()}{''.join(f'/{name}.0.0.0' for name in asking)}"
         if log.must_stop:
             await agent.stop(thread, "the call of the agent was cancelled")
             log.give_in()
         try:
-            # One turn, whatever happens: a second one would do again what the first one did.
+            # `turn=1`: at most one turn, because a second one would repeat the work of the first.
             async for event in agent.stream(bound["task"], thread=thread, turn=1):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:
-            if log.stopping != "shutdown":  # then its turn is handed back as this call is, and both go on later
+            if log.stopping != "shutdown":  # on a shutdown this call and the turn are handed back, and continue later
                 await agent.stop(thread, "the call of the agent was cancelled")
             raise
         view = await agent.look(thread)

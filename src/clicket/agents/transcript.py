@@ -1,9 +1,9 @@
-"""The messages of a thread. The law: every tool call of an assistant's message is answered once, right after it, before anything
-else is said. What breaks it is mended here, so that the next request is always valid."""
+"""The messages of a thread. The law: each tool call of an assistant message has exactly one result, right after that message. What
+breaks it is repaired here, so that the next request is always valid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -12,10 +12,10 @@ import msgspec
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse
 from clicket.model.codec import clean, decode, encode
 
-__all__ = ["MAX_USES", "paired", "said", "storable", "unanswered"]
+__all__ = ["INTERRUPTED", "MAX_USES", "assistant_message", "paired", "storable"]
 
 MAX_USES = 128
-"""Tool calls of one answer; what a model asks for beyond that is not taken up."""
+"""Tool calls of one reply; the rest is dropped."""
 _MAX_TEXT = 1024 * 1024
 _MAX_ARGUMENTS = 256 * 1024
 _MAX_ID = 200
@@ -23,11 +23,13 @@ _CUT = "\n[cut: the answer was longer]"
 INTERRUPTED = "cancelled: the turn ended before this call had a result. Its tool may or may not have run."
 
 
-def said(reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, keep: bool = True) -> ChatMessage:
-    """A model's answer as a message: text that can be stored, and tool calls whose ids nobody has, nor has had.
+def assistant_message(
+    reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, keep: bool = True
+) -> ChatMessage:
+    """A model's reply as a message that can be stored; the ids of its tool calls are unique in the thread.
 
-    `mark` makes ids of those that have none, or one of another call: it is of this step alone, and the same after a
-    crash. Without `keep` all are made so: lines of thought that run side by side must not meet in one.
+    `mark` identifies the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from it. With
+    `keep=False` all calls do, so that concurrent forks cannot collide.
     """
     text, thought = storable(reply.text), storable(reply.thought)
     uses: list[ToolUse] = []
@@ -36,7 +38,7 @@ def said(reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, 
         id = clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
         if not keep or not id or id in seen or id in taken or "\x00" in id:
             id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
-            while id in seen or id in taken:  # a model that has read our ids may write one of them
+            while id in seen or id in taken:  # a model may have copied one of our ids
                 id += "_"
         seen.add(id)
         uses.append(ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
@@ -48,7 +50,7 @@ def _uses(given: Iterable[ToolUse] | None) -> list[ToolUse]:
 
 
 def _vendor(vendor: object) -> Mapping[str, Any] | None:
-    """Kept if it can be: what only its vendor reads is worth no turn."""
+    """The vendor's data as plain JSON; None if it cannot be encoded, because the turn can continue without it."""
     if not vendor:
         return None
     try:
@@ -60,7 +62,7 @@ def _vendor(vendor: object) -> Mapping[str, Any] | None:
 
 
 def storable(text: object) -> str:
-    """Text as every store takes it: whole characters, no NUL, and not without end."""
+    """Text that every store accepts: valid Unicode, no NUL, bounded length."""
     whole = text if type(text) is str else "" if text is None else str(text)
     if not whole.isascii():
         whole = clean(whole)
@@ -78,24 +80,13 @@ def _arguments(arguments: object) -> str:
     if not text.isascii():
         text = clean(text)
     if len(text) > _MAX_ARGUMENTS:
-        # Kept as something that no tool takes: a call with half of its arguments must not run.
+        # Replaced by a text that no tool accepts: a call with half of its arguments must not run.
         return msgspec.json.encode(f"[refused: arguments of {len(text):,} characters]").decode()
     return text
 
 
-def unanswered(messages: Sequence[ChatMessage]) -> list[ToolUse]:
-    """The tool calls at the end of a transcript that have no answer yet."""
-    answered: set[str] = set()
-    for message in reversed(messages):
-        if message.role == "tool":
-            answered.add(message.use_id)
-        else:
-            return [use for use in message.uses if use.id not in answered]
-    return []
-
-
 def paired(messages: Iterable[ChatMessage], text: str = INTERRUPTED) -> list[ChatMessage]:
-    """The same transcript with the law kept: missing answers are made up from `text`, stray and second ones left out."""
+    """The transcript with the law restored: missing results get `text`, stray and duplicate ones are dropped."""
     whole: list[ChatMessage] = []
     open_: dict[str, ToolUse] = {}
     answers: dict[str, ChatMessage] = {}

@@ -1,5 +1,5 @@
-"""One turn while it runs. Whatever it does goes on record before anything follows from it; after a crash the same code runs again,
-and is given what is on record instead of doing it again."""
+"""One running turn. Each step is recorded before the next one depends on it. After a crash the same code runs again, and gets the
+recorded replies and results instead of new ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from clicket.agents import entries
-from clicket.agents.declared import DeclaredValues
-from clicket.agents.feed import Feed
-from clicket.agents.limits import Limits, Spent, Stopped, counted
-from clicket.agents.transcript import paired, said
-from clicket.agents.values import AgentEvent, AgentEventType
+from clicket.agents.agent_result import AgentEvent, AgentEventType
+from clicket.agents.event_feed import EventFeed
+from clicket.agents.sensitive_values import SensitiveValues
+from clicket.agents.transcript import assistant_message, paired
+from clicket.agents.turn_limits import Ending, Limits, Spent, Stopped, counted
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
@@ -26,13 +26,14 @@ from clicket.vault import MASK
 __all__ = ["Turn", "TurnStopped"]
 
 Entry = dict[str, Any]
-_AWAY = 0.1
+_PAUSE = 0.1
+"""Seconds after which another process may own the turn."""
 REFERENCE = "Read it with read_result: artifact "
-"""Under a result that was cut; the artifact's name follows."""
+"""Part of the note under a result that was cut; the artifact's name follows."""
 
 
 class TurnStopped(ClicketError):
-    """A limit of the run is reached: the turn ends as `stopped`, with the message as its text."""
+    """A limit is reached: the turn ends with `stopped` and the error's message as its text."""
 
     code = "stopped"
 
@@ -42,13 +43,13 @@ class TurnStopped(ClicketError):
 
 
 class Turn:
-    """`mark` names it among all turns of its thread: ids of its tool calls begin with it."""
+    """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     def __init__(
         self,
         host: AgentHost,
         log: TurnLog,
-        feed: Feed,
+        feed: EventFeed,
         *,
         thread: str,
         number: int,
@@ -59,45 +60,45 @@ class Turn:
         tag: str = "",
         fork: str = "",
         spent: Spent | None = None,
-        declared: DeclaredValues | None = None,
+        sensitive: SensitiveValues | None = None,
     ) -> None:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
         self.thread: str = thread
         self.message: str = message
-        """What the turn is asked."""
+        """The user's message."""
         self.number: int = number
         self.mark: str = mark
         self.limits: Limits = limits
         self.fork: str = fork
-        self.refers: bool = any(message.role == "tool" and REFERENCE in message.content for message in history)
-        """Is there a result that was cut? Then the model is offered to read on."""
-        self.only: frozenset[str] | None = None
-        """The names of the tools that may be called; None: all that the runtime has."""
+        self.has_references: bool = any(message.role == "tool" and REFERENCE in message.content for message in history)
+        """Some result was cut: the model is offered the tool `read_result`."""
+        self.allowed_tools: frozenset[str] | None = None
+        """Names of the tools that may be called; None: all of the runtime."""
         self.journaled: bool = True
-        """Are its tool calls calls of the runtime? Those of a planner change its plan, and nothing else."""
+        """Its tool calls are calls of the runtime. Those of a planner only change its plan."""
         self.max_steps: int | None = None
-        """Of a fork alone."""
+        """Set for forks only."""
         self.steps: int = 0
-        """Of this line of thought alone; `spent` counts for all of the turn."""
+        """Steps of this turn or fork; `spent` counts a turn and its forks together."""
         self.spent: Spent = Spent() if spent is None else spent
         self.repeats: Counter[Any] = Counter()
         self.denied: dict[str, str] = {}
-        """Tool calls that the run's limits forbid, by their ids as the model knows them, and why."""
-        self.declared: DeclaredValues = DeclaredValues(host.sensitive) if declared is None else declared
-        """What only the model and the tools get; everybody else gets the mask."""
-        self.unreadable: set[str] = set()
-        """Tool calls whose arguments are on record with a mask alone, by their ids as the model knows them."""
+        """Tool calls that the limits forbid, by the model's ids, and why."""
+        self.sensitive: SensitiveValues = SensitiveValues(host.sensitive) if sensitive is None else sensitive
+        """Masks values of sensitive fields in records, events and history."""
+        self.masked_uses: set[str] = set()
+        """Tool calls, by the model's ids, whose arguments were recorded masked and cannot be restored."""
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
         self.begins: int = len(history)
         self.plan: Entry | None = None
         self.resumed: bool = bool(log.entries)
-        self.feed: Feed = feed
+        self.feed: EventFeed = feed
         self._log = log
         mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
         self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
-        told = [entry.get("tag", "") for entry in self._replies if entry.get("mark")]
-        self.tag: str = told[0] if told else tag
+        tags = [entry.get("tag", "") for entry in self._replies if entry.get("mark")]
+        self.tag: str = tags[0] if tags else tag
         """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
             self.spent.ahead = sum(entry.get("e") == "reply" for entry in log.entries)
@@ -108,31 +109,34 @@ class Turn:
         self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
         self._ids = {use.id for message in history for use in message.uses}
 
-    # On record.
+    # Recording.
 
     def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), *, soon: bool = False) -> None:
-        """Put an entry on record, and tell readers of it once it is. `soon`: together with the next, if that comes at once."""
+        """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.fork:
             entry["fork"] = self.fork
-        shown, then = self.declared.entry(entry), None
+        shown, then = self.sensitive.entry(entry), None
         if self.feed.readers:
             held = self.feed.hold(entries.events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
-        text = self.declared.text(text)
+        text = self.sensitive.text(text)
         self._log.write(text, entry, looked_at=looked_at, shown=shown, then=then, soon=soon)
 
     async def flush(self) -> None:
         await self._log.flush()
 
-    async def make_sure(self, started: float, since: float) -> None:
-        """Who was away, by the clock or by the date, may have lost the turn, as a process that was stopped or a machine that slept:
-        what was written is durable before anything follows from it. Else the order in which the store takes it is enough."""
+    async def flush_after_pause(self, started: float, since: float) -> None:
+        """Flush if the step took longer than `_PAUSE` by either clock: after a suspended process or a sleeping machine another process
+        may own the turn. After a short step the order of the writes is enough.
+
+        `started` and `since`: `clock.monotonic()` and `clock.now()` at the step's begin.
+        """
         clock = self.clock
-        if clock.monotonic() - started > _AWAY or clock.now() - since > _AWAY:
+        if clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE:
             await self.flush()
 
     async def sent(self) -> None:
-        """Wait until no call that is made now can be durable before what was written."""
+        """Wait until no call that is made from now on can be durable before the entries written so far."""
         await self._log.sent()
 
     @property
@@ -140,56 +144,56 @@ class Turn:
         return self._log.stopping
 
     def leave_if_closing(self) -> None:
-        """The runtime takes no more calls: whoever opens the store next goes on from here."""
+        """Hand the turn back if the runtime closes: the next process over the store continues it."""
         if self.host.closing:
             self._log.hand_back()
         self.leave_if_lost()
 
     @property
     def must_stop(self) -> bool:
-        """Somebody stopped the turn while nobody had it."""
+        """The turn was stopped while no process ran it."""
         return self._log.must_stop
 
     def give_in(self) -> NoReturn:
         self._log.give_in()
 
-    def waits(self) -> None:
-        """A person is waited for."""
+    def report_waiting(self) -> None:
+        """Record that a tool call of the turn waits for an approval."""
         self._log.waits(f"Step {self.steps}: waits for an approval.")
 
     @property
     def lost(self) -> bool:
-        """Another process took the turn over, because this one did not stir for too long."""
+        """Another process owns the turn, because this one did not renew its lease."""
         return self._log.lost
 
     def leave_if_lost(self) -> None:
         if self._log.lost:
-            raise Taken(f"turn {self.number} of thread {self.thread!r} is in the hands of another process now.")
+            raise Taken(f"turn {self.number} of thread {self.thread!r} is owned by another process now.")
 
     def recorded(self, kind: str) -> Entry | None:
-        """The entry of a kind that a turn has once."""
+        """The first recorded entry of a kind."""
         return next((entry for entry in self._log.entries if entry.get("e") == kind), None)
 
-    # Answers of the model.
+    # Replies of the model.
 
-    def known_reply(self) -> ChatMessage | None:
-        """The next answer that is on record already: it was paid for once."""
+    def recorded_reply(self) -> ChatMessage | None:
+        """The next reply that was recorded before a crash, or None."""
         if not self._replies:
             return None
         entry = self._replies.popleft()
         self.spent.ahead -= 1
         message = entries.message_of(entry)
-        self.declared.take(message.uses)
+        self.sensitive.take(message.uses)
         if entry.get("masked"):
-            self.unreadable.update(use.id for use in message.uses if MASK in use.arguments)
+            self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
         self._take(message, entries.usage_of(entry["usage"]), float(entry["took"]))
         return message
 
-    def new_reply(self, reply: ChatReply, took: float) -> ChatMessage:
+    def record_reply(self, reply: ChatReply, took: float) -> ChatMessage:
         step, usage = self.steps + 1, counted(reply.usage)
-        message = said(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
+        message = assistant_message(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, usage, took)
-        self.declared.take(message.uses)
+        self.sensitive.take(message.uses)
         now = self.clock.now()
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
@@ -200,11 +204,11 @@ class Turn:
         return message
 
     def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:
-        """An answer that no model gave: put it on record as a step of the turn, or return the one that is on record."""
-        known = self.known_reply()
+        """Record a message that no model wrote as a step of the turn; after a crash the recorded one is returned."""
+        known = self.recorded_reply()
         if known is None:
             self.leave_if_closing()
-            return self.new_reply(ChatReply(text=text, uses=tuple(uses)), 0.0)
+            return self.record_reply(ChatReply(text=text, uses=tuple(uses)), 0.0)
         asked, on_record = [use.name for use in uses], [use.name for use in known.uses]
         if asked != on_record:
             names = ", ".join(repr(name) for name in on_record) or "an answer"
@@ -222,32 +226,32 @@ class Turn:
         self.spent.usage = self.spent.usage + usage
         self.spent.seconds += took
 
-    # Answers of tools.
+    # Results of tools.
 
-    def known_results(self) -> dict[str, Entry]:
-        """What is on record of this step's tool calls, by the ids of the calls as the model knows them."""
+    def recorded_results(self) -> dict[str, Entry]:
+        """The recorded results of this step's tool calls, by the model's ids."""
         found: dict[str, Entry] = {}
         for entry in self._results.get(self.steps, ()):
             self.spent.seconds += float(entry["took"])
             found.update((item["id"], item) for item in entry["items"])
         return found
 
-    def new_results(self, items: list[Entry], took: float) -> None:
-        """Put answers on record; `add_results` makes messages of them once all are there."""
+    def record_results(self, items: list[Entry], took: float) -> None:
+        """Record results; `add_result_messages` adds them to the messages once all of the step are known."""
         self.spent.seconds += took
         step = self.steps
         failed = sum(1 for item in items if item["failed"])
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
-        # Whoever takes the turn up finds the calls themselves: this may wait for the answer that follows.
+        # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
         self.write(text, entries.results(step, items, took, self.clock.now()), soon=True)
 
-    def add_results(self, message: ChatMessage, found: dict[str, Entry]) -> None:
+    def add_result_messages(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:
             item = found[use.id]
             self.messages.append(ChatMessage(role="tool", content=item["text"], use_id=use.id, failed=item["failed"]))
 
-    def show_plan(self, body: Entry) -> None:
-        """Put a state of the plan on record, and tell readers: once, also if it is come by again after a crash."""
+    def record_plan(self, body: Entry) -> None:
+        """Record and publish a state of the plan; a state that was recorded before a crash is not recorded again."""
         self.plan = body
         if self._plans:
             self._plans.popleft()
@@ -256,11 +260,10 @@ class Turn:
             entry = entries.plan(self.steps, body, self.clock.now())
             self.write(f"The plan: {done} of {len(body['steps'])} steps are completed.", entry, _texts(body))
 
-    # Told, and forgotten.
-
-    def tell(self, type: AgentEventType, **data: Any) -> None:
+    def publish(self, type: AgentEventType, **data: Any) -> None:
+        """Pass an event to live readers without recording it."""
         if self.feed.readers:
-            self.feed.tell(
+            self.feed.publish(
                 AgentEvent(
                     type=type, thread=self.thread, turn=self.number, at=self.clock.now(),
                     step=self.steps + 1 if type in ("delta", "retry") else self.steps,
@@ -269,17 +272,19 @@ class Turn:
             )  # fmt: skip
 
     def call_id(self, number: int, use: ToolUse) -> str:
-        """Of a tool call of this step: the same in every process that takes the turn up."""
+        """The id of a tool call of this step; the same in every process that runs the turn."""
         return entries.call_id(self.mark, self.tag, self.steps, number, use.id)
 
-    def counted(self, use: ToolUse) -> tuple[Stopped, str] | None:
-        """Count a tool call; or why it may not be made, and the run ends. In the order of the calls, whether they are on record or
-        new, so that it comes out the same after a crash."""
+    # Limits.
+
+    def count_call(self, use: ToolUse) -> Ending | None:
+        """Count a tool call; or return why it is forbidden and the turn ends. Recorded calls are counted too, in the same order, so
+        that the outcome is the same after a crash."""
         spent, limits = self.spent, self.limits
         if limits.max_calls is not None and spent.calls >= limits.max_calls:
             return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
         if limits.max_repeats is not None:
-            key = _spelt(use)
+            key = _repeat_key(use)
             if self.repeats[key] >= limits.max_repeats:
                 times = limits.max_repeats
                 return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {times} times"
@@ -287,34 +292,34 @@ class Turn:
         spent.calls += 1
         return None
 
-    # Sub-tasks.
-
-    def over(self) -> tuple[Stopped, str] | None:
-        """Why the model may not be asked once more."""
-        if self._replies:  # it was asked before the crash, so it might
+    def over(self) -> Ending | None:
+        """The limit that forbids another request to the model, or None."""
+        if self._replies:  # this request was made before the crash
             return None
         if self.max_steps is not None and self.steps >= self.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({self.max_steps})"
         return self.spent.over(self.limits)
 
+    # Forks.
+
     def forked(self, name: str, message: str, max_steps: int) -> Turn:
-        """A line of thought of its own that begins with all that is known here; it spends what the turn has."""
+        """A concurrent branch of the turn, for one task. It starts with the turn's messages and shares its budget."""
         fork = Turn(
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
-            history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, declared=self.declared,
+            history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork
 
     def merge(self, fork: Turn) -> None:
-        """Take over what a fork said and heard."""
+        """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
 
 
-def _spelt(use: ToolUse) -> tuple[str, bytes]:
-    """Equal for calls of one tool with the same arguments, however they are written."""
+def _repeat_key(use: ToolUse) -> tuple[str, bytes]:
+    """Equal for calls of one tool with the same arguments, whatever their JSON looks like."""
     try:
         return use.name, canonical(decode(use.arguments or "{}"))
     except (msgspec.MsgspecError, ValueError, RecursionError):

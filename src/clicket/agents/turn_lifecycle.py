@@ -1,5 +1,5 @@
-"""A turn is taken: the state machine around whatever drives it. Every change of state goes through the table, and every way out
-leaves the thread paired, on record, and ready for the next turn."""
+"""The lifecycle of a turn: begin, drive, end. Each change of state goes through the agent table. However a turn ends, its thread is
+recorded, each tool call has a result, and the next turn can begin."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from itertools import pairwise
 from typing import Any
 
 from clicket.agents import entries
-from clicket.agents.feed import Feed
-from clicket.agents.limits import Limits, Stopped
-from clicket.agents.loop import NO_STEPS
+from clicket.agents.agent_result import AgentResult
+from clicket.agents.event_feed import EventFeed
 from clicket.agents.memory import Head, Memory, TurnDocument
-from clicket.agents.threads import document_of, ended_before, result_of
+from clicket.agents.threads import document_of, ended_document, recorded_ending, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
-from clicket.agents.values import AgentResult
+from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.errors import ClicketError
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
@@ -31,7 +30,7 @@ __all__ = ["Drive", "Hook", "StateChanged", "TurnLifecycle", "with_thread"]
 
 logger = logging.getLogger("clicket.agents")
 
-Drive = Callable[[Turn], Awaitable[tuple[Stopped, str]]]
+Drive = Callable[[Turn], Awaitable[Ending]]
 Hook = Callable[..., Any]
 """`(before, after)` or `(before, after, thread)`; it may be async."""
 StateChanged = Callable[[AgentState, AgentState, str], Any]
@@ -39,7 +38,7 @@ _MAX_ERROR = 4_000
 
 
 class TurnLifecycle:
-    """Brings turns of one agent to their end. `turns` are those under way in this process."""
+    """Runs turns of one agent. `turns` are those that run in this process, by caller and thread."""
 
     def __init__(
         self,
@@ -57,22 +56,22 @@ class TurnLifecycle:
         self._limits = limits
         self._hook = hook
 
-    async def take(
-        self, host: AgentHost, log: TurnLog, feed: Feed, *, thread: str, number: int, message: str, tag: str
+    async def run(
+        self, host: AgentHost, log: TurnLog, feed: EventFeed, *, thread: str, number: int, message: str, tag: str
     ) -> tuple[AgentResult, BaseException | None]:
-        """The result, and what to raise instead. It is cancelled only after all of it is on record; when the runtime closes,
-        nothing is: whoever opens the store next goes on."""
+        """Run a turn, or continue it after a crash. Returns its result, and the exception to raise instead, if any.
+
+        A cancelled turn records its end before it raises. When the runtime closes nothing is recorded: the next process continues.
+        """
         done = await self._memory.turn(host, thread, number) if log.entries else None
         known = await self._memory.load(host, thread)
-        if done is not None:  # it was over, and its process died right after saying so
-            await self._memory.save(host, thread, done)
+        over = recorded_ending(log.entries)
+        if done is None and over is not None:
+            done = document_of(number, message, log.shown_entries, over)
+        if done is not None:  # it had ended when its process died
+            done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
             return result_of(done, thread, known.messages), _failure(done)
-        over = ended_before(log.entries)
-        if over is not None:  # nor is what went wrong, or who stopped it, asked anew
-            document = await self._memory.save(host, thread, document_of(number, message, log.shown_entries, over))
-            known = await self._memory.load(host, thread)
-            return result_of(document, thread, known.messages), _failure(document)
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
@@ -81,7 +80,7 @@ class TurnLifecycle:
         place = (host.caller, thread)
         self.turns[place] = turn
         try:
-            return await self._through(turn, known.head, message)
+            return await self._drive_to_end(turn, known.head, message)
         finally:
             if self.turns.get(place) is turn:
                 del self.turns[place]
@@ -101,7 +100,7 @@ class TurnLifecycle:
         for before, after in changes:
             await self._changed(before, after, turn.thread)
 
-    async def _through(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
+    async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
         stopped: Stopped | None
         try:
@@ -117,7 +116,7 @@ class TurnLifecycle:
                 raised, state, stopped = cancelled, AgentState.IDLE, "cancelled"
                 text = "Terminated: Cancelled" if turn.spent.steps else NO_STEPS
             else:
-                raised = RuntimeError("the model, or a window, raised CancelledError though nobody cancelled the run")
+                raised = RuntimeError("the model, or a window, raised CancelledError, but the run was not cancelled")
                 state, stopped, text = AgentState.ERROR, None, ""
         except Exception as error:
             turn.leave_if_closing()
@@ -128,39 +127,29 @@ class TurnLifecycle:
     async def _end(
         self, turn: Turn, state: AgentState, stopped: Stopped | None, text: str, raised: BaseException | None
     ) -> AgentResult:
-        spent, now = turn.spent, turn.clock.now()
-        declared = turn.declared
-        error = "" if state is not AgentState.ERROR or raised is None else declared.text(_said(raised))
-        if turn.recorded("ended") is None:
-            entry = entries.ended(state, stopped or "", text, spent.steps, spent.calls, spent.usage, now, error)
-            turn.write(f"Turn {turn.number} ends: {error or stopped}.", entry, (text, error))
-        document = TurnDocument(
-            turn=turn.number,
-            messages=tuple(map(declared.message, paired(turn.messages[turn.begins :]))),
-            state=state,
-            stopped=stopped,
-            text=declared.text(text),
-            steps=spent.steps,
-            calls=spent.calls,
-            usage=spent.usage,
-            error=error,
-            plan=declared.plan(turn.plan),
-            at=now,
+        spent, mask = turn.spent, turn.sensitive
+        error = "" if state is not AgentState.ERROR or raised is None else mask.text(_error_text(raised))
+        ending = entries.ended(
+            state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error
         )
+        messages = map(mask.message, paired(turn.messages[turn.begins :]))
+        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
+        if turn.recorded("ended") is None:
+            turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
 
     async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
-        """Report the change of state, then put the turn into the thread's memory: from then on the next one may begin."""
+        """Report the change of state, then save the turn; from then on the next one may begin."""
         is_reported = False
         try:
             with suppress(ClicketError):
                 await turn.flush()
-            turn.leave_if_lost()  # only the process that has the turn writes the memory
+            turn.leave_if_lost()  # only the turn's owner writes the memory
             is_reported = True
             await self._changed(AgentState.RUNNING, state, turn.thread)
             return await self._memory.save(turn.host, turn.thread, document)
-        except asyncio.CancelledError:  # stopped while it ended: it has ended as it had, and is remembered so
+        except asyncio.CancelledError:  # a stop while the turn ends does not change how it ended
             if turn.stopping != "shutdown":
                 if not is_reported:
                     await self._changed(AgentState.RUNNING, state, turn.thread)
@@ -177,8 +166,8 @@ class TurnLifecycle:
 
 
 def with_thread(hook: Hook) -> StateChanged:
-    """The hook as one of three arguments. The thread is passed to a parameter called `thread`, or else as the third argument that the
-    hook requires. Other hooks, written for two arguments, are called without it."""
+    """The hook as a function of three arguments. The thread is passed to a parameter named `thread`, or else to a third required
+    parameter. Other hooks take two arguments and are called without it."""
     try:
         parameters = inspect.signature(hook).parameters
     except (TypeError, ValueError):
@@ -192,15 +181,15 @@ def with_thread(hook: Hook) -> StateChanged:
 
 
 def _cancelled(turn: Turn) -> bool:
-    """Did somebody stop the turn, or whoever waits for it in this task?"""
+    """Was the turn stopped, or the caller's task in which it runs?"""
     task = asyncio.current_task()
     return turn.stopping is not None or (task is not None and task.cancelling() > 0)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         text = error.message if isinstance(error, ClicketError) else f"{type(error).__name__}: {error}"
-    except Exception:  # an exception is foreign code, and may fail even at saying what it is
+    except Exception:  # `__str__` of a foreign exception may raise
         text = type(error).__name__
     return hide_text(clean(text), None)[:_MAX_ERROR]
 

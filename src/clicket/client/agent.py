@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, ThreadView
-from clicket.agents.limits import Stopped
+from clicket.agents.turn_limits import Stopped
 from clicket.client.handle import messages as data_of
 from clicket.client.wire import Failed, ServerUnavailable, Wire, decoded, part
 from clicket.errors import ClicketError, Conflict

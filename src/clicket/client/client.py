@@ -15,6 +15,9 @@ from weakref import WeakSet
 
 import msgspec
 
+from clicket.cache_view import CachePage, checked_age
+from clicket.call_batch import as_request, in_order
+from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
@@ -31,8 +34,8 @@ from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
-from clicket.views import CachePage, HistoryOptions, ToolInfo, as_request, checked_age, in_order
 
 __all__ = ["Cache", "Client"]
 

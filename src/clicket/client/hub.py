@@ -12,7 +12,7 @@ from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import Change, ToolState, ToolView
 from clicket.hub.prompt import prompt_of, summary_of
 from clicket.kernel import ToolStatus
-from clicket.views import ToolInfo
+from clicket.tool_info import ToolInfo
 
 __all__ = ["ThreadHub", "ToolList"]
 

@@ -1,4 +1,4 @@
-"""Language models over their vendors' own SDKs, each imported only when a model of it is made.
+"""Language models over their vendors' SDKs. An SDK is imported when a model of it is made.
 
     model = OpenAIModel("gpt-5-mini")                                    # the key from OPENAI_API_KEY
     model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1")    # any server that speaks the same protocol
@@ -6,16 +6,27 @@
     model = model_of("openai:gpt-5-mini")                                # as settings name it
     model = ScriptModel("answers.json")                                  # no model at all: answers from a file
     model = as_model(function)                                           # text to text, sync or async
-    model = SchemaTools(model)                                           # tools for one that knows none
+    model = SchemaTools(model)                                           # tools for a model that supports none
 
-A model asks once for each request: who uses it decides about trying again. `chat` gives the whole answer, `stream` tells it in
-pieces as it comes.
+A model sends each request once: its caller decides about retries. `chat` returns the whole reply, `stream` also passes on its
+pieces as they arrive.
+
+    openai, anthropic             the models of one vendor: request bodies and fallbacks
+    anthropic_request             the conversation in the form of Anthropic's Messages API
+    openai_reply, anthropic_reply replies of a vendor, whole or streamed
+    connection, clients           sending requests; one SDK client for each event loop
+    server_sent_events            the parser of streams
+    reply_builder                 a `ChatReply` from the pieces of a stream
+    transcript                    conversations, tool names and ids that vendors accept
+    schema_tools, schema_prompt   tool calls and schemas for models that support neither
+    error_translation, prices     errors of the SDKs as ours; token counts and cost
+    model_names, script           `model_of`; answers from a file
 """
 
 from __future__ import annotations
 
 from clicket.models.anthropic import AnthropicModel
-from clicket.models.naming import model_of
+from clicket.models.model_names import model_of
 from clicket.models.openai import OpenAIModel
 from clicket.models.schema_tools import SchemaTools
 from clicket.models.script import ScriptModel

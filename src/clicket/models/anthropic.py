@@ -1,6 +1,6 @@
-"""Models behind Anthropic's messages. Structured output is asked for in its own way, else by a tool that must be used, else in words.
+"""Models behind Anthropic's Messages API. Structured output is requested by `output_config`, else by a forced tool, else in the prompt.
 
-What an address refuses is not sent to it again: older models and some gateways know only the second way, or none.
+What a server refuses is not sent to it again: older models and some gateways know only the forced tool, or neither.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 from clicket.model.chat import ChatReply, ChatRequest, Delta
 from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, offered
-from clicket.models.asked import SCHEMA_WORDS, fits, with_schema
-from clicket.models.failing import Place, blames_tools, names_one, refuses
-from clicket.models.line import Line, Reader, ToolMode, Vendor, Ways
-from clicket.models.pieces import Answer
+from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
+from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.reply_builder import ReplyBuilder
+from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import Names
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ _BLAMES: dict[str, tuple[str, ...]] = {
     "tool": ("tool", "extra inputs", *SCHEMA_WORDS),
 }
 _MAX_TOKENS = 4096
-"""The protocol wants a limit in every request; this one when nobody gave any."""
+"""The API requires a limit in every request; this is the default."""
 _CHOICES = {"none": {"type": "none"}, "required": {"type": "any"}}
 
 
 class AnthropicModel:
-    """One model. `options` go into every request as they are, e.g. `{"thinking": {"type": "adaptive"}}`.
+    """One model. `options` are added to every request unchanged, e.g. `{"thinking": {"type": "adaptive"}}`.
 
     `prices`, `tools`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
     """
@@ -54,7 +54,7 @@ class AnthropicModel:
         tools: ToolMode = "auto",
         client: AsyncAnthropic | None = None,
     ) -> None:
-        self._line = Line(
+        self._connection = Connection(
             _ANTHROPIC,
             model,
             base_url=base_url,
@@ -65,7 +65,7 @@ class AnthropicModel:
             tools=tools,
             client=client,
         )
-        self._wire = _Messages(model, max_tokens, options or {})
+        self._api = _Messages(model, max_tokens, options or {})
         self._model = model
 
     @property
@@ -76,14 +76,14 @@ class AnthropicModel:
         return f"AnthropicModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        return await self._line.serve(self._wire, request, None)
+        return await self._connection.ask(self._api, request, None)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        return await self._line.serve(self._wire, request, tell)
+        return await self._connection.ask(self._api, request, tell)
 
     async def close(self) -> None:
         """Close this loop's connections. The model can be used again."""
-        await self._line.close()
+        await self._connection.close()
 
 
 class _Messages:
@@ -92,10 +92,10 @@ class _Messages:
         self._max_tokens = max_tokens
         self._options = dict(options)
 
-    def body(self, request: ChatRequest, ways: Ways, names: Names) -> dict[str, Any]:
-        form = _form(request, ways)
+    def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
+        form = _form(request, caps)
         system, messages = conversation(with_schema(request) if form == "words" else request.messages, names)
-        most = fits(request.max_tokens, self._max_tokens) or _MAX_TOKENS
+        most = smaller_limit(request.max_tokens, self._max_tokens) or _MAX_TOKENS
         body: dict[str, Any] = {**self._options, "model": self._model, "max_tokens": most}
         if system:
             body["system"] = system
@@ -115,28 +115,30 @@ class _Messages:
             choice = {"type": "any"} if request.tools and request.tool_choice != "none" else alone
         if tools:
             body["tools"] = tools
-            if choice is not None and (ways.choice or form == "tool"):
+            if choice is not None and (caps.choice or form == "tool"):
                 body["tool_choice"] = choice
         return {**body, "messages": messages}
 
-    async def send(self, client: Any, body: dict[str, Any], ways: Ways, *, streamed: bool) -> Any:
+    async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         return await (client.messages.create(**body, stream=True) if streamed else client.messages.create(**body))
 
-    def other(self, request: ChatRequest, ways: Ways, error: Any) -> Ways | None:
-        form = _form(request, ways)
+    def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
+        form = _form(request, caps)
         refused = error.status_code in (400, 415, 422, 501)
-        if refused and form != "words" and names_one(error, _BLAMES[form]):
-            return msgspec.structs.replace(ways, form=ways.form + 1)
+        if refused and form != "words" and blames(error, _BLAMES[form]):
+            return msgspec.structs.replace(caps, form=caps.form + 1)
         if not request.tools:
             return None
-        forced = request.tool_choice != "auto" and ways.choice
-        if forced and refuses(error) and error.body and names_one(error, ("tool_choice",)):
-            return msgspec.structs.replace(ways, choice=False)
-        return msgspec.structs.replace(ways, tools=False) if blames_tools(error) else None
+        forced = request.tool_choice != "auto" and caps.choice
+        if forced and is_refusal(error) and error.body and blames(error, ("tool_choice",)):
+            return msgspec.structs.replace(caps, choice=False)
+        return msgspec.structs.replace(caps, tools=False) if blames_tools(error) else None
 
-    def reader(self, request: ChatRequest, ways: Ways, names: Names, answer: Answer, place: Place) -> Reader:
-        return BlockReader(answer, place, names.free(request.schema_name) if _form(request, ways) == "tool" else "")
+    def reader(
+        self, request: ChatRequest, caps: Capabilities, names: Names, answer: ReplyBuilder, endpoint: Endpoint
+    ) -> Reader:
+        return BlockReader(answer, endpoint, names.free(request.schema_name) if _form(request, caps) == "tool" else "")
 
 
-def _form(request: ChatRequest, ways: Ways) -> str:
-    return _FORMS[ways.form] if request.schema is not None else "words"
+def _form(request: ChatRequest, caps: Capabilities) -> str:
+    return _FORMS[caps.form] if request.schema is not None else "words"

@@ -1,4 +1,4 @@
-"""An answer of Anthropic's messages, whole or in events. Thoughts are kept as they were: they are signed, and wanted back so."""
+"""Reads a reply of Anthropic's Messages API, whole or in events. Thinking blocks are kept unchanged: the API wants them back signed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from clicket.model.chat import ChatReply, Ended, Usage
 from clicket.model.foreign import clean, field
-from clicket.models.asked import Prices, counted
-from clicket.models.failing import Place, broken_off, no_answer
-from clicket.models.pieces import Answer, Use
+from clicket.models.error_translation import Endpoint, interrupted_reply, malformed_reply
+from clicket.models.prices import Prices, token_count
+from clicket.models.reply_builder import ReplyBuilder, ToolUseBuilder
 
 __all__ = ["BlockReader"]
 
@@ -29,12 +29,12 @@ class _Thought:
 
 
 class BlockReader:
-    """`answer_tool`: the tool by which an answer of a given form is asked for. Its input is the text, and what is said beside
-    it is not; without it all that was said is."""
+    """`answer_tool`: the tool that the model must use to give structured output. Its input becomes the reply's text, and other text
+    is dropped unless the model did not use the tool."""
 
-    def __init__(self, answer: Answer, place: Place, answer_tool: str = "") -> None:
+    def __init__(self, answer: ReplyBuilder, endpoint: Endpoint, answer_tool: str = "") -> None:
         self._answer = answer
-        self._place = place
+        self._endpoint = endpoint
         self._answer_tool = answer_tool
         self._open: dict[Any, Any] = {}
         self._given: dict[Any, Any] = {}
@@ -47,13 +47,13 @@ class BlockReader:
     def whole(self, answer: Any) -> None:
         blocks = field(answer, "content")
         if not isinstance(blocks, list):
-            raise no_answer(self._place)
+            raise malformed_reply(self._endpoint)
         self._reason = field(answer, "stop_reason") or "end_turn"
         for place, block in enumerate(blocks):
-            # Only the block that was being written when the tokens ran out can be a part of itself, and look whole.
+            # Only the last block can be incomplete when the token limit is reached, and it may look complete.
             cut = self._reason == "max_tokens" and place == len(blocks) - 1 and field(block, "type") == "tool_use"
             self._start(place, block)
-            if cut and isinstance(self._open.get(place), Use):
+            if cut and isinstance(self._open.get(place), ToolUseBuilder):
                 self._given[place] = _CUT
             self._stop(place)
         self._count(field(answer, "usage"))
@@ -75,13 +75,13 @@ class BlockReader:
 
     def reply(self, prices: Prices) -> ChatReply:
         if self._reason is None and not self._answer.full:
-            raise broken_off(self._place)
+            raise interrupted_reply(self._endpoint)
         for index in list(self._open):
             self._stop(index)
         if not self._answered:
             self._answer.text("".join(self._aside))
         read = [self._counts.get(one, 0) for one in _READ]
-        usage = Usage(  # what came from the vendor's cache, or went there, was read by the model all the same
+        usage = Usage(  # the model also read the tokens that came from the vendor's cache, or were written to it
             input_tokens=sum(read), cached_tokens=read[1], output_tokens=self._counts.get("output_tokens", 0)
         )
         blocks = self._kept()
@@ -115,7 +115,7 @@ class BlockReader:
             self._blocks.append({"type": "tool_use"})
 
     def _piece(self, index: Any, delta: Any) -> None:
-        """A piece goes where its block is; one of another kind, or of no block, is not asked for."""
+        """Add a delta to its block. A delta of the wrong kind, or without a block, is ignored."""
         block, kind = self._open.get(index), field(delta, "type")
         if kind == "text_delta" and block == "text" and isinstance(piece := field(delta, "text"), str):
             if self._answer_tool:
@@ -124,7 +124,7 @@ class BlockReader:
                 self._answer.text(piece)
                 self._blocks.append(len(piece))
         elif kind == "input_json_delta" and isinstance(piece := field(delta, "partial_json"), str) and piece:
-            if isinstance(block, Use):
+            if isinstance(block, ToolUseBuilder):
                 self._given.pop(index, None)
                 block.arguments(piece)
             elif block == "answer":
@@ -139,17 +139,17 @@ class BlockReader:
 
     def _stop(self, index: Any) -> None:
         block, given = self._open.pop(index, None), self._given.pop(index, None)
-        if isinstance(block, Use) and given:  # a block whose input came with its beginning, and not in pieces
+        if isinstance(block, ToolUseBuilder) and given:  # the input came with the block's start, not in deltas
             block.arguments(given)
         elif block == "answer" and given is not None:
             self._answer.text(json.dumps(given, ensure_ascii=False))
 
     def _kept(self) -> list[dict[str, Any]]:
-        """The thoughts, and between them what stood there, when the usual order (thoughts, text, calls) does not say it."""
+        """The thinking blocks; with the blocks between them if the order is not the usual one (thinking, text, calls)."""
         kept: list[dict[str, Any]] = []
         for one in self._blocks:
             if isinstance(one, _Thought):
-                if one.signature:  # without it nobody wants it back
+                if one.signature:  # the API does not accept it without one
                     text = clean("".join(one.text))
                     kept.append({"type": "thinking", "thinking": text, "signature": clean(one.signature)})
             elif isinstance(one, dict):
@@ -166,5 +166,5 @@ class BlockReader:
     def _count(self, used: Any) -> None:
         for one in (*_READ, "output_tokens"):
             value = field(used, one)
-            if value is not None:  # later figures stand in place of earlier ones
-                self._counts[one] = counted(value)
+            if value is not None:  # later counts replace earlier ones
+                self._counts[one] = token_count(value)

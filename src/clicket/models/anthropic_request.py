@@ -1,4 +1,4 @@
-"""A conversation in the form that Anthropic's messages want: two who take turns, results first, no empty text anywhere."""
+"""Writes a conversation for Anthropic's Messages API: user and assistant alternate, tool results come first, no text is empty."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.foreign import clean, field
-from clicket.models.transcript import Names, Turn, as_object, turns
+from clicket.models.transcript import AssistantTurn, Names, as_object, turns
 from clicket.tools.provider_schema import shown
 
 __all__ = ["conversation", "offered"]
@@ -19,30 +19,30 @@ _BEGUN = "(The beginning of the conversation is left out.)"
 
 
 def conversation(messages: Sequence[ChatMessage], names: Names) -> tuple[str, list[dict[str, Any]]]:
-    """What the system says, and the rest. Messages of one side that follow each other become one."""
-    told: list[tuple[str, list[dict[str, Any]]]] = []
+    """The system prompt, and the other messages. Adjacent messages of one role are merged."""
+    merged: list[tuple[str, list[dict[str, Any]]]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
-        if told and told[-1][0] == role:
-            told[-1][1].extend(blocks)
+        if merged and merged[-1][0] == role:
+            merged[-1][1].extend(blocks)
         else:
-            told.append((role, blocks))
+            merged.append((role, blocks))
 
     for one in turns([message for message in messages if message.role != "system"], _IDS):
-        if not isinstance(one, Turn):
+        if not isinstance(one, AssistantTurn):
             add("user", _text(one.content))
             continue
-        if not told:
+        if not merged:
             add("user", _text(_BEGUN))
-        add("assistant", _said(one, names))
+        add("assistant", _written(one, names))
         if one.ids:
             add("user", [_result(id, result) for id, result in zip(one.ids, one.results, strict=True)])
     system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
-    return system, [{"role": role, "content": _content(blocks)} for role, blocks in told or [("user", [])]]
+    return system, [{"role": role, "content": _content(blocks)} for role, blocks in merged or [("user", [])]]
 
 
 def offered(tools: Sequence[ToolOffer], names: Names) -> list[dict[str, Any]]:
-    """A conversation with tool calls in it is taken only together with tools: without any, those of the calls are named."""
+    """The API accepts tool calls in a conversation only together with tools: without offers, the called tools are declared."""
     if not tools:
         return [{"name": names.wire(name), "input_schema": shown({})} for name in names.past]
     return [
@@ -74,7 +74,7 @@ def _result(id: str, result: ChatMessage) -> dict[str, Any]:
     }
 
 
-def _said(turn: Turn, names: Names) -> list[dict[str, Any]]:
+def _written(turn: AssistantTurn, names: Names) -> list[dict[str, Any]]:
     message = turn.message
     uses = [
         {"type": "tool_use", "id": id, "name": names.wire(use.name), "input": as_object(use)}
@@ -91,7 +91,7 @@ def _said(turn: Turn, names: Names) -> list[dict[str, Any]]:
 
 
 def _in_order(blocks: list[dict[str, Any]], text: str, uses: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Thoughts, texts and calls as they stood; None when the message was changed since."""
+    """Thinking, text and calls in their original order; None if the message was changed since."""
     made: list[dict[str, Any]] = []
     at, left = 0, list(uses)
     for block in blocks:

@@ -1,7 +1,7 @@
-"""One client of an SDK for each event loop: connections stay open between requests, and are closed before their loop is.
+"""One SDK client for each event loop: connections stay open between requests, and are closed before their loop.
 
-A loop that ends, ends its async generators first. Each client is held by one of its loop, so nobody needs to close it by hand,
-and a program that asks from many loops leaves nothing open behind.
+A loop that shuts down closes its async generators first. Each client is held by such a generator, so it is closed without a
+call of `close`, also in a program that uses many loops.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Clients"]
 
 _held: dict[Any, Any] = {}
-"""Clients that are open, with their holders, and tasks that close them: dropped, they would be left half-closed by a loop's end."""
+"""Open clients with their generators, and tasks that close them. The references keep them alive until they are closed."""
 
 
 class Clients:
@@ -23,7 +23,7 @@ class Clients:
         self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[Any, None]]] = {}
 
     async def get(self) -> Any:
-        """The client of this loop. Raises what the SDK raises when it cannot be made."""
+        """The client of this loop. An error of the SDK's constructor is raised unchanged."""
         loop = asyncio.get_running_loop()
         known = self._open.get(loop)
         if known is not None and not known[0].is_closed():
@@ -32,24 +32,24 @@ class Clients:
             if other.is_closed():
                 _held.pop(self._open.pop(other, (None,))[0], None)
         holder = _hold(self._make())
-        client = await anext(holder)  # does not wait, so nobody else has opened one for this loop meanwhile
+        client = await anext(holder)  # does not suspend, so no other task opens one for this loop meanwhile
         _held[client] = holder
         self._open[loop] = (client, holder)
         return client
 
     async def close(self) -> None:
-        """Close this loop's client; the next request opens another. Those of other loops end with them."""
+        """Close this loop's client; the next request opens another. Clients of other loops are closed with their loops."""
         known = self._open.pop(asyncio.get_running_loop(), None)
         if known is not None:
             await known[1].aclose()
 
     def __del__(self) -> None:
-        """A model that is dropped while its loop goes on keeps no connections."""
+        """Close the connections of a model that is dropped while its loop runs on."""
         for loop, (client, holder) in self._open.items():
             if loop.is_closed():
                 _held.pop(client, None)
             elif client in _held:
-                with contextlib.suppress(RuntimeError):  # it may be closing just now
+                with contextlib.suppress(RuntimeError):  # the loop may be closing
                     loop.call_soon_threadsafe(_begin, loop, holder)
 
 

@@ -1,8 +1,8 @@
-"""Models behind OpenAI's chat completions, its own or any server's that speaks them.
+"""Models behind OpenAI's chat completions API, of OpenAI or of any server with the same protocol.
 
-Servers differ in what they know of structured output. The strictest form is tried first; what a server refuses is not sent
-to it again: a schema, then JSON without one, then words alone. The same holds for the two names of the token limit, for the
-figures of a stream, and for tools.
+Servers differ in their support of structured output. The strictest form is tried first: a schema, then JSON without a schema,
+then an instruction in the prompt. What a server refuses is not sent to it again. The same holds for the two names of the token
+limit, for the token usage of a stream, and for tools.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
-from clicket.models.asked import SCHEMA_WORDS, fits, with_schema
-from clicket.models.failing import Place, blames_tools, names_one, refuses
-from clicket.models.line import Line, Reader, ToolMode, Vendor, Ways
+from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
+from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
 from clicket.models.openai_reply import ChatReader
-from clicket.models.pieces import Answer
-from clicket.models.transcript import Names, Turn, as_object_text, turns
+from clicket.models.reply_builder import ReplyBuilder
+from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
+from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
 from clicket.tools.provider_schema import shown
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ _MAX_DESCRIPTION = 1_024
 
 
 class OpenAIModel:
-    """One model. `options` go into every request as they are, e.g. `{"temperature": 0, "seed": 7}`.
+    """One model. `options` are added to every request unchanged, e.g. `{"temperature": 0, "seed": 7}`.
 
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
-    asks for tool calls by structured output, for models that know no tools; "auto" does so when a server refuses them,
-    "native" never. `client` is an `AsyncOpenAI` of your own, which you close; without it connections stay open as long as
-    the event loop, or until `close()`, and a model can be used from any loop.
+    asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
+    never. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until `close()` or the end
+    of the event loop, and a model can be used from any loop.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class OpenAIModel:
         tools: ToolMode = "auto",
         client: AsyncOpenAI | None = None,
     ) -> None:
-        self._line = Line(
+        self._connection = Connection(
             _OPENAI,
             model,
             base_url=base_url,
@@ -77,8 +77,8 @@ class OpenAIModel:
             tools=tools,
             client=client,
         )
-        self._line.prefer(limit=_LIMITS[0] if self._line.address is None else _LIMITS[1])
-        self._wire = _Chat(model, max_tokens, options or {})
+        self._connection.prefer(limit=_LIMITS[0] if self._connection.address is None else _LIMITS[1])
+        self._api = _Chat(model, max_tokens, options or {})
         self._model = model
 
     @property
@@ -89,14 +89,14 @@ class OpenAIModel:
         return f"OpenAIModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        return await self._line.serve(self._wire, request, None)
+        return await self._connection.ask(self._api, request, None)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        return await self._line.serve(self._wire, request, tell)
+        return await self._connection.ask(self._api, request, tell)
 
     async def close(self) -> None:
         """Close this loop's connections. The model can be used again."""
-        await self._line.close()
+        await self._connection.close()
 
 
 class _Chat:
@@ -105,12 +105,12 @@ class _Chat:
         self._max_tokens = max_tokens
         self._options = dict(options)
 
-    def body(self, request: ChatRequest, ways: Ways, names: Names) -> dict[str, Any]:
-        form = _FORMS[ways.form] if request.schema is not None else "words"
+    def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
+        form = _FORMS[caps.form] if request.schema is not None else "words"
         body: dict[str, Any] = {**self._options, "model": self._model}
         messages = request.messages
         if form == "json_schema":
-            # The strict mode takes no alternatives at the top.
+            # Strict mode does not accept `anyOf` at the top level.
             strict = request.schema is not None and "anyOf" not in request.schema
             schema = {"name": request.schema_name, "schema": request.schema, "strict": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -120,38 +120,40 @@ class _Chat:
                 body["response_format"] = {"type": "json_object"}
         if request.tools:
             body["tools"] = [_function(offer, names) for offer in request.tools]
-            if request.tool_choice != "auto" and ways.choice:
+            if request.tool_choice != "auto" and caps.choice:
                 body["tool_choice"] = request.tool_choice
-        most = fits(request.max_tokens, self._max_tokens)
+        most = smaller_limit(request.max_tokens, self._max_tokens)
         if most is not None:
-            body[ways.limit] = most
-        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _said(one, names)]}
+            body[caps.limit] = most
+        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _written(one, names)]}
 
-    async def send(self, client: Any, body: dict[str, Any], ways: Ways, *, streamed: bool) -> Any:
+    async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         if not streamed:
             return await client.chat.completions.create(**body)
-        if ways.usage:
+        if caps.usage:
             body.setdefault("stream_options", {"include_usage": True})
         return await client.chat.completions.create(**body, stream=True)
 
-    def other(self, request: ChatRequest, ways: Ways, error: Any) -> Ways | None:
-        refused = refuses(error)
-        if refused and error.body and ways.limit_may_differ and names_one(error, (ways.limit,)):
-            limit = _LIMITS[1] if ways.limit == _LIMITS[0] else _LIMITS[0]
-            return msgspec.structs.replace(ways, limit=limit, limit_may_differ=False)
-        if refused and error.body and ways.usage and names_one(error, ("stream_options", "include_usage")):
-            return msgspec.structs.replace(ways, usage=False)
-        if refused and request.schema is not None and ways.form < len(_FORMS) - 1 and names_one(error, _BLAMES_FORM):
-            return msgspec.structs.replace(ways, form=ways.form + 1)
+    def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
+        refused = is_refusal(error)
+        if refused and error.body and caps.limit_may_differ and blames(error, (caps.limit,)):
+            limit = _LIMITS[1] if caps.limit == _LIMITS[0] else _LIMITS[0]
+            return msgspec.structs.replace(caps, limit=limit, limit_may_differ=False)
+        if refused and error.body and caps.usage and blames(error, ("stream_options", "include_usage")):
+            return msgspec.structs.replace(caps, usage=False)
+        if refused and request.schema is not None and caps.form < len(_FORMS) - 1 and blames(error, _BLAMES_FORM):
+            return msgspec.structs.replace(caps, form=caps.form + 1)
         if not request.tools:
             return None
-        forced = request.tool_choice != "auto" and ways.choice
-        if forced and refused and error.body and names_one(error, ("tool_choice",)):
-            return msgspec.structs.replace(ways, choice=False)
-        return msgspec.structs.replace(ways, tools=False) if blames_tools(error) else None
+        forced = request.tool_choice != "auto" and caps.choice
+        if forced and refused and error.body and blames(error, ("tool_choice",)):
+            return msgspec.structs.replace(caps, choice=False)
+        return msgspec.structs.replace(caps, tools=False) if blames_tools(error) else None
 
-    def reader(self, request: ChatRequest, ways: Ways, names: Names, answer: Answer, place: Place) -> Reader:
-        return ChatReader(answer, place)
+    def reader(
+        self, request: ChatRequest, caps: Capabilities, names: Names, answer: ReplyBuilder, endpoint: Endpoint
+    ) -> Reader:
+        return ChatReader(answer, endpoint)
 
 
 def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:
@@ -161,8 +163,8 @@ def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _said(one: ChatMessage | Turn, names: Names) -> list[dict[str, Any]]:
-    if not isinstance(one, Turn):
+def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, Any]]:
+    if not isinstance(one, AssistantTurn):
         return [{"role": one.role, "content": one.content}]
     message = one.message
     if not message.uses:
@@ -171,12 +173,12 @@ def _said(one: ChatMessage | Turn, names: Names) -> list[dict[str, Any]]:
         {"id": id, "type": "function", "function": {"name": names.wire(use.name), "arguments": as_object_text(use)}}
         for id, use in zip(one.ids, message.uses, strict=True)
     ]
-    said = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    param = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
     answered = zip(one.ids, one.results, strict=True)
-    return [said, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
+    return [param, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
 
 
 def _result(result: ChatMessage) -> str:
-    """The protocol has no mark for a failed call."""
+    """The API has no field that marks a failed call."""
     failed = result.failed and not result.content.startswith("Error: ")
     return f"Error: {result.content}" if failed else result.content

@@ -1,7 +1,7 @@
-"""An answer of OpenAI's chat completions, whole or in chunks. What is there is read, nothing is expected: servers differ.
+"""Reads a reply of OpenAI's chat completions API, whole or in chunks. Every field is optional, because servers differ.
 
-Some repeat a call's id or name with every piece, some send neither index nor id, some whole calls in one chunk, some arguments
-as an object, and old ones a single `function_call`.
+Some servers repeat a call's id or name in every chunk, some send neither index nor id, some send whole calls in one chunk, some
+send arguments as an object, and old ones send a single `function_call`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from clicket.model.chat import ChatReply, Ended, Usage
 from clicket.model.foreign import field
-from clicket.models.asked import Prices, counted
-from clicket.models.failing import Place, broken_off, no_answer
-from clicket.models.pieces import Answer, Use
+from clicket.models.error_translation import Endpoint, interrupted_reply, malformed_reply
+from clicket.models.prices import Prices, token_count
+from clicket.models.reply_builder import ReplyBuilder, ToolUseBuilder
 
 __all__ = ["ChatReader"]
 
@@ -20,10 +20,10 @@ _ENDED: dict[str, Ended] = {"length": "length", "content_filter": "refusal"}
 
 
 class ChatReader:
-    def __init__(self, answer: Answer, place: Place) -> None:
+    def __init__(self, answer: ReplyBuilder, endpoint: Endpoint) -> None:
         self._answer = answer
-        self._place = place
-        self._open: dict[Any, Use] = {}
+        self._endpoint = endpoint
+        self._open: dict[Any, ToolUseBuilder] = {}
         self._reason: Any = None
         self._refused = False
         self._usage = Usage()
@@ -32,7 +32,7 @@ class ChatReader:
         choices = field(answer, "choices")
         message = field(choices[0], "message") if isinstance(choices, list) and choices else None
         if message is None:
-            raise no_answer(self._place)
+            raise malformed_reply(self._endpoint)
         self._take(message)
         self._reason = field(choices[0], "finish_reason") or "stop"
         self._count(answer)
@@ -41,20 +41,20 @@ class ChatReader:
         self._count(event)
         choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
-            if (field(choice, "index") or 0) != 0:  # further answers, which nobody asked for
+            if (field(choice, "index") or 0) != 0:  # alternative answers, which were not requested
                 continue
-            # Some servers send the end as a whole message in place of a piece.
+            # Some servers end the stream with a whole message instead of a delta.
             self._take(field(choice, "delta") or field(choice, "message"))
             self._reason = field(choice, "finish_reason") or self._reason
 
     def reply(self, prices: Prices) -> ChatReply:
         if self._reason is None and not self._answer.full:
-            raise broken_off(self._place)
+            raise interrupted_reply(self._endpoint)
         ended: Ended = "refusal" if self._refused else _ENDED.get(str(self._reason), "stop")
         return self._answer.reply(ended=ended, usage=prices.priced(self._usage))
 
     def _take(self, part: Any) -> None:
-        """A message or a piece of one: they have the same fields."""
+        """A message or a delta: they have the same fields."""
         self._answer.thought(field(part, "reasoning_content") or field(part, "reasoning"))
         refusal = field(part, "refusal")
         if isinstance(refusal, str) and refusal:
@@ -89,17 +89,17 @@ class ChatReader:
         used = field(event, "usage")
         if used is None:
             return
-        asked = counted(field(used, "prompt_tokens"))
-        cached = counted(field(field(used, "prompt_tokens_details"), "cached_tokens"))
+        asked = token_count(field(used, "prompt_tokens"))
+        cached = token_count(field(field(used, "prompt_tokens_details"), "cached_tokens"))
         self._usage = Usage(
             input_tokens=asked,
-            output_tokens=counted(field(used, "completion_tokens")),
+            output_tokens=token_count(field(used, "completion_tokens")),
             cached_tokens=min(cached, asked),
         )
 
 
-def _is_another(use: Use, id: Any, name: Any, arguments: Any) -> bool:
-    """Does this piece begin a further call under the number of one that is known?"""
+def _is_another(use: ToolUseBuilder, id: Any, name: Any, arguments: Any) -> bool:
+    """Does this chunk begin another call under the index of a known one?"""
     if isinstance(id, str) and id:
         return bool(use.id) and id != use.id
     if not isinstance(name, str) or not name or not arguments:
@@ -108,7 +108,7 @@ def _is_another(use: Use, id: Any, name: Any, arguments: Any) -> bool:
 
 
 def _text(content: Any) -> str:
-    """Some servers answer with parts, as OpenAI's other protocol does."""
+    """Some servers send a list of parts, as in the Responses API."""
     if isinstance(content, list):
         parts = [field(one, "text") for one in content]
         return "".join(one for one in parts if isinstance(one, str))

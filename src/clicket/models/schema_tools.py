@@ -1,7 +1,7 @@
-"""Tools for models that know none: an answer is one JSON object, a tool with its arguments or the final words.
+"""Tool calls for models without tools, by structured output: a reply is one JSON object, either a tool with arguments or the answer.
 
-The conversation is told in plain words, calls in the form in which the model is to write them. What cannot be read as a call is
-text: a model that rambles ends its turn and does no harm.
+Earlier tool calls are written into the conversation in the same form. A reply that is not such an object is taken as text, so a
+malformed reply ends the turn without a tool call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse
-from clicket.models.transcript import Turn, as_object, turns, uses_tools
+from clicket.models.transcript import AssistantTurn, as_object, turns, uses_tools
 from clicket.ports.services import ChatModel, StreamingModel
 from clicket.tools.provider_schema import shown
 
@@ -29,7 +29,7 @@ _RULES = (
 
 
 class SchemaTools:
-    """`SchemaTools(model)` is the model with tools: any `ChatModel`, best one that heeds `schema` in a request."""
+    """Wraps any `ChatModel`, preferably one that supports `schema` in a request."""
 
     def __init__(self, model: ChatModel) -> None:
         self.name: str = model.name
@@ -39,21 +39,21 @@ class SchemaTools:
         return _read(request, await self._model.chat(_plain(request)))
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        """Thoughts are told as they come; the answer when it is whole, because only then it is known what it is."""
+        """Thoughts are streamed; the rest comes at the end, because only the whole reply shows whether it is a tool call."""
 
         def tell_thoughts(delta: Delta) -> None:
             if delta.kind == "thought" or not uses_tools(request):
                 tell(delta)
 
-        streams = isinstance(self._model, StreamingModel)
         if isinstance(self._model, StreamingModel):
-            given = await self._model.stream(_plain(request), tell_thoughts)
+            reply = _read(request, await self._model.stream(_plain(request), tell_thoughts))
+            text_follows = uses_tools(request)
         else:
-            given = await self._model.chat(_plain(request))
-        reply = _read(request, given)
-        if not streams and reply.thought:
-            tell(Delta("thought", reply.thought))
-        if reply.text and (uses_tools(request) or not streams):
+            reply = await self.chat(request)
+            text_follows = True
+            if reply.thought:
+                tell(Delta("thought", reply.thought))
+        if reply.text and text_follows:
             tell(Delta("text", reply.text))
         for number, use in enumerate(reply.uses):
             tell(Delta("name", use.name, number))
@@ -62,10 +62,10 @@ class SchemaTools:
 
 
 def _plain(request: ChatRequest) -> ChatRequest:
-    """The request without tools: they are in the words and in the schema."""
+    """The request with its tools moved into the prompt and the schema."""
     if not uses_tools(request):
         return request
-    messages = _told(request.messages)
+    messages = _plain_messages(request.messages)
     if not request.tools or request.tool_choice == "none":
         return msgspec.structs.replace(request, messages=tuple(messages), tools=(), tool_choice="auto")
     messages = [ChatMessage(role="system", content=_offered(request)), *messages]
@@ -84,26 +84,26 @@ def _offered(request: ChatRequest) -> str:
     return "\n".join((*lines, _RULES))
 
 
-def _told(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
-    """The same conversation between two who take turns, in words."""
-    told: list[ChatMessage] = []
+def _plain_messages(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
+    """The conversation without tool messages: user and assistant alternate."""
+    plain: list[ChatMessage] = []
 
     def add(role: Any, text: str) -> None:
-        if told and told[-1].role == role and role != "system":
-            told[-1] = ChatMessage(role=role, content=f"{told[-1].content}\n\n{text}")
+        if plain and plain[-1].role == role and role != "system":
+            plain[-1] = ChatMessage(role=role, content=f"{plain[-1].content}\n\n{text}")
         else:
-            told.append(ChatMessage(role=role, content=text))
+            plain.append(ChatMessage(role=role, content=text))
 
     for one in turns(messages, _ANY):
-        if not isinstance(one, Turn):
+        if not isinstance(one, AssistantTurn):
             add(one.role, one.content)
             continue
-        said = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
-        written: list[Any] = said or [{"answer": one.message.content}]
+        calls = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
+        written: list[Any] = calls or [{"answer": one.message.content}]
         add("assistant", "\n".join(json.dumps(part, ensure_ascii=False) for part in written))
         for use, result in zip(one.message.uses, one.results, strict=True):
             add("user", f"{'Error' if result.failed else 'Result'} of {use.name}:\n{result.content}")
-    return told
+    return plain
 
 
 def _schema(request: ChatRequest) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _object(**fields: Any) -> dict[str, Any]:
 
 
 def _moved(schema: Mapping[str, Any], mark: str, shared: dict[str, Any]) -> Any:
-    """The schema with its definitions among the shared ones: references count from the top of the whole."""
+    """The schema with its `$defs` moved into `shared`, because references are resolved from the root."""
     here = "#/$defs/"
 
     def walk(part: Any) -> Any:
@@ -141,7 +141,7 @@ def _moved(schema: Mapping[str, Any], mark: str, shared: dict[str, Any]) -> Any:
 
 
 def _unfenced(text: str) -> str:
-    """What stands in a fence, if the text is one and nothing else."""
+    """The content of a code fence, if the text is one fence and nothing else."""
     whole = text.strip()
     if not whole.startswith(_FENCE) or not whole.endswith(_FENCE):
         return text

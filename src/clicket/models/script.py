@@ -1,4 +1,4 @@
-"""A model that thinks nothing: it plays answers from a file. For trying an agent or a server without a key, and for demonstrations."""
+"""A model that replays answers from a file: for demonstrations, and to try an agent or a server without an API key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORM = (
     "begins anew after the last one."
 )
 _PIECE = 12
-"""Characters that a stream tells at a time."""
+"""Characters of one delta."""
 
 
 class _Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,10 +27,10 @@ class _Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptModel:
-    """`path` is a JSON file of answers: a text is a final one, a list of `[tool, arguments]` a step of tool calls.
+    """`path` is a JSON file of answers: a text is a final answer, a list of `[tool, arguments]` is a step of tool calls.
 
-    Which answer comes next is told by the conversation alone (how many it has had), so whoever goes on after a crash goes on
-    where the other one was. Tokens are counted as about four characters each; nothing is charged.
+    The number of assistant messages in the conversation selects the next answer, so a turn continues at the right place after a
+    crash. A token is counted as four characters, and the cost is 0.
     """
 
     def __init__(self, path: str) -> None:
@@ -51,9 +51,9 @@ class ScriptModel:
                 'add answers, or write {"answers": [...], "repeat": true}.'
             )
         reply = self._answers[place]
-        asked = sum(len(message.content) for message in request.messages)
-        said = len(reply.text) + sum(len(use.name) + len(use.arguments) for use in reply.uses)
-        usage = Usage(input_tokens=-(-asked // 4), output_tokens=-(-said // 4))
+        read = sum(len(message.content) for message in request.messages)
+        written = len(reply.text) + sum(len(use.name) + len(use.arguments) for use in reply.uses)
+        usage = Usage(input_tokens=-(-read // 4), output_tokens=-(-written // 4))
         return msgspec.structs.replace(reply, usage=usage)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:

@@ -1,6 +1,6 @@
-"""A conversation as any vendor takes it: every tool call has its result right after it, under names and ids that fit the wire.
+"""A conversation that every vendor accepts: each tool call is followed by its result, and names and ids fit the vendor's rules.
 
-Who asks keeps the conversation whole; what is not whole is mended here, because one odd message would block a thread for good.
+Callers send complete conversations. Gaps are repaired here all the same, because one invalid message would block a thread for good.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clicket.model.foreign import clean
 from clicket.model.names import wire_names
 from clicket.tools.model_arguments import tidy
 
-__all__ = ["Names", "Turn", "as_object", "as_object_text", "turns", "uses_tools"]
+__all__ = ["AssistantTurn", "Names", "as_object", "as_object_text", "turns", "uses_tools"]
 
 _MAX_SHOWN = 2_000
 _MAX_ARGUMENTS = 2 * 1024 * 1024
@@ -31,7 +31,7 @@ _NO_RESULT = "There is no result of this call."
 
 
 class Names:
-    """The wire's name of each tool of one request, those of earlier calls too, and the way back."""
+    """Maps the tools of one request, and of earlier calls, to names that vendors accept, and back."""
 
     def __init__(self, request: ChatRequest) -> None:
         past = {use.name for message in request.messages for use in message.uses}
@@ -43,11 +43,11 @@ class Names:
         return self._wire[name]
 
     def own(self, wire: str) -> str:
-        """A name that was not offered stays what it is, for who runs the calls to refuse."""
+        """The tool's own name. A name that was not offered is returned unchanged; the runtime refuses the call."""
         return self._own.get(wire, wire)
 
     def free(self, name: str) -> str:
-        """A name like this one that no tool has."""
+        """`name`, or a variant that no tool has."""
         while name in self._wire.values():
             name += "_"
         return name
@@ -58,8 +58,8 @@ def _wires(names: frozenset[str]) -> dict[str, str]:
     return wire_names(names)
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What the assistant said, and what each of its calls came to, in the order of the calls, which have `ids`."""
+class AssistantTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the assistant with the results of its tool calls. `ids` and `results` are in the order of the calls."""
 
     message: ChatMessage
     ids: tuple[str, ...] = ()
@@ -70,9 +70,12 @@ def uses_tools(request: ChatRequest) -> bool:
     return bool(request.tools) or any(one.uses or one.role == "tool" for one in request.messages)
 
 
-def turns(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMessage | Turn]:
-    """The messages of people as they are, the assistant's with their results; empty ones of the assistant are left out."""
-    made: list[ChatMessage | Turn] = []
+def turns(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMessage | AssistantTurn]:
+    """Messages of users unchanged, those of the assistant with their results; empty ones of the assistant are dropped.
+
+    `fits`: the ids that the vendor accepts.
+    """
+    made: list[ChatMessage | AssistantTurn] = []
     taken: set[str] = set()
     at = 0
     messages = [_sendable(message) for message in messages]
@@ -90,7 +93,7 @@ def turns(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMe
             results, strays = _paired(message.uses, messages[at:until])
             if message.uses or message.content.strip():
                 ids = tuple(_id(use.id, taken, fits) for use in message.uses)
-                made.append(Turn(message=message, ids=ids, results=results))
+                made.append(AssistantTurn(message=message, ids=ids, results=results))
             made += _strays(strays)
             at = until
     return made
@@ -103,7 +106,7 @@ def _sendable(message: ChatMessage) -> ChatMessage:
 
 
 def _paired(uses: Sequence[ToolUse], given: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage, ...], list[ChatMessage]]:
-    """The result of each call, and what is left; an id that two calls have is answered in their order."""
+    """The result of each call, and the results without a call. Two calls with one id get their results in order."""
     waiting: dict[str, deque[ChatMessage]] = {}
     for one in given:
         waiting.setdefault(one.use_id, deque()).append(one)
@@ -117,12 +120,12 @@ def _paired(uses: Sequence[ToolUse], given: Sequence[ChatMessage]) -> tuple[tupl
 
 
 def _strays(results: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Results of calls that are not there are told as news."""
+    """Results without a call become messages of the user."""
     return [ChatMessage(role="user", content=f"A tool answered: {one.content}") for one in results]
 
 
 def _id(id: str, taken: set[str], fits: re.Pattern[str]) -> str:
-    """The same conversation gives the same ids, so that what a vendor has read before it need not read again."""
+    """Deterministic: the same conversation gives the same ids, so that the vendor's prompt cache applies."""
     made, again = id, 0
     while made in taken or not fits.fullmatch(made):
         made = "call_" + sha256(f"{id}\n{again}".encode("utf-8", "backslashreplace")).hexdigest()[:24]
@@ -132,7 +135,7 @@ def _id(id: str, taken: set[str], fits: re.Pattern[str]) -> str:
 
 
 def as_object(use: ToolUse) -> dict[str, Any]:
-    """The arguments as the object that they say; else an object that says what was written instead."""
+    """The parsed arguments; if they are not an object, an object that quotes them."""
     value = tidy(use.arguments, None)
     if isinstance(value, Mapping):
         try:
@@ -143,7 +146,7 @@ def as_object(use: ToolUse) -> dict[str, Any]:
 
 
 def as_object_text(use: ToolUse) -> str:
-    """The arguments as they were written, when servers that parse them find an object there."""
+    """The arguments as text: as the model wrote them if they are a JSON object, else re-encoded."""
     value = as_object(use)
     text = use.arguments
     try:

@@ -11,13 +11,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
+from clicket.agent_config import chosen, default_name
 from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
-from clicket.agents.limits import Stopped
+from clicket.agents.turn_limits import Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
-from clicket.roster import chosen, default_name
 from clicket.server.agent_feed import AgentFeed
 from clicket.server.bodies import Bodies, shaped
 from clicket.server.lookup import CALLER, view_of

@@ -15,10 +15,10 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from clicket.agent_config import Declared, declared_agents
 from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
-from clicket.roster import Declared, declared_agents
 from clicket.runtime import Runtime
 from clicket.server import cache, front, openapi, report, tools
 from clicket.server.agents import AgentHandlers

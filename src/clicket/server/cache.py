@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from clicket.cache_view import CachePage
 from clicket.ports import CacheStats
 from clicket.server.operations import Answer, Operation
 from clicket.server.parameters import Parameter
 from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
-from clicket.views import CachePage
 
 __all__ = ["OPERATIONS"]
 

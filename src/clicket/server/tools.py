@@ -11,7 +11,7 @@ from clicket.server.parameters import Parameter
 from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
 from clicket.telemetry import ToolReport
-from clicket.views import ToolInfo
+from clicket.tool_info import ToolInfo
 
 __all__ = ["OPERATIONS"]
 

@@ -1,16 +1,43 @@
-"""Public fakes and checks: a clock that is stepped, a runtime in memory, a model with a script, one that is recorded and
-replayed, and every store's laws.
+"""Public fakes and checks for tests. Tests that use them neither sleep nor depend on the speed of the machine.
 
-Tests that use them neither sleep nor depend on the speed of the machine.
+`memory_runtime` is a runtime in memory whose time and randomness a test controls. The modules:
+
+    clock           `StepClock`: time that a test advances
+    scripted_model  `ScriptedModel`: a language model with prepared answers
+    recording       `RecordingModel`, `ReplayModel`: answers of a real model, written to a file and read from it
+    store_*         `store_contract`, `shared_store_contract`: the laws of `ports.store` as checks, for the stores that ship here and
+                    for yours; `store_kit` has their helpers
+
+A check takes a factory of stores. For `store_contract` each store may be empty; for `shared_store_contract` all must open the
+same data, as several processes do.
+
+    @pytest.mark.parametrize("check", store_contract, ids=lambda check: check.__name__)
+    async def test_my_store(check):
+        await check(MyStore)
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from clicket.pipeline import Policy
+from clicket.runtime import Runtime
+from clicket.settings import Settings
+from clicket.testing import (
+    store_calls,
+    store_documents,
+    store_ownership,
+    store_retention,
+    store_stats,
+    store_stats_shared,
+)
 from clicket.testing.clock import StepClock
-from clicket.testing.model import ScriptedModel
 from clicket.testing.recording import RecordingModel, ReplayModel
-from clicket.testing.runtime import memory_runtime
-from clicket.testing.stores import Check, shared_store_contract, store_contract
+from clicket.testing.scripted_model import ScriptedModel
+from clicket.testing.store_kit import Check
 
 __all__ = [
     "Check",
@@ -22,3 +49,23 @@ __all__ = [
     "shared_store_contract",
     "store_contract",
 ]
+
+store_contract: Sequence[Check] = (*store_calls.laws, *store_retention.laws, *store_stats.laws, *store_documents.laws)
+shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
+
+
+@asynccontextmanager
+async def memory_runtime(
+    tools: Iterable[Any] = (),
+    *,
+    clock: StepClock | None = None,
+    seed: int = 0,
+    policy: Policy | None = None,
+    **settings: Any,
+) -> AsyncIterator[Runtime]:
+    """A runtime on `memory://` that reads no file and no environment; jitter comes from `seed`, time from `clock`."""
+    runtime = Runtime(tools, policy=policy, settings=Settings(store="memory://", **settings))
+    runtime._clock = clock
+    runtime._chance = Random(seed)  # jitter that repeats, not secrets
+    async with runtime:
+        yield runtime

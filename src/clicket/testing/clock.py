@@ -1,4 +1,4 @@
-"""Time that stands still until a test steps it."""
+"""A clock that a test advances."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from clicket.ports import Timer
 
 __all__ = ["StepClock"]
 
-_RESTLESS = 10_000
-_BLIND_TURNS = 200
+_MAX_ITERATIONS = 10_000
+_BLIND_ITERATIONS = 200
 
 
 class StepClock:
-    """A clock that stands still until it is stepped. It implements `ports.Clock`."""
+    """Implements `ports.Clock`. Its time changes only by `advance` and `run`."""
 
     boot: str = ""
 
@@ -46,7 +46,7 @@ class StepClock:
         return [at - self._at for at, _, timer in sorted(self._timers) if not timer.cancelled]
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: every timer that comes due runs, in order, at its own time. The loop does not run meanwhile."""
+        """Advance the time: every timer that becomes due is called, in order, at its own time. The event loop does not run."""
         until = self._at + seconds
         while self._timers and self._timers[0][0] <= until:
             at, _, timer = heapq.heappop(self._timers)
@@ -56,17 +56,17 @@ class StepClock:
         self._at = until
 
     async def settle(self) -> None:
-        """Let the loop run until it has nothing left to do. Threads and child processes are not waited for."""
-        # Only the standard loops tell whether they are idle; for others a fixed number of turns must do.
+        """Let the event loop run until it is idle. Threads and child processes are not waited for."""
+        # Only the standard loops show whether they are idle; others get a fixed number of iterations.
         ready = getattr(asyncio.get_running_loop(), "_ready", None)
-        for turn in range(_RESTLESS):
+        for turn in range(_MAX_ITERATIONS):
             await asyncio.sleep(0)
-            if not ready if ready is not None else turn >= _BLIND_TURNS:
+            if not ready if ready is not None else turn >= _BLIND_ITERATIONS:
                 return
-        raise UsageError("the loop does not come to rest: some task runs again and again without waiting for anything.")
+        raise UsageError("the event loop does not become idle: some task runs again and again without waiting.")
 
     async def run(self, seconds: float) -> None:
-        """Let time pass timer by timer, the loop settled after each: work that a timer starts may set timers of its own."""
+        """Advance the time timer by timer, and let the loop settle after each, because its work may set new timers."""
         until = self._at + seconds
         await self.settle()
         while (waiting := self.pending) and self._at + waiting[0] <= until:

@@ -1,6 +1,6 @@
-"""Answers of a real model, kept in a file and given again: what was not asked before is not guessed.
+"""Records replies of a real model in a file, and replays them. A request that was not recorded is an error.
 
-Each line is one question with its answer, as JSON. What looks like a key or a token is masked before it is written.
+Each line of the file is one request with its reply, as JSON. Keys and tokens are masked before they are written.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Delta
 from clicket.model.codec import canonical, decode, encode
 from clicket.ports.services import ChatModel, StreamingModel
+from clicket.testing.scripted_model import stream_whole
 from clicket.vault import hide
 
 __all__ = ["RecordingModel", "ReplayModel"]
 
+_WHOLE = 1 << 30
+"""Characters of one delta: a recorded reply is not split."""
+
 
 class RecordingModel:
-    """Asks `model`, and adds what was asked and answered to the file at `path`. Failures are not kept."""
+    """Asks `model`, and appends each request with its reply to the file at `path`. Errors are not recorded."""
 
     def __init__(self, model: ChatModel, path: str | os.PathLike[str]) -> None:
         self.name: str = model.name
@@ -38,9 +42,7 @@ class RecordingModel:
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
         if isinstance(self._model, StreamingModel):
             return self._kept(request, await self._model.stream(request, tell))
-        reply = await self.chat(request)
-        _retell(reply, tell)
-        return reply
+        return stream_whole(await self.chat(request), tell, _WHOLE)
 
     def _kept(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         shown = _shown(request)
@@ -51,7 +53,7 @@ class RecordingModel:
 
 
 class ReplayModel:
-    """Answers from a file of `RecordingModel`. A question that was recorded several times has its answers in that order."""
+    """Replies from a file of `RecordingModel`. A request that was recorded several times gets its replies in that order."""
 
     def __init__(self, path: str | os.PathLike[str], *, name: str = "replay") -> None:
         self.name: str = name
@@ -69,7 +71,7 @@ class ReplayModel:
             try:
                 one = decode(line)
                 reply = msgspec.convert(one["reply"], ChatReply)
-                # Digested anew: a request of today may have a field that one of then had not, at its default.
+                # The digest is computed again, because a newer version may have added fields with defaults.
                 shown = _shown(msgspec.convert(one["request"], ChatRequest))
                 self._answers.setdefault(_digest(shown), []).append(reply)
                 self._asked[_digest(shown)] = shown
@@ -87,21 +89,19 @@ class ReplayModel:
         return answers[number]
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        reply = await self.chat(request)
-        _retell(reply, tell)
-        return reply
+        return stream_whole(await self.chat(request), tell, _WHOLE)
 
     def _missing(self, asked: Any, recorded: int) -> str:
         if recorded:
-            return f"{self._path} has {recorded} answers to this request, and it was asked once more. Record it again."
+            return f"{self._path} has {recorded} replies to this request, and another was requested. Record it again."
         if not self._asked:
             return f"{self._path} has no answers. Record some with RecordingModel."
-        # The beginning of a conversation is the most telling part, and enough: long ones would take long to compare.
+        # Only the beginning is compared: long conversations would take too long.
         text = canonical(asked).decode("utf-8")[:20_000]
         nearest = max(self._asked.values(), key=lambda one: _likeness(canonical(one).decode("utf-8")[:20_000], text))
         return (
-            f"{self._path} has no answer to this request. The nearest one that was recorded differs "
-            f"{_difference(nearest, asked)}. Record it again, or ask what was recorded."
+            f"{self._path} has no reply to this request. The most similar recorded one differs "
+            f"{_difference(nearest, asked)}. Record it again, or send the recorded request."
         )
 
 
@@ -110,7 +110,7 @@ def _plain(value: ChatRequest | ChatReply) -> Any:
 
 
 def _shown(request: ChatRequest) -> Any:
-    """Masked before it is digested, so that a request with another key in it is the same one."""
+    """Masked before it is digested, so that requests that differ only in a key are equal."""
     return hide(_plain(request))
 
 
@@ -124,7 +124,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _difference(recorded: Any, asked: Any, path: str = "") -> str:
-    """Where two requests differ first, and how."""
+    """The first difference of two requests."""
     if isinstance(recorded, dict) and isinstance(asked, dict):
         for key in (*recorded, *(key for key in asked if key not in recorded)):
             if recorded.get(key) != asked.get(key):
@@ -142,13 +142,3 @@ def _short(value: Any, other: Any) -> str:
     same = next((at for at, (one, two) in enumerate(zip(text, against, strict=False)) if one != two), 0)
     start = max(0, same - 20)
     return f"{'…' if start else ''}{text[start : start + 60]}{'…' if len(text) > start + 60 else ''}"
-
-
-def _retell(reply: ChatReply, tell: Callable[[Delta], None]) -> None:
-    if reply.thought:
-        tell(Delta("thought", reply.thought))
-    if reply.text:
-        tell(Delta("text", reply.text))
-    for number, use in enumerate(reply.uses):
-        tell(Delta("name", use.name, number))
-        tell(Delta("arguments", use.arguments, number))

@@ -1,4 +1,4 @@
-"""Everything that a reader is told comes from the entries, always the same, with ids that say where to go on."""
+"""Entries of a turn become the same events each time, with ids at which a reader can resume; live events keep their order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.agents import entries
+from clicket.agents.agent_result import AgentEvent
 from clicket.agents.entries import events_of, message_of, results_of, usage_of
-from clicket.agents.event_stream import place_of
-from clicket.agents.feed import Feed, Reader
-from clicket.agents.values import AgentEvent
+from clicket.agents.event_feed import EventFeed, FeedReader
+from clicket.agents.event_stream import position_of
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.codec import decode, encode
@@ -22,16 +22,16 @@ def kinds(entry: entries.Entry) -> list[str]:
     return [event.type for event in events_of(entry, 1, "t", 1)]
 
 
-def test_what_is_told_of_each_entry() -> None:
+def test_the_events_of_each_entry() -> None:
     begun = entries.begun(3, "hi", [(ERROR, IDLE), (IDLE, RUNNING)], 5.0)
-    told = events_of(begun, 1, "t", 3)
-    assert [(e.type, e.id, e.thread, e.turn, e.at) for e in told] == [
+    seen = events_of(begun, 1, "t", 3)
+    assert [(e.type, e.id, e.thread, e.turn, e.at) for e in seen] == [
         ("state", "3-1.1", "t", 3, 5.0),
         ("state", "3-1.2", "t", 3, 5.0),
         ("message", "3-1.3", "t", 3, 5.0),
     ]
-    assert [e.data for e in told[:2]] == [{"from": "error", "to": "idle"}, {"from": "idle", "to": "running"}]
-    assert told[2].data == {"role": "user", "text": "hi"}
+    assert [e.data for e in seen[:2]] == [{"from": "error", "to": "idle"}, {"from": "idle", "to": "running"}]
+    assert seen[2].data == {"role": "user", "text": "hi"}
     message = ChatMessage(role="assistant", content="hm", thought="well", uses=(ToolUse(id="u", name="x"),))
     reply = entries.reply("react.3", 2, message, Usage(input_tokens=1), 0.5, 6.0, Usage(input_tokens=4))
     assert kinds(reply) == ["thought", "usage", "message", "tool_started"]
@@ -72,7 +72,7 @@ def test_an_answer_is_the_same_message_after_it_was_on_record(
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_places_are_read_back(turn: int, entry: int, number: int) -> None:
-    assert place_of(f"{turn}-{entry}.{number}") == (turn, entry, number)
+    assert position_of(f"{turn}-{entry}.{number}") == (turn, entry, number)
 
 
 # The feed.
@@ -86,7 +86,7 @@ def event(number: int, *, id: bool = True) -> AgentEvent:
 
 @given(st.lists(st.tuples(st.sampled_from(["hold", "tell", "release", "fail"]), st.integers(0, 5)), max_size=40))
 def test_a_feed_keeps_the_order_in_which_things_happened(steps: list[tuple[str, int]]) -> None:
-    feed, reader = Feed(), Reader()
+    feed, reader = EventFeed(), FeedReader()
     feed.readers.append(reader)
     held: list[tuple[object, AgentEvent]] = []
     happened: list[AgentEvent] = []
@@ -98,7 +98,7 @@ def test_a_feed_keeps_the_order_in_which_things_happened(steps: list[tuple[str, 
             held.append((feed.hold([made]), made))
         elif what == "tell":
             happened.append(made)
-            feed.tell(made)
+            feed.publish(made)
         elif held:
             line, of = held.pop(pick % len(held))
             feed.release(line, what == "release")  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_a_feed_keeps_the_order_in_which_things_happened(steps: list[tuple[str, 
 
 
 def test_a_reader_that_lags_loses_pieces_but_nothing_that_is_on_record() -> None:
-    reader = Reader()
+    reader = FeedReader()
     for number in range(10_500):
         reader.push(event(number, id=False))
     for number in range(5):

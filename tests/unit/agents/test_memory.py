@@ -1,4 +1,4 @@
-"""A thread's memory: one paper for each turn, one that says how far the thread is, and nothing that a damaged one can break."""
+"""A thread's memory: a document for each turn, a head with their number, and damaged documents that are skipped."""
 
 from __future__ import annotations
 
@@ -169,9 +169,9 @@ async def test_threads_whose_names_look_alike_are_apart(host: AgentHost) -> None
     assert len((await memory.load(host, "t/1")).messages) == 2
 
 
-async def test_only_so_many_threads_are_kept_in_mind(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_threads_is_bounded(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.agents.memory._MAX_THREADS", 5)
     memory = Memory("a")
     for number in range(20):
         await memory.load(host, f"t{number}")
-    assert len(memory._known) == 5
+    assert len(memory.cached) == 5

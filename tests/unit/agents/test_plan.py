@@ -1,4 +1,4 @@
-"""A plan is changed by four commands, only along its table; what makes no sense changes nothing and says why."""
+"""Four commands change a plan, along its table; an invalid command changes nothing and says why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.agents.plan import MAX_STEPS, Plan, Step, commanded
+from clicket.agents.plan import MAX_STEPS, Plan, Step, apply_command
 from clicket.errors import ClicketError, InvalidInput, InvalidTransition
 from clicket.kernel import PLAN_STEP, PlanStep
 
@@ -52,7 +52,7 @@ def test_any_commands_leave_a_plan_that_makes_sense(commands: list[dict[str, Any
     plan: Plan | None = None
     for command in commands:
         try:
-            after = commanded(plan, command)
+            after = apply_command(plan, command)
         except ClicketError:
             continue
         check(after)
@@ -69,7 +69,7 @@ def test_any_commands_leave_a_plan_that_makes_sense(commands: list[dict[str, Any
 
 
 def made(*steps: Any) -> Plan:
-    return commanded(None, {"command": "create", "title": "T", "steps": list(steps)})
+    return apply_command(None, {"command": "create", "title": "T", "steps": list(steps)})
 
 
 def test_steps_wait_for_the_one_before_unless_they_say_otherwise() -> None:
@@ -88,13 +88,13 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
     plan = Plan(steps=(Step(text="a", status=before),))
     if before is after or after in PLAN_STEP.edges[before]:
         assert plan.marked(1, after).steps[0].status is after
-        told = commanded(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
-        assert told.steps[0].status is after
+        seen = apply_command(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
+        assert seen.steps[0].status is after
     else:
         with pytest.raises(InvalidTransition):
             plan.marked(1, after)
         with pytest.raises(ClicketError, match="step 1"):
-            commanded(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
+            apply_command(plan, {"command": "mark_step", "step_index": 1, "step_status": str(after)})
 
 
 @pytest.mark.parametrize(
@@ -117,24 +117,24 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
 )
 def test_what_makes_no_sense_says_what_to_do(command: dict[str, Any], said: str) -> None:
     with pytest.raises(ClicketError, match=said):
-        commanded(None, command)
+        apply_command(None, command)
 
 
 def test_a_plan_that_is_under_way_is_not_made_anew_and_not_finished_early() -> None:
     plan = made("a", "b")
     with pytest.raises(ClicketError, match="Change it with update"):
-        commanded(plan, {"command": "create", "steps": ["c"]})
+        apply_command(plan, {"command": "create", "steps": ["c"]})
     with pytest.raises(ClicketError, match="steps 1, 2 are not completed"):
-        commanded(plan, {"command": "finish"})
+        apply_command(plan, {"command": "finish"})
     for index in (0, 3, "1", True, None):
         with pytest.raises(InvalidInput, match="step_index"):
-            commanded(plan, {"command": "mark_step", "step_index": index, "step_status": "completed"})
+            apply_command(plan, {"command": "mark_step", "step_index": index, "step_status": "completed"})
     done = plan.marked(1, PlanStep.COMPLETED).marked(2, PlanStep.COMPLETED)
-    assert commanded(done, {"command": "finish"}) == done
-    assert made("c") == commanded(done, {"command": "create", "title": "T", "steps": ["c"]})
-    kept = commanded(plan.marked(1, PlanStep.COMPLETED, "it went well"), {"command": "update", "steps": ["a", "x"]})
+    assert apply_command(done, {"command": "finish"}) == done
+    assert made("c") == apply_command(done, {"command": "create", "title": "T", "steps": ["c"]})
+    kept = apply_command(plan.marked(1, PlanStep.COMPLETED, "it went well"), {"command": "update", "steps": ["a", "x"]})
     assert [(step.text, str(step.status), step.notes) for step in kept.steps] == [
         ("a", "completed", "it went well"),
         ("x", "not_started", ""),
     ]
-    assert "1. [x] a: completed" in kept.told()
+    assert "1. [x] a: completed" in kept.as_text()

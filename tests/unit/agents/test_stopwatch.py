@@ -1,4 +1,4 @@
-"""Time is counted while a call is at work: not twice for two side by side, and not while all wait for a person."""
+"""Time counts while at least one call runs: once for concurrent calls, and not while all wait for an approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes in, what comes out is paired: each call answered once, directly after it, before anything else is said."""
+"""Any list of messages becomes a valid transcript: each call has one result, directly after its message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.scenarios.agent_kit import check_pairs
 
-from clicket.agents.transcript import INTERRUPTED, MAX_USES, paired, said, storable, unanswered
+from clicket.agents.transcript import INTERRUPTED, MAX_USES, assistant_message, paired, storable
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse
 from clicket.model.codec import encode
 
@@ -55,56 +55,58 @@ def test_any_transcript_becomes_a_paired_one(messages: list[ChatMessage]) -> Non
 
 
 @given(MESSAGES)
-def test_what_is_unanswered_at_the_end_is_what_pairing_makes_up(messages: list[ChatMessage]) -> None:
+def test_pairing_adds_the_results_that_are_missing_at_the_end(messages: list[ChatMessage]) -> None:
     fresh = _fresh(messages)
-    missing = unanswered(paired(fresh))
-    assert missing == []
-    ends = next((place for place in range(len(fresh) - 1, -1, -1) if fresh[place].role != "tool"), None)
-    if ends is not None and fresh[ends].uses:
-        answered = {message.use_id for message in fresh[ends + 1 :]}
-        assert unanswered(fresh) == [use for use in fresh[ends].uses if use.id not in answered]
+    last = next((place for place in range(len(fresh) - 1, -1, -1) if fresh[place].role != "tool"), None)
+    if last is not None and fresh[last].uses:
+        answered = {message.use_id for message in fresh[last + 1 :]}
+        missing = [use.id for use in fresh[last].uses if use.id not in answered]
+        results = paired(fresh)[-len(fresh[last].uses) :]
+        assert [result.use_id for result in results if result.content == INTERRUPTED and result.failed] == missing
 
 
 @given(st.lists(ANY_IDS, max_size=8), st.sets(IDS), st.booleans())
-def test_ids_of_an_answer_are_its_own_and_nobody_elses(ids: list[Any], taken: set[str], keep: bool) -> None:
+def test_ids_of_tool_calls_are_unique_in_the_thread(ids: list[Any], taken: set[str], keep: bool) -> None:
     reply = ChatReply(uses=tuple(ToolUse(id=id, name="x") for id in ids))
-    message = said(reply, "m.1", frozenset(taken), keep=keep)
+    message = assistant_message(reply, "m.1", frozenset(taken), keep=keep)
     made = [use.id for use in message.uses]
     assert len(made) == len(ids) == len(set(made))
     assert not taken.intersection(made)
     assert all(made)
-    assert said(reply, "m.1", frozenset(taken), keep=keep) == message  # the same after a crash
+    assert assistant_message(reply, "m.1", frozenset(taken), keep=keep) == message  # the same after a crash
     encode(message)  # it can be stored
 
 
 @given(st.text(), st.text(), st.text())
 def test_whatever_is_said_can_be_stored(text: str, name: str, arguments: str) -> None:
     odd = text + "\ud800\x00"
-    message = said(ChatReply(text=odd, thought=odd, uses=(ToolUse(id="a", name=odd, arguments=arguments),)), "m.1")
+    message = assistant_message(
+        ChatReply(text=odd, thought=odd, uses=(ToolUse(id="a", name=odd, arguments=arguments),)), "m.1"
+    )
     assert encode(message)
     assert "\x00" not in message.content + message.thought + message.uses[0].name
     assert storable(storable(odd)) == storable(odd)
 
 
 def test_what_is_too_much_is_cut_or_refused_and_says_so() -> None:
-    many = said(ChatReply(uses=tuple(ToolUse(id=str(n), name="x") for n in range(1_000))), "m.1")
+    many = assistant_message(ChatReply(uses=tuple(ToolUse(id=str(n), name="x") for n in range(1_000))), "m.1")
     assert len(many.uses) == MAX_USES
-    long = said(ChatReply(text="x" * 3_000_000), "m.1")
+    long = assistant_message(ChatReply(text="x" * 3_000_000), "m.1")
     assert long.content.endswith("[cut: the answer was longer]")
     assert len(long.content) < 1_100_000
-    huge = said(ChatReply(uses=(ToolUse(id="a", name="n" * 9_000, arguments="{" + "x" * 900_000),)), "m.1")
+    huge = assistant_message(ChatReply(uses=(ToolUse(id="a", name="n" * 9_000, arguments="{" + "x" * 900_000),)), "m.1")
     assert huge.uses[0].arguments == '"[refused: arguments of 900,001 characters]"'
     assert len(huge.uses[0].name) == 512
 
 
 @pytest.mark.parametrize("vendor", [object(), {"x": object()}, [1], "text", {"x": {"y": {1, 2}}}, 7])
 def test_what_only_the_vendor_reads_is_kept_if_it_can_be_stored(vendor: Any) -> None:
-    message = said(ChatReply(vendor=vendor), "m.1")
+    message = assistant_message(ChatReply(vendor=vendor), "m.1")
     encode(message)
-    kept = said(ChatReply(vendor={"anthropic": [{"type": "thinking", "signature": "x"}]}), "m.1")
+    kept = assistant_message(ChatReply(vendor={"anthropic": [{"type": "thinking", "signature": "x"}]}), "m.1")
     assert kept.vendor == {"anthropic": [{"type": "thinking", "signature": "x"}]}
 
 
 @pytest.mark.parametrize("uses", [None, (), (None,), ("x", 7)])
 def test_what_is_no_tool_call_is_none(uses: Any) -> None:
-    assert said(ChatReply(text=None, uses=uses), "m.1") == ChatMessage(role="assistant")  # type: ignore[arg-type]
+    assert assistant_message(ChatReply(text=None, uses=uses), "m.1") == ChatMessage(role="assistant")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the tests of models share: a model of each vendor on the loopback provider, and readers of what was told."""
+"""Shared by the tests of models: a model of each vendor on the loopback provider, and readers of its deltas."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ async def ask(model: Any, request: ChatRequest, *, streamed: bool = True) -> Cha
     if not streamed:
         reply: ChatReply = await model.chat(request)
         return reply
-    told: list[Delta] = []
-    reply = await model.stream(request, told.append)
-    adds_up(told, reply)
+    deltas: list[Delta] = []
+    reply = await model.stream(request, deltas.append)
+    adds_up(deltas, reply)
     return reply
 
 
-def adds_up(told: list[Delta], reply: ChatReply) -> None:
+def adds_up(deltas: list[Delta], reply: ChatReply) -> None:
     def joined(kind: str, number: int = 0) -> str:
-        return "".join(one.text for one in told if one.kind == kind and one.use == number)
+        return "".join(one.text for one in deltas if one.kind == kind and one.use == number)
 
     assert joined("text") == reply.text
     assert joined("thought") == reply.thought
-    assert {one.use for one in told if one.kind in ("name", "arguments")} == set(range(len(reply.uses)))
+    assert {one.use for one in deltas if one.kind in ("name", "arguments")} == set(range(len(reply.uses)))
     for number, use in enumerate(reply.uses):
         assert (joined("name", number), joined("arguments", number)) == (use.name, use.arguments)
 

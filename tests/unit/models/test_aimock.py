@@ -1,4 +1,4 @@
-"""Both real SDKs against a server that others wrote: what is said, called and streamed arrives, and failures are failures."""
+"""Both real SDKs against aimock, a server written by others: texts, calls and streams arrive, and failures are errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anthropic
 import openai
 import pytest
 from tests.models_kit.aimock import Aimock, answer, calls, failure, serving
-from tests.models_kit.judging import accepted
+from tests.models_kit.vendor_rules import accepted
 
 ASKED: list[Any] = [{"role": "user", "content": "What is 1 + 1?"}]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -1,4 +1,4 @@
-"""Our models on a server that others wrote: what it answers is read whole, what fails says how, and what we send is taken."""
+"""Our models against aimock, a server written by others: replies are read completely, failures are reported, requests are accepted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.models_kit.aimock import Aimock, answer, calls, failure, serving
-from tests.models_kit.judging import accepted
 from tests.models_kit.transcripts import anthropic_model, openai_model, taken_by_both
+from tests.models_kit.vendor_rules import accepted
 
 from clicket.errors import ClicketError, RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, ToolUse
@@ -35,18 +35,18 @@ class Asking:
     def __init__(self, model: Any, stream: bool) -> None:
         self.model = model
         self.stream = stream
-        self.told: list[Delta] = []
+        self.deltas: list[Delta] = []
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         if not self.stream:
             reply: ChatReply = await self.model.chat(request)
             return reply
-        self.told = []
-        reply = await self.model.stream(request, self.told.append)
-        assert "".join(one.text for one in self.told if one.kind == "text") == reply.text
-        assert "".join(one.text for one in self.told if one.kind == "thought") == reply.thought
+        self.deltas = []
+        reply = await self.model.stream(request, self.deltas.append)
+        assert "".join(one.text for one in self.deltas if one.kind == "text") == reply.text
+        assert "".join(one.text for one in self.deltas if one.kind == "thought") == reply.thought
         for number, use in enumerate(reply.uses):
-            own = [one for one in self.told if one.use == number]
+            own = [one for one in self.deltas if one.use == number]
             assert "".join(one.text for one in own if one.kind == "name") == use.name
             assert "".join(one.text for one in own if one.kind == "arguments") == use.arguments
         return reply
@@ -61,7 +61,7 @@ async def ask(request: pytest.FixtureRequest, server: Aimock) -> AsyncIterator[A
 
 
 def wire_name(server: Aimock, own: int) -> str:
-    """What the vendor was told that a tool is called."""
+    """The name that the vendor got for a tool."""
     tool = server.asked[-1].body["tools"][own]
     return str((tool.get("function") or tool)["name"])
 
@@ -94,7 +94,7 @@ async def test_tool_calls_and_what_is_said_next(server: Aimock, ask: Asking) -> 
         ("c2", "now", {}),
     ]
     if ask.stream:
-        assert len(ask.told) > 6
+        assert len(ask.deltas) > 6
     then = await ask(ChatRequest(messages=went_on(ASKED, reply), tools=TOOLS))
     assert then.text == "It is 2."
     for one in server.asked:
@@ -176,7 +176,7 @@ async def test_a_stream_that_is_cut_is_no_answer(server: Aimock, ask: Asking, cu
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_thoughts_go_back_to_who_had_them(server: Aimock, stream: bool) -> None:
+async def test_thoughts_are_sent_back_to_their_vendor(server: Aimock, stream: bool) -> None:
     """Here the server judges too: without the thought and its signature it refuses the second request."""
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     thought = calls(("now", {}, "c1"), reasoning="Hm, what time is it?", reasoningSignature="signed")

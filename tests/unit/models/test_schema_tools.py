@@ -1,4 +1,4 @@
-"""Tools for models that know none: by a schema, when told so, or when a server refuses tools."""
+"""Tool calls by structured output, for models without tools: on request, or when a server refuses tools."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_the_schema_has_a_branch_for_each_tool_and_one_for_the_answer() ->
     assert model.requests[2].schema is None
 
 
-async def test_the_conversation_is_told_in_words() -> None:
+async def test_the_conversation_is_written_as_text() -> None:
     model = ScriptedModel([CALL])
     spoken = (
         ChatMessage(role="system", content="Be brief."),
@@ -220,7 +220,7 @@ async def test_a_failure_by_schema_does_not_blame_the_tools_for_good(provider: P
     assert (await model.chat(asks())).uses[0].id == "c"
 
 
-async def test_it_can_be_told(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_script_is_streamed(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     named = {
         "kind": "openai",

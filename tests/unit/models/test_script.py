@@ -1,4 +1,4 @@
-"""A model that plays answers from a file: by place in the conversation, in pieces, and clear about what is no script."""
+"""A model that replays answers from a file, by the position in the conversation; errors in the file are reported."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ async def test_it_may_begin_anew(tmp_path: Path) -> None:
 
 async def test_in_pieces(tmp_path: Path) -> None:
     model = ScriptModel(write(tmp_path, ANSWERS))
-    told: list[Delta] = []
-    reply = await model.stream(asked(1), told.append)
-    assert len(told) > 1
-    assert "".join(each.text for each in told) == reply.text
-    told.clear()
-    await model.stream(asked(0), told.append)
-    assert [(each.kind, each.use) for each in told] == [("name", 0), ("arguments", 0), ("name", 1), ("arguments", 1)]
+    deltas: list[Delta] = []
+    reply = await model.stream(asked(1), deltas.append)
+    assert len(deltas) > 1
+    assert "".join(each.text for each in deltas) == reply.text
+    deltas.clear()
+    await model.stream(asked(0), deltas.append)
+    assert [(each.kind, each.use) for each in deltas] == [("name", 0), ("arguments", 0), ("name", 1), ("arguments", 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Streams over the real SDKs, of servers that follow the protocol and of those that do not quite."""
+"""Streams through the real SDKs, of servers that follow the protocol and of some that do not."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ END = chunk("tool_calls")
 
 
 @VENDORS
-async def test_pieces_are_told_as_they_come(provider: Provider, make: Make) -> None:
+async def test_deltas_are_passed_on_as_they_arrive(provider: Provider, make: Make) -> None:
     provider.answers = [says(make, "Hm.", ("c1", "add", '{"a": 12345}'), ("c2", "add", '{"a": 2}'))]
-    told: list[Delta] = []
-    reply = await make(provider).stream(asks(), told.append)
-    adds_up(told, reply)
-    assert [(one.kind, one.use) for one in told] == [
+    deltas: list[Delta] = []
+    reply = await make(provider).stream(asks(), deltas.append)
+    adds_up(deltas, reply)
+    assert [(one.kind, one.use) for one in deltas] == [
         ("text", 0),
         ("name", 0),
         ("arguments", 0),
@@ -193,11 +193,11 @@ def failure(make: Make, kind: str) -> dict[str, Any]:
 )
 async def test_errors_in_the_middle(provider: Provider, make: Make, kind: str, again: bool) -> None:
     provider.answers = [broken(make, failure(make, kind))]
-    told: list[Delta] = []
+    deltas: list[Delta] = []
     with pytest.raises(ClicketError) as raised:
-        await make(provider).stream(asks(), told.append)
+        await make(provider).stream(asks(), deltas.append)
     assert isinstance(raised.value, RetryableError) == again
-    assert told == [Delta("text", "Hm")]
+    assert deltas == [Delta("text", "Hm")]
     assert raised.value.__context__ is None  # the SDK's error holds the key
 
 
@@ -221,10 +221,10 @@ async def test_streams_that_just_end_may_be_asked_again(provider: Provider, make
 async def test_a_stream_that_falls_silent_may_be_asked_again(provider: Provider, make: Make) -> None:
     provider.pauses = {"finish": asyncio.Event(), "message_delta": asyncio.Event()}
     provider.answers = [says(make, "Hm.")]
-    told: list[Delta] = []
+    deltas: list[Delta] = []
     with pytest.raises(RetryableError, match="silent"):
-        await make(provider, timeout=0.2).stream(asks(), told.append)
-    assert told == [Delta("text", "Hm.")]
+        await make(provider, timeout=0.2).stream(asks(), deltas.append)
+    assert deltas == [Delta("text", "Hm.")]
     for pause in provider.pauses.values():
         pause.set()
 
@@ -269,10 +269,10 @@ async def test_junk_between_pieces_harms_nothing(provider: Provider, make: Make,
 async def test_an_answer_without_end_is_not_read_to_its_end(provider: Provider) -> None:
     """17 MiB of thoughts and no reason to stop."""
     provider.answers = [sse(*([chunk(reasoning="x" * 1024 * 1024)] * 17), chunk(content="never read"))]
-    told: list[Delta] = []
-    reply = await openai_model(provider).stream(asks(), told.append)
+    deltas: list[Delta] = []
+    reply = await openai_model(provider).stream(asks(), deltas.append)
     assert (reply.ended, reply.text) == ("length", "")
-    adds_up(told, reply)
+    adds_up(deltas, reply)
 
 
 async def test_a_block_whose_input_comes_at_once(provider: Provider) -> None:

@@ -1,4 +1,4 @@
-"""Tools over the real SDKs: what is offered, what is called, and how results go back, in each vendor's own form."""
+"""Tools through the real SDKs: offers, calls and results in each vendor's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the conversation is: what is sent is a request that both vendors take, by their own types and rules."""
+"""Any conversation becomes a request that both vendors accept, by their own types and rules."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.adapters.provider import Chat, Messages, check_calls
-from tests.models_kit.judging import accepted
+from tests.models_kit.vendor_rules import accepted
 from tests.unit.models.kit import ADD, READ, assistant, result, user
 
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer, ToolUse
 from clicket.models.anthropic import _Messages
-from clicket.models.line import Ways
+from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
-from clicket.models.transcript import Names, Turn, as_object, as_object_text, turns
+from clicket.models.transcript import AssistantTurn, Names, as_object, as_object_text, turns
 
 ANY = st.sampled_from(["", " ", "a", "\ud800 half a character"]) | st.text(st.characters(codec=None), max_size=8)
 IDS = st.sampled_from(["c1", "c2", "", "a.b", "x" * 70]) | ANY
@@ -64,12 +64,12 @@ def test_every_request_is_one_that_the_vendors_take(messages: Any, tools: Any, c
     request = ChatRequest(
         messages=(user("Begin."), *messages), tools=tools, tool_choice=choice, schema=None if form is None else schema
     )
-    ways = Ways(form=form or 0)
-    body = _Messages("m", None, {}).body(request, ways, Names(request))
+    caps = Capabilities(form=form or 0)
+    body = _Messages("m", None, {}).body(request, caps, Names(request))
     accepted("/v1/messages", body)
     Messages.check(body)
     json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    body = _Chat("m", None, {}).body(request, ways, Names(request))
+    body = _Chat("m", None, {}).body(request, caps, Names(request))
     accepted("/v1/chat/completions", body)
     Chat.check(body)
     check_calls(call for message in body["messages"] for call in message.get("tool_calls") or ())
@@ -92,7 +92,7 @@ def test_an_id_that_two_calls_have_is_answered_in_their_order() -> None:
         result("d", "what"),
     ]
     turn, stray = turns(spoken, re.compile(r"\w+"))
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, AssistantTurn)
     assert [one.content for one in turn.results] == ["one", "two"]
     assert turn.ids[0] == "c"
     assert turn.ids[1] != "c"
@@ -102,7 +102,7 @@ def test_an_id_that_two_calls_have_is_answered_in_their_order() -> None:
 
 def test_a_lost_result_is_said_to_be_lost() -> None:
     (turn,) = turns([assistant(("c", "add", "{}"))], re.compile(r"\w+"))
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, AssistantTurn)
     assert turn.results[0].failed
 
 
@@ -111,7 +111,7 @@ def test_the_same_conversation_has_the_same_ids() -> None:
     spoken = [assistant(("a.b", "add", "{}")), result("a.b", "1")]
     fits = re.compile(r"\w+")
     first, again = turns(spoken, fits)[0], turns([*spoken, user("Go on."), *spoken], fits)
-    assert isinstance(first, Turn)
-    assert isinstance(again[0], Turn)
-    assert isinstance(again[2], Turn)
+    assert isinstance(first, AssistantTurn)
+    assert isinstance(again[0], AssistantTurn)
+    assert isinstance(again[2], AssistantTurn)
     assert first.ids == again[0].ids != again[2].ids

@@ -1,4 +1,4 @@
-"""The real SDKs against a server that speaks both protocols: what is asked, what is understood, and what failures become."""
+"""The real SDKs against a server with both protocols: requests, replies and translated errors."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_openai_uses_the_name_of_the_limit_that_the_server_knows(provider:
     ] * 2
 
 
-async def test_anthropic_steps_down_to_a_tool_and_to_words(provider: Provider) -> None:
+async def test_anthropic_falls_back_to_a_tool_and_to_the_prompt(provider: Provider) -> None:
     refused: list[str] = []
     provider.refuses = lambda body: next(
         (f"{one}: Extra inputs are not permitted" for one in refused if one in body), None
@@ -210,7 +210,7 @@ async def test_an_answer_in_another_protocol_is_a_failure(provider: Provider, ma
 
 
 @VENDORS
-async def test_nobody_there_and_silence_may_be_tried_again(provider: Provider, make: Make) -> None:
+async def test_a_missing_or_silent_server_is_retryable(provider: Provider, make: Make) -> None:
     waiting, left = asyncio.Event(), asyncio.Event()
 
     async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

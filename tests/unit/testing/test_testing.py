@@ -1,4 +1,4 @@
-"""The public fakes: a clock that is stepped, a runtime that does the same every time."""
+"""The public fakes: a clock that a test advances, and a deterministic runtime."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_settle_says_when_there_is_no_rest() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.ensure_future(restless())
-    with pytest.raises(UsageError, match="rest"):
+    with pytest.raises(UsageError, match="idle"):
         await StepClock().settle()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -12,8 +12,8 @@ from clicket.cli.session import Session
 from clicket.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from clicket.agent_config import Declared
     from clicket.cli.chat_talk import Ending, Talk
-    from clicket.roster import Declared
     from clicket.runtime import Runtime
 
 __all__ = ["chat"]
@@ -76,7 +76,7 @@ def chat(
 def _declared(runtime: Runtime, name: str | None, told: dict[str, Any]) -> Declared:
     """The agent that is meant, with what the command line says in place of what the settings say. The others are not looked at:
     a key that one of them lacks is no trouble of this one."""
-    from clicket.roster import declared_agents, default_name
+    from clicket.agent_config import declared_agents, default_name
 
     settings = runtime.settings
     if name is not None and settings.agents and name not in settings.agents:

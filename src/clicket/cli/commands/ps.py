@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from clicket.call_history import HistoryOptions, history_query
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_thread, complete_tool
 from clicket.cli.options import CallerOption
@@ -21,7 +22,6 @@ from clicket.cli.terminal import Terminal, clean
 from clicket.cli.words import ago, as_state, duration, pairs_of, short, shortened, with_type
 from clicket.model import Page, Record
 from clicket.ports import Stored
-from clicket.views import HistoryOptions, history_query
 
 if TYPE_CHECKING:
     from clicket.reader import Reader

@@ -47,7 +47,7 @@ async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Le
             runtime.add(tool)
         await join_declared(runtime)
         if runtime.settings.agents:
-            from clicket.roster import agents_of
+            from clicket.agent_config import agents_of
 
             agents_of(runtime)  # turns that were cut off are gone on with here, too
         report = await leaving.unless_asked(runtime.recover())

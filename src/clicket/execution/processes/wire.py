@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from clicket.execution.processes.target import Target
-from clicket.framing import FrameSplitter
+from clicket.frames import FrameSplitter
 
 __all__ = ["BIG", "MAX_FRAME", "Failure", "Frames", "Job", "Kind", "WireError", "header", "read", "send"]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from clicket.framing import FrameSplitter
+from clicket.frames import FrameSplitter
 from clicket.sandbox.frames import MAX_FRAME
 
 __all__ = [

@@ -1,0 +1,280 @@
+"""The runtime as agents use it: offered tools, calls by id, and turns, which are calls themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol, Unpack
+
+from clicket.call import Call, Origin
+from clicket.engine import CallHandle, Engine
+from clicket.errors import ClicketError, NotFound
+from clicket.execution import entries_in, grant, name_of
+from clicket.hub import ThreadHub
+from clicket.journal import Entry, Fenced
+from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
+from clicket.model.chat import ToolOffer
+from clicket.model.codec import decode, encode
+from clicket.model.request import checked
+from clicket.ports import Clock, Duplicate, Query, Records, Store
+from clicket.ports.host import Taken, Watch
+from clicket.tools import Registry, Tool
+from clicket.vault import has_marker, hide, holds_secret
+
+__all__ = ["Host", "has_turn", "sweep_idle_threads"]
+
+logger = logging.getLogger("clicket.hub")
+_DOCUMENT = "paper"
+_SEALED = b'{"sealed":"'
+
+
+class _Runtime(Protocol):
+    """The part of a runtime that a host uses."""
+
+    _caller: str | None
+    _origin: Origin
+    _registry: Registry
+    settings: Any
+
+    _engine: Engine | None
+
+    @property
+    def _opened(self) -> Engine: ...
+    def call(
+        self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+    async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
+    def hub(self, thread: str = "default") -> ThreadHub: ...
+    def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
+
+
+class Host:
+    """Implements `ports.AgentHost`. It may be made before its runtime is open."""
+
+    def __init__(self, runtime: _Runtime, offers: dict[Tool, ToolOffer] | None = None) -> None:
+        self._runtime = runtime
+        self._offers: dict[Tool, ToolOffer] = {} if offers is None else offers
+        self.call = runtime.call
+
+    @property
+    def _engine(self) -> Engine:
+        return self._runtime._opened
+
+    @property
+    def caller(self) -> str:
+        return self._runtime._caller or ""
+
+    @property
+    def clock(self) -> Clock:
+        return self._engine.clock
+
+    @property
+    def records(self) -> Records:
+        return self._engine.store
+
+    @property
+    def closing(self) -> bool:
+        return self._engine.is_closing
+
+    def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
+        """A host for another caller. It uses the runtime that is open now, also while that one closes."""
+        return Host(self._runtime.acting_for(caller, scopes), self._offers)
+
+    # Tools that every caller may call.
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        if not self._runtime.settings.mcp:  # else tools of other servers may join later
+            self._runtime._registry.refuse_unknown(names)
+
+    async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
+        hub = self._runtime.hub(thread)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("thread %s: %s", thread, await hub.summary())
+        return tuple([self._offer(tool) for tool in await hub.offered(lately=True)])
+
+    def _offer(self, tool: Tool) -> ToolOffer:
+        offer = self._offers.get(tool)
+        if offer is None:
+            offer = self._offers[tool] = ToolOffer(
+                name=tool.name, description=tool.description, input_schema=tool.input_schema
+            )
+        return offer
+
+    def sensitive(self, tool: str) -> frozenset[str]:
+        found = self._runtime._registry.get(tool)
+        return frozenset() if found is None else found.options.sensitive
+
+    async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
+        engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))
+        call = engine.admission.take(request, self._runtime._origin, in_callers_task=True, denied=why)
+        return await engine.running.run(call)
+
+    async def made(self, id: str, thread: str) -> CallHandle | None:
+        try:
+            return await self._runtime.handle(id, thread=thread)
+        except NotFound:
+            return None
+
+    async def waiting(self, thread: str) -> list[str]:
+        query = Query(thread=thread, caller=self.caller, waiting_for="approval", limit=100)
+        return [stored.id for stored in await self._engine.store.history(query)]
+
+    async def keep(self, data: bytes) -> str:
+        engine = self._engine
+        name, pieces, _ = await name_of(data)
+        await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.limits.memory_retention)
+        await grant(engine.store, self.caller, name)
+        return name
+
+    def protect(self, kind: str, key: str, body: bytes) -> bytes:
+        text = body.decode()
+        if not has_marker(text) or not holds_secret(text):
+            return body
+        vault = self._engine.vault
+        if vault.seals:
+            return encode({"sealed": vault.seal((self.caller, kind, key), _DOCUMENT, body)})
+        return encode(hide(decode(body), None))
+
+    def reveal(self, kind: str, key: str, body: bytes) -> bytes | None:
+        if not body.startswith(_SEALED):
+            return body
+        sealed = decode(body).get("sealed")
+        return self._engine.vault.unsealed((self.caller, kind, key), _DOCUMENT, sealed)
+
+    async def allow(self, artifact: str) -> None:
+        engine = self._engine
+        with suppress(NotFound):
+            await engine.store.read_artifact(artifact, 0, 1)  # a removed artifact must not be created again, and empty
+            until = engine.clock.now() + engine.limits.memory_retention
+            await engine.store.put_artifact(artifact, (), keep_until=until)
+        await grant(engine.store, self.caller, artifact)
+
+    def lend(self, tool: Tool) -> None:
+        self._runtime._registry.lend(tool)
+
+    def watch(self, watch: Watch) -> None:
+        self._engine.journal.observers.listeners.append(_Listener(watch))
+
+    def unwatch(self, watch: Watch) -> None:
+        if self._runtime._engine is None:  # the runtime is closed, and its listeners are removed
+            return
+        listeners = self._engine.journal.observers.listeners
+        for listener in [each for each in listeners if isinstance(each, _Listener) and each.watch == watch]:
+            listeners.remove(listener)
+
+    # Turns.
+
+    def install(self, inner: Tool) -> None:
+        self._runtime._registry.add_inner(inner)
+
+    def installed(self, name: str) -> Tool | None:
+        return self._runtime._registry.get(name)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._engine.tasks.spawn(work)
+
+    def _accept(self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, in_callers_task: bool) -> Call:
+        if self.lives(id, thread):
+            raise Taken(f"call {id} runs in this process.")
+        request = checked(ToolCall(tool, arguments, id=id, thread=thread))
+        return self._engine.admission.take(
+            request, self._runtime._origin, in_callers_task=in_callers_task, internal=True
+        )
+
+    async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
+        # When many turns begin at once, other tasks of the loop run in between.
+        await self._engine.share.yield_to_loop()
+        call = self._accept(tool, arguments, id, thread, in_callers_task=True)
+        try:
+            return await self._engine.running.run(call)
+        except (Duplicate, Fenced) as taken:
+            raise Taken(f"call {id} is made already.") from taken
+
+    async def begin(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> None:
+        call = self._accept(tool, arguments, id, thread, in_callers_task=False)
+        try:
+            await self._engine.ending.created(call)
+        except (Duplicate, Fenced) as taken:
+            raise Taken(f"call {id} is made already.") from taken
+
+    async def outcome(self, id: str, thread: str) -> ToolResult:
+        return await (await self._runtime.handle(id, thread=thread)).result()
+
+    async def _live(self, id: str, thread: str) -> Call | None:
+        """The call, if this process runs it and it is durable; a first commit that is under way is awaited."""
+        live = self._engine.live.find(id, thread, self.caller)
+        if live is not None and not live.entry.durable:
+            with suppress(ClicketError):
+                await self._engine.journal.flush(live.entry)
+        return live if live is not None and live.entry.durable else None
+
+    async def record(self, id: str, thread: str) -> Record | None:
+        live = await self._live(id, thread)
+        if live is not None:
+            return fold(live.entry.events)
+        try:
+            return read(id, (await self._engine.stored_calls.find(id, thread, self.caller)).events)
+        except NotFound:
+            return None
+
+    def entries(self, events: Sequence[Event], id: str, thread: str) -> list[dict[str, Any]]:
+        return entries_in(events, self._engine.vault, (self.caller, thread, id), for_readers=True)
+
+    def lives(self, id: str, thread: str) -> bool:
+        return self._engine.live.find(id, thread, self.caller) is not None
+
+    async def claim(self, id: str, thread: str) -> bool:
+        try:
+            stored = await self._engine.stored_calls.find(id, thread, self.caller)
+        except NotFound:
+            return False
+        await self._engine.handover.take(stored.key)
+        return self.lives(id, thread)
+
+    async def cancel(self, id: str, thread: str, reason: str) -> bool:
+        await self._live(id, thread)
+        return await self._engine.decisions.cancel(id, thread, self.caller, reason)
+
+
+class _Listener:
+    """A watch as a listener of the journal."""
+
+    __slots__ = ("watch",)
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
+        self.watch(entry.caller, entry.thread, entry.id, events)
+
+
+_SWEEP_EVERY = 300.0
+
+
+def sweep_idle_threads(engine: Engine) -> None:
+    """Add a background task to the engine that removes threads of agents which were idle for too long.
+
+    A thread stays at least as long as the calls of its turns, because a new turn must not get the id of a stored one.
+    """
+    store, limits, step = engine.store, engine.limits, None
+
+    async def forget() -> None:
+        nonlocal step
+        if step is None:  # a runtime without agents does not load them to start
+            from clicket.agents.thread_retention import ThreadSweep
+
+            step = ThreadSweep().step
+        before = engine.clock.now() - max(limits.memory_retention, limits.retention)
+        await step(store, before, partial(has_turn, store))
+
+    engine.background.every(_SWEEP_EVERY, "threads", forget)
+
+
+async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:
+    """Does a turn of the thread run, in any process?"""
+    from clicket.agents.threads import inner_thread
+
+    query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
+    return bool(await store.history(query))

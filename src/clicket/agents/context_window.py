@@ -1,0 +1,248 @@
+"""Shortens requests to a model's context window: first old results become references, then old messages become a summary, or are left
+out if there is none. A tool call and its result are never separated."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from clicket.agents.memory import key_of
+from clicket.agents.model_step import Window
+from clicket.agents.read_result import referred
+from clicket.agents.transcript import storable
+from clicket.agents.turn import Turn
+from clicket.agents.turn_limits import check_counts, counted
+from clicket.errors import UsageError
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
+from clicket.model.codec import encode
+from clicket.ports import ChatModel
+
+__all__ = ["ContextWindow", "Summary", "estimated", "window_of"]
+
+logger = logging.getLogger("clicket.agents")
+
+SUMMARY = "agent.summary"
+"""The kind of the documents that hold summaries."""
+_MAX_KNOWN = 1_000
+_ROOM = 0.75
+"""The part of the window that is filled after shortening, so that the next steps need none and the vendor's prompt cache applies."""
+_ASK = (
+    "Summarise the conversation so far for yourself: what the user wants, what was found out and done (with names, numbers, ids and "
+    "artifacts as they are), what is open. Answer with the summary alone."
+)
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the first `covered` messages of a thread; `digest` identifies these messages."""
+
+    covered: int
+    digest: str
+    text: str
+
+
+_summary = msgspec.json.Decoder(Summary)
+
+
+def estimated(text: str) -> int:
+    """Approximate number of tokens: one for four letters, or for one character of a script such as Chinese."""
+    wide = 0 if text.isascii() else sum(1 for sign in text if ord(sign) > 0x2E7F)
+    return (len(text) - wide + 3) // 4 + wide
+
+
+class ContextWindow:
+    """`ReActAgent(…, window=ContextWindow(100_000))`: the approximate maximum of tokens in a request.
+
+    `keep_steps`: the number of last steps whose results stay whole if possible. `max_reference`: characters of a result that stay in its
+    place. `summarize`: the model that writes summaries; without one old messages are left out. `tokens` counts the tokens of a
+    text; the default is an estimate.
+    """
+
+    def __init__(
+        self,
+        max_tokens: int,
+        *,
+        keep_steps: int = 4,
+        max_reference: int = 400,
+        summarize: ChatModel | None = None,
+        tokens: Callable[[str], int] = estimated,
+    ) -> None:
+        check_counts(100, max_tokens=max_tokens)
+        check_counts(0, keep_steps=keep_steps)
+        check_counts(50, max_reference=max_reference)
+        self.max_tokens = max_tokens
+        self._keep_steps = keep_steps
+        self._max_reference = max_reference
+        self._model = summarize
+        self._tokens = tokens
+        self._known: OrderedDict[str, Summary] = OrderedDict()
+
+    async def __call__(self, turn: Turn, request: ChatRequest) -> ChatRequest:
+        fixed = self._tools(request.tools)
+        most = self.max_tokens - fixed
+        messages = list(request.messages)
+        if self._size(messages) <= most:
+            return request
+        messages = await self._shortened(turn, messages, int(most * _ROOM), self._keep_steps)
+        if self._size(messages) > most:
+            messages = await self._folded(turn, messages, int(most * _ROOM))
+        if self._size(messages) > most:
+            messages = await self._shortened(turn, messages, most, 0)
+        return msgspec.structs.replace(request, messages=tuple(messages))
+
+    # Sizes.
+
+    def _size(self, messages: Sequence[ChatMessage]) -> int:
+        return sum(map(self._of, messages))
+
+    def _of(self, message: ChatMessage) -> int:
+        uses = sum(self._tokens(use.name) + self._tokens(use.arguments) + 8 for use in message.uses)
+        return self._tokens(message.content) + uses + 4
+
+    def _tools(self, tools: Sequence[ToolOffer]) -> int:
+        return sum(
+            self._tokens(tool.name)
+            + self._tokens(tool.description)
+            + self._tokens(encode(tool.input_schema).decode())
+            + 8
+            for tool in tools
+        )
+
+    # Results become references.
+
+    async def _shortened(
+        self, turn: Turn, messages: list[ChatMessage], most: int, keep_steps: int
+    ) -> list[ChatMessage]:
+        """Store long results of old steps as artifacts and refer to them, the oldest first, until the messages fit."""
+        last = _start_of_last(messages, keep_steps)
+        size, made = self._size(messages), list(messages)
+        for place, message in enumerate(messages[:last]):
+            if size <= most:
+                break
+            if message.role == "tool" and len(message.content) > self._max_reference * 2:
+                short = await referred(turn, message, self._max_reference)
+                size += self._of(short) - self._of(message)
+                made[place] = short
+        return made
+
+    # Messages become a summary.
+
+    async def _folded(self, turn: Turn, messages: list[ChatMessage], most: int) -> list[ChatMessage]:
+        head = 1 if messages and messages[0].role == "system" else 0
+        cut = self._cut(messages, head, most)
+        if cut <= head:
+            return messages
+        old = messages[head:cut]
+        summary = await self._summary(turn, old)
+        # The message of this turn stays, also if it is among the old ones.
+        asked = [message for message in old if message is turn.messages[turn.begins]]
+        return [*messages[:head], ChatMessage(role="user", content=summary), *asked, *messages[cut:]]
+
+    def _cut(self, messages: Sequence[ChatMessage], head: int, most: int) -> int:
+        """The index from which messages stay: as many as fill half of the space, without splitting a call from its result."""
+        size, cut = 0, len(messages)
+        while cut > head and size + self._of(messages[cut - 1]) <= most // 2:
+            cut -= 1
+            size += self._of(messages[cut])
+        while cut < len(messages) and messages[cut].role == "tool":
+            cut += 1
+        if cut == len(messages):  # the last step stays, also if it is too large
+            cut = max(min(_start_of_last(messages, 1), len(messages) - 1), head)
+        return cut
+
+    async def _summary(self, turn: Turn, old: Sequence[ChatMessage]) -> str:
+        left_out = f"[{len(old)} earlier messages are left out here.]"
+        if self._model is None:
+            return left_out
+        known = await self._load(turn)
+        if known is not None and known.covered <= len(old) and known.digest == _digest(old[: known.covered]):
+            summary, rest = known.text, old[known.covered :]
+        else:
+            summary, rest = "", old
+        if rest:
+            before = (ChatMessage(role="user", content=_headed(summary)),) if summary else ()
+            asked = ChatMessage(role="user", content=_ASK)
+            try:
+                reply = await self._model.chat(ChatRequest(messages=(*before, *_without_calls(rest), asked)))
+                if not isinstance(reply, ChatReply):
+                    raise UsageError(f"{type(reply).__name__} is no ChatReply")
+            except Exception:  # the agent can answer without a summary
+                logger.warning(
+                    "thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True
+                )
+                return _headed(summary) if summary else left_out
+            turn.spent.usage = turn.spent.usage + counted(reply.usage)
+            summary = turn.sensitive.text(storable(reply.text).strip()) or summary or left_out
+            await self._store(turn, Summary(covered=len(old), digest=_digest(old), text=summary))
+        return _headed(summary)
+
+    async def _load(self, turn: Turn) -> Summary | None:
+        key = self._key(turn)
+        if key not in self._known:
+            document = await turn.host.records.document(SUMMARY, key)
+            body = None if document is None else turn.host.reveal(SUMMARY, key, document.body)
+            try:
+                found = None if body is None else _summary.decode(body)
+            except (msgspec.MsgspecError, ValueError):
+                found = None
+            if found is None:
+                return None
+            self._remember(key, found)
+        return self._known[key]
+
+    async def _store(self, turn: Turn, summary: Summary) -> None:
+        key = self._key(turn)
+        self._remember(key, summary)
+        await turn.host.records.put_document(SUMMARY, key, turn.host.protect(SUMMARY, key, encode(summary)), None)
+
+    def _remember(self, key: str, summary: Summary) -> None:
+        self._known[key] = summary
+        self._known.move_to_end(key)
+        if len(self._known) > _MAX_KNOWN:
+            self._known.popitem(last=False)
+
+    def _key(self, turn: Turn) -> str:
+        return key_of(turn.host.caller, turn.thread, turn.mark.partition(".")[0])
+
+
+def window_of(given: Window | int | None, model: ChatModel) -> Window | None:
+    """A number of tokens becomes a window whose summaries the model itself writes."""
+    return ContextWindow(given, summarize=model) if isinstance(given, int) else given
+
+
+def _start_of_last(messages: Sequence[ChatMessage], steps: int) -> int:
+    """The index of the first of the last `steps` messages of the model."""
+    place = len(messages)
+    for number in range(len(messages) - 1, -1, -1):
+        if steps == 0:
+            break
+        if messages[number].role == "assistant":
+            place, steps = number, steps - 1
+    return place
+
+
+def _digest(messages: Sequence[ChatMessage]) -> str:
+    # Without the content of results: the same result may be whole in one request and a reference in another.
+    parts = [(m.role, m.use_id, "" if m.role == "tool" else m.content, [u.id for u in m.uses]) for m in messages]
+    return sha256(encode(parts)).hexdigest()
+
+
+def _headed(summary: str) -> str:
+    return f"[Summary of the conversation so far]\n{summary}"
+
+
+def _without_calls(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Tool calls and results as text: some vendors refuse calls of tools that the request does not offer."""
+    plain: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "tool":
+            plain.append(ChatMessage(role="user", content=f"[result of {message.use_id}]\n{message.content}"))
+        elif message.uses:
+            calls = "\n".join(f"[calls {use.name} as {use.id}: {use.arguments}]" for use in message.uses)
+            plain.append(ChatMessage(role="assistant", content=f"{message.content}\n{calls}".strip()))
+        elif message.content:
+            plain.append(message)
+    return plain

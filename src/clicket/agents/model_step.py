@@ -1,0 +1,151 @@
+"""One model step: sends the request, retries transient errors within the turn's time, and records the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, TypeVar
+
+from clicket.agents.sensitive_values import masked_deltas
+from clicket.agents.task_waits import ended_before
+from clicket.agents.turn import Turn
+from clicket.agents.turn_limits import check_counts
+from clicket.bridge import fulfil
+from clicket.errors import ClicketError, UsageError
+from clicket.execution import backoff, transient
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.model.codec import clean
+from clicket.ports import ChatModel, StreamingModel, sleep
+from clicket.tools import Options
+
+__all__ = ["OutOfTime", "Thinker", "Window"]
+
+T = TypeVar("T")
+Window = Callable[[Turn, ChatRequest], Awaitable[ChatRequest]]
+"""Shortens a request to the model's context window."""
+
+
+class OutOfTime(ClicketError):
+    """The turn's time was over before the model replied."""
+
+    code = "timeout"
+
+
+class Thinker:
+    """Asks one model. `retries` and `retry_delay` work as those of a tool: exponential backoff with jitter, not before Retry-After."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        system: str = "",
+        max_tokens: int | None = None,
+        retries: int = 3,
+        retry_delay: float = 1.0,
+        window: Window | None = None,
+    ) -> None:
+        if not hasattr(model, "chat"):
+            raise UsageError(
+                f"{model!r} is not a model: it has no method chat(request). Use OpenAIModel, AnthropicModel, "
+                "model_of('openai:NAME'), or ScriptedModel in tests."
+            )
+        check_counts(0, model_retries=retries)
+        check_counts(1, optional=True, max_answer_tokens=max_tokens)
+        if isinstance(retry_delay, bool) or not isinstance(retry_delay, int | float) or not 0 <= retry_delay < inf:
+            raise UsageError(f"retry_delay must be a number of seconds of at least 0, not {retry_delay!r}.")
+        self.model = model
+        self._system = (ChatMessage(role="system", content=system),) if system else ()
+        self._max_tokens = max_tokens
+        self._policy = Options(max_retries=retries, retry_delay=retry_delay)
+        self._chance = random.Random()  # jitter, not secrets
+        self._window = window
+        self._streams = isinstance(model, StreamingModel)
+
+    async def think(self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto") -> ChatMessage:
+        """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded."""
+        known = turn.recorded_reply()
+        if known is not None:
+            return known
+        turn.spent.asking += 1  # before the first await, so that a concurrent fork counts it in `turn.over`
+        try:
+            return await self._ask_and_record(turn, offers, tool_choice)
+        finally:
+            turn.spent.asking -= 1
+
+    async def _ask_and_record(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatMessage:
+        turn.leave_if_closing()
+        if turn.must_stop:
+            turn.give_in()
+        request = ChatRequest(
+            messages=(*self._system, *turn.messages),
+            tools=offers,
+            tool_choice=tool_choice,
+            max_tokens=self._max_tokens,
+        )
+        if self._window is not None:
+            request = await self._window(turn, request)
+        clock = turn.clock
+        started, since = clock.monotonic(), clock.now()
+        left = turn.spent.seconds_left(turn.limits)
+        reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+        turn.leave_if_lost()
+        message = turn.record_reply(reply, clock.monotonic() - started)
+        await turn.flush_after_pause(started, since)
+        return message
+
+    async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:
+        retry = 0
+        while True:
+            try:
+                reply = await self._once(turn, request)
+            except Exception as error:
+                retry += 1
+                if retry > self._policy.max_retries or not transient(error, self._policy):
+                    raise
+                delay = backoff(retry, self._policy, error, self._chance)
+                turn.publish("retry", retry=retry, delay=round(delay, 3), error=turn.sensitive.text(_error_text(error)))
+                await sleep(turn.clock, delay)
+                turn.leave_if_closing()
+            else:
+                if not isinstance(reply, ChatReply):
+                    raise UsageError(
+                        f"{getattr(self.model, 'name', self.model)} answered with {type(reply).__name__}: a model's chat() "
+                        "returns a ChatReply."
+                    )
+                return reply
+
+    async def _once(self, turn: Turn, request: ChatRequest) -> ChatReply:
+        if not self._streams or not turn.feed.readers:
+            return await self.model.chat(request)
+
+        def tell(piece: Delta) -> None:
+            use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
+            turn.publish("delta", kind=piece.kind, text=piece.text, **use)
+
+        model: Any = self.model
+        take, end = masked_deltas(turn.sensitive, tell)
+        reply: ChatReply = await model.stream(request, take)
+        end()
+        return reply
+
+
+def _error_text(error: Exception) -> str:
+    try:
+        return clean(error)[:500]
+    except Exception:  # `__str__` of a foreign exception may raise
+        return type(error).__name__
+
+
+async def _within(turn: Turn, seconds: float, work: Awaitable[T]) -> T:
+    """The work's value; or `OutOfTime`, after the work has been cancelled."""
+    task = asyncio.ensure_future(work)
+    deadline: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = turn.clock.call_later(seconds, fulfil, deadline)
+    try:
+        if await ended_before(deadline, task):
+            return task.result()
+    finally:
+        timer.cancel()
+    raise OutOfTime(f"the model had not answered when the run's time was over ({seconds:g} s were left).")

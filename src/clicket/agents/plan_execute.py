@@ -1,0 +1,247 @@
+"""`PlanExecuteAgent`: a planner makes a plan, executors run its ready steps concurrently in forks of the turn, and their messages are
+merged in the order of the steps; then the planner continues. A fork that fails blocks its own step only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from clicket.agents import entries
+from clicket.agents.agent import Agent, HasHost
+from clicket.agents.context_window import window_of
+from clicket.agents.model_step import OutOfTime, Thinker, Window
+from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
+from clicket.agents.react import Loop
+from clicket.agents.task_waits import wait_all
+from clicket.agents.tool_step import Actor
+from clicket.agents.transcript import storable
+from clicket.agents.turn import Turn
+from clicket.agents.turn_lifecycle import Hook
+from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
+from clicket.errors import ClicketError, InvalidInput
+from clicket.kernel import PlanStep
+from clicket.model.chat import ChatMessage, ToolUse
+from clicket.model.codec import clean, decode
+from clicket.ports import ChatModel
+from clicket.tools import Tool
+
+__all__ = ["PlanExecuteAgent"]
+
+Entry = dict[str, Any]
+_PLANNER = (
+    "You plan work and leave it to assistants. Make a plan with the tool `plan`; each step is carried out for you."
+)
+_EXECUTOR = "You carry out one step of a plan with the tools that you have. When it is done, answer with its result."
+
+
+class PlanExecuteAgent(Agent):
+    """`agent = PlanExecuteAgent(rt, model, max_steps=40)`: a planner with a plan tool, and executors that have the tools.
+
+    `executor`: another model for them. `max_steps` bounds all steps of a run together, `max_task_steps` those of one executor,
+    `max_parallel` how many of them work at once. The other options are as in `ReActAgent`.
+    """
+
+    def __init__(
+        self,
+        rt: HasHost,
+        model: ChatModel,
+        *,
+        executor: ChatModel | None = None,
+        name: str = "plan",
+        system: str = "",
+        tools: Collection[str | Tool] | None = None,
+        max_steps: int = 40,
+        max_task_steps: int = 10,
+        max_parallel: int = 5,
+        max_calls: int | None = 200,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+        max_seconds: float | None = None,
+        max_repeats: int | None = 5,
+        max_concurrency: int = 5,
+        max_observation: int = 32_768,
+        max_answer_tokens: int | None = None,
+        model_retries: int = 3,
+        retry_delay: float = 1.0,
+        window: Window | int | None = None,
+        on_state_changed: Hook | None = None,
+    ) -> None:
+        def thinker(of: ChatModel, role: str) -> Thinker:
+            prompt = f"{system}\n\n{role}" if system else role
+            return Thinker(
+                of, system=prompt, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
+                window=window_of(window, of),
+            )  # fmt: skip
+
+        limits = Limits(
+            max_steps=max_steps,
+            max_calls=max_calls,
+            max_tokens=max_tokens,
+            max_cost=max_cost,
+            max_seconds=max_seconds,
+            max_repeats=max_repeats,
+        )
+        actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
+        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools)
+        planner = thinker(model, _PLANNER)
+        drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
+        super().__init__(rt, drive, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
+
+
+class PlanExecuteLoop:
+    """The drive of a `PlanExecuteAgent`."""
+
+    def __init__(self, planner: Thinker, executor: Loop, *, max_task_steps: int, max_parallel: int) -> None:
+        check_counts(1, max_task_steps=max_task_steps, max_parallel=max_parallel)
+        self._planner = planner
+        self._executor = executor
+        self._max_task_steps = max_task_steps
+        self._max_parallel = max_parallel
+
+    async def __call__(self, turn: Turn) -> Ending:
+        plan: Plan | None = None
+        turn.journaled = False
+        while True:
+            over = turn.over()
+            if over is not None:
+                return over if turn.spent.steps else (over[0], NO_STEPS)
+            try:
+                message = await self._planner.think(turn, (PLAN_OFFER,))
+            except OutOfTime as late:
+                if plan is not None and plan.is_completed:
+                    return "finished", plan.outcome()
+                return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
+            if not message.uses:
+                return "finished", message.content
+            plan, summary, stop = self._command(turn, message, plan)
+            if stop is not None:
+                return stop
+            if plan is not None and summary is not None:
+                return "finished", summary or message.content or plan.outcome()
+            if plan is None or not plan.steps:
+                continue
+            plan, stop = await self._execute(turn, plan)
+            if stop is not None:
+                return stop
+            if plan.is_completed and turn.over() is not None:  # no request is left for the planner's answer
+                return "finished", plan.outcome()
+            turn.messages.append(ChatMessage(role="user", content=_status(plan)))
+
+    # The planner's commands.
+
+    def _command(
+        self, turn: Turn, message: ChatMessage, plan: Plan | None
+    ) -> tuple[Plan | None, str | None, Ending | None]:
+        """Apply the planner's commands and record a result for each. Returns the plan, its summary if it is finished, and why the turn
+        ends, if it does."""
+        known = turn.recorded_results()
+        items: list[Entry] = []
+        found: dict[str, Entry] = {}
+        summary: str | None = None
+        stop: Ending | None = None
+        before = plan
+        for use in message.uses:
+            why = turn.count_call(use)
+            if why is None:
+                plan, text, failed, finished = _apply(plan, use)
+            else:
+                stop, text, failed, finished = stop or why, f"not done: {why[1]}.", True, None
+            summary = finished if finished is not None else summary
+            item = known.get(use.id) or entries.result(use, "", text, failed=failed)
+            found[use.id] = item
+            if use.id not in known:
+                items.append(item)
+        if items:
+            turn.record_results(items, 0.0)
+        turn.add_result_messages(message, found)
+        if plan is not None and plan is not before:
+            turn.record_plan(plan.body())
+        return plan, summary, stop
+
+    # The executors.
+
+    async def _execute(self, turn: Turn, plan: Plan) -> tuple[Plan, Ending | None]:
+        """Run the ready steps, batch by batch, until none is ready or a step is blocked."""
+        blocked = False
+        while not blocked and (ready := plan.ready()):
+            for number in ready:
+                plan = plan.marked(number, PlanStep.IN_PROGRESS)
+            turn.record_plan(plan.body())
+            forks = [(number, self._fork(turn, plan, number)) for number in ready]
+            try:
+                endings = await self._run_forks([fork for _, fork in forks])
+            except asyncio.CancelledError:
+                for _, fork in forks:  # their messages stay in the thread
+                    turn.merge(fork)
+                raise
+            stop: Ending | None = None
+            for (number, fork), ending in zip(forks, endings, strict=True):
+                turn.merge(fork)
+                status, notes = _step_outcome(ending)
+                plan = plan.marked(number, status, notes)
+                blocked = blocked or status is PlanStep.BLOCKED
+                if isinstance(ending, tuple) and ending[0] != "finished":
+                    stop = stop or turn.spent.over(turn.limits)
+            turn.record_plan(plan.body())
+            if stop is not None:
+                return plan, stop
+        return plan, None
+
+    def _fork(self, turn: Turn, plan: Plan, number: int) -> Turn:
+        task = f"{plan.as_text()}\n\nCarry out step {number}: {plan.steps[number - 1].text}"
+        return turn.forked(f"{turn.steps}-{number}", task, self._max_task_steps)
+
+    async def _run_forks(self, forks: list[Turn]) -> list[Ending | Exception]:
+        """Run all forks, at most `max_parallel` at once. Cancellation cancels them; each records results for its calls first."""
+        endings: list[Any] = [None] * len(forks)
+        rest = iter(range(len(forks)))
+
+        async def work() -> None:
+            for place in rest:
+                try:
+                    endings[place] = await self._executor(forks[place])
+                except Exception as error:
+                    forks[place].leave_if_closing()
+                    endings[place] = error
+
+        if len(forks) == 1:
+            await work()
+            return endings
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_parallel, len(forks)))]
+        await wait_all(tasks)
+        return endings
+
+
+def _apply(plan: Plan | None, use: ToolUse) -> tuple[Plan | None, str, bool, str | None]:
+    """The plan after a call, the result's text, whether the call failed, and the summary if it finishes the plan."""
+    if use.name not in PLAN_NAMES:
+        text = f"tool_not_found: you have the tool `plan` alone; make {use.name!r:.100} part of a step."
+        return plan, text, True, None
+    try:
+        given = decode(use.arguments or "{}")
+        if not isinstance(given, dict):
+            raise InvalidInput("the arguments must be an object")
+        plan = apply_command(plan, given)
+    except ClicketError as refused:
+        return plan, clean(f"{refused.code}: {refused.message}"), True, None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return plan, clean(f"invalid_input: the arguments are no JSON: {error}"), True, None
+    finished = storable(given.get("summary")) if given.get("command") == "finish" else None
+    return plan, plan.as_text(), False, finished
+
+
+def _step_outcome(ending: Ending | Exception) -> tuple[PlanStep, str]:
+    if isinstance(ending, Exception):
+        reason = ending.message if isinstance(ending, ClicketError) else f"{type(ending).__name__}: {ending}"
+        return PlanStep.BLOCKED, clean(f"failed: {reason}")
+    stopped, text = ending
+    return (PlanStep.COMPLETED, text) if stopped == "finished" else (PlanStep.BLOCKED, text)
+
+
+def _status(plan: Plan) -> str:
+    if plan.is_completed:
+        return f"{plan.as_text()}\n\nEvery step is completed. Give the final answer in words."
+    return f"{plan.as_text()}\n\nNot every step could be carried out. Update the plan, or give the answer that you have in words."

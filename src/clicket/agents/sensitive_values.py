@@ -1,0 +1,140 @@
+"""Masks values of sensitive fields (`@tool(sensitive=[…])`) that a model wrote into the arguments of a tool call. Only the model and
+the tool get them: the turn's record, its events and the thread's history have the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from clicket.model.chat import ChatMessage, Delta, ToolUse
+from clicket.model.codec import decode, encode
+from clicket.vault import MASK, Secrets, Window, hide, hide_said, hide_text, look, still_masked, together, watch_for
+
+__all__ = ["SensitiveValues", "masked_deltas"]
+
+Entry = dict[str, Any]
+_ALL = encode({"arguments": MASK}).decode()
+"""Replaces arguments that are no JSON object: which part of them is sensitive is not known."""
+
+
+class SensitiveValues:
+    """Of one turn and its forks. `fields_of(tool)`: the fields that a tool declares as sensitive.
+
+    Each method returns its argument with the values masked; without values, the argument itself.
+    """
+
+    def __init__(self, fields_of: Callable[[str], frozenset[str]]) -> None:
+        self.fields_of: Callable[[str], frozenset[str]] = fields_of
+        self.secrets: Secrets | None = None
+        """The values so far; None: there are none."""
+        self._shown: dict[str, str] = {}
+
+    def take(self, uses: Iterable[ToolUse]) -> None:
+        """Collect the values in new tool calls."""
+        for use in uses:
+            fields = self.fields_of(use.name)
+            if not fields:
+                continue
+            arguments = _parsed(use.arguments)
+            found = None if arguments is None else look(arguments, None, fields, refuse=False)
+            self._shown[use.id] = _ALL if found is None else encode(found.arguments).decode()
+            self.secrets = together(self.secrets, found)
+            if self.secrets is not None:
+                watch_for(self.secrets)
+
+    def is_masked(self, use: ToolUse) -> bool:
+        """Did the model write the mask where a value is needed? The tool must not run with it."""
+        return bool(self.fields_of(use.name)) and MASK in use.arguments and still_masked(_parsed(use.arguments))
+
+    def text(self, text: str) -> str:
+        return text if self.secrets is None else hide_text(text, self.secrets)
+
+    def message(self, message: ChatMessage) -> ChatMessage:
+        if self.secrets is None and not self._shown:
+            return message
+        if message.role == "user":  # the user's own text is not masked
+            return message
+        return msgspec.structs.replace(
+            message,
+            content=self.text(message.content),
+            thought=self.text(message.thought),
+            uses=tuple(msgspec.structs.replace(use, arguments=self._arguments(use.id, use.arguments)) for use in message.uses),
+            vendor=self._vendor(message.vendor),
+        )  # fmt: skip
+
+    def entry(self, entry: Entry) -> Entry:
+        """An entry of the turn's record; only fields that hold texts of the model or of tools are masked."""
+        if self.secrets is None and not self._shown:
+            return entry
+        shown = dict(entry)
+        for name in ("text", "thought", "error"):
+            if type(entry.get(name)) is str:
+                shown[name] = self.text(entry[name])
+        if "uses" in entry:
+            shown["uses"] = [[id, name, self._arguments(id, arguments)] for id, name, arguments in entry["uses"]]
+        if "vendor" in entry and self._vendor(entry["vendor"]) is None:
+            del shown["vendor"]
+        if "items" in entry:
+            shown["items"] = [{**item, "text": self.text(item["text"])} for item in entry["items"]]
+        if "plan" in entry:
+            shown["plan"] = self.plan(entry["plan"])
+        return shown
+
+    def plan(self, body: Entry | None) -> Entry | None:
+        if body is None or self.secrets is None:
+            return body
+        steps = [{**step, "text": self.text(step["text"]), "notes": self.text(step["notes"])} for step in body["steps"]]
+        return {**body, "title": self.text(body["title"]), "steps": steps}
+
+    def _arguments(self, id: str, arguments: str) -> str:
+        return self.text(self._shown.get(id, arguments))
+
+    def _vendor(self, vendor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """None if it holds a value: vendors accept their own data only unchanged."""
+        if vendor is None or self.secrets is None:
+            return vendor
+        plain = dict(vendor)
+        return vendor if hide_said(plain, self.secrets) == hide(plain) else None
+
+
+def _parsed(arguments: str) -> Any:
+    try:
+        found = decode(arguments or "{}")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found if type(found) is dict else None
+
+
+def masked_deltas(
+    values: SensitiveValues, tell: Callable[[Delta], None]
+) -> tuple[Callable[[Delta], None], Callable[[], None]]:
+    """`(take, end)`: `take` passes the deltas of one reply on with the values masked; `end` passes on the rest.
+
+    Deltas of the arguments of a tool with sensitive fields are dropped: readers get the masked call when it is recorded.
+    """
+    names: dict[int, str] = {}
+    windows: dict[str, Window] = {}
+    if values.secrets is not None:
+        windows = {"text": Window(values.secrets), "thought": Window(values.secrets)}
+
+    def take(piece: Delta) -> None:
+        window = windows.get(piece.kind)
+        if piece.kind == "name":
+            names[piece.use] = names.get(piece.use, "") + piece.text
+        elif piece.kind == "arguments" and values.fields_of(names.get(piece.use, "")):
+            return
+        elif window is not None:
+            piece = Delta(piece.kind, window.push(piece.text))
+            if not piece.text:
+                return
+        tell(piece)
+
+    def end() -> None:
+        for kind, window in windows.items():
+            rest = window.flush()
+            if rest:
+                tell(Delta("thought" if kind == "thought" else "text", rest))
+
+    return take, end

@@ -1,0 +1,261 @@
+"""One tool step: runs the tool calls of a model's message concurrently through the runtime. Each call gets exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from clicket.agents import entries
+from clicket.agents.read_result import READ_RESULT, note_of
+from clicket.agents.stopwatch import Stopwatch
+from clicket.agents.task_waits import ended_before, wait_all
+from clicket.agents.transcript import INTERRUPTED
+from clicket.agents.turn import Turn, TurnStopped
+from clicket.agents.turn_limits import Ending, check_counts
+from clicket.errors import ClicketError
+from clicket.kernel import State
+from clicket.model import ToolResult
+from clicket.model.chat import ChatMessage, ToolUse
+from clicket.model.codec import clean, encode, without_notes
+from clicket.model.record import result_of
+from clicket.vault import MASK
+
+__all__ = ["Actor"]
+
+Entry = dict[str, Any]
+_NO_ARGUMENTS = ("", "null")
+_LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
+_STOPPED = "the turn was stopped"
+
+
+class Actor:
+    """`max_observation`: characters of a result that the model reads at once. The whole is stored, and the model can read on."""
+
+    def __init__(self, *, max_concurrency: int = 5, max_observation: int = 32_768) -> None:
+        check_counts(1, max_concurrency=max_concurrency)
+        check_counts(200, max_observation=max_observation)
+        self._max_concurrency = max_concurrency
+        self._max_observation = max_observation
+
+    async def act(self, turn: Turn, message: ChatMessage) -> Ending | None:
+        """Run the tool calls of a message. Afterwards each call has a recorded result. Returns why the turn ends, or None."""
+        return await _ToolStep(turn, message, self._max_concurrency, self._max_observation).run()
+
+    async def call(self, turn: Turn, tool: str, arguments: Mapping[str, Any] | None = None) -> ChatMessage:
+        """Call a tool as a step of the turn, without a model, in a drive of your own. The message has the text that a model would
+        read, and `failed`. After a crash the recorded result is returned. Raises `TurnStopped` if a limit forbids the call."""
+        over = turn.over()
+        if over is not None:
+            raise TurnStopped(*over)
+        use = ToolUse(id="", name=tool, arguments=encode(dict(arguments or {})).decode())
+        stop = await self.act(turn, turn.say("", (use,)))
+        if stop is not None:
+            raise TurnStopped(*stop)
+        return turn.messages[-1]
+
+
+class _ToolStep:
+    """The calls of one message. `results` are entries by the model's ids; `recorded` are those that were recorded during the step."""
+
+    __slots__ = ("max_concurrency", "max_observation", "message", "recorded", "results", "turn", "wanted", "watch")
+
+    def __init__(self, turn: Turn, message: ChatMessage, max_concurrency: int, max_observation: int) -> None:
+        self.turn = turn
+        self.message = message
+        self.max_concurrency = max_concurrency
+        self.max_observation = max_observation
+        self.results: dict[str, Entry] = turn.recorded_results()
+        self.recorded: set[str] = set()
+        self.wanted: list[tuple[int, ToolUse]] = []
+        self.watch: Stopwatch | None = None
+
+    async def run(self) -> Ending | None:
+        turn, stop = self.turn, None
+        for number, use in enumerate(self.message.uses, start=1):
+            forbidden = turn.count_call(use)
+            if forbidden is not None:
+                stop = stop or forbidden
+                turn.denied[use.id] = forbidden[1]
+            if use.id not in self.results:
+                self.wanted.append((number, use))
+        started, since = turn.clock.monotonic(), turn.clock.now()
+        left = turn.spent.seconds_left(turn.limits)
+        if left is not None and self.wanted:
+            self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
+        try:
+            if self.wanted and turn.must_stop:
+                await self._cancel_open()
+                turn.give_in()
+            if self.watch is None:
+                await self._make_calls()
+            elif not await self._make_calls_in_time(self.watch):
+                stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
+                await self._fill_missing(_LATE, "timeout")
+        except asyncio.CancelledError:
+            if turn.stopping == "shutdown":
+                raise
+            await self._fill_missing(INTERRUPTED, "cancelled")
+            self._record(started)
+            raise
+        self._record(started)
+        await turn.flush_after_pause(started, since)
+        return stop
+
+    def _record(self, started: float) -> None:
+        """Record the results of the step that are not recorded yet, and add all to the turn's messages."""
+        new = [self.results[use.id] for _, use in self.wanted if use.id not in self.recorded]
+        if new:
+            took = self.turn.clock.monotonic() - started if self.watch is None else self.watch.seconds
+            self.turn.record_results(new, took)
+        self.turn.add_result_messages(self.message, self.results)
+
+    async def _make_calls_in_time(self, watch: Stopwatch) -> bool:
+        """False: the turn's time is over, and calls that had not ended have been cancelled."""
+        self.turn.host.watch(watch)
+        work = asyncio.ensure_future(self._make_calls())
+        try:
+            in_time = await ended_before(watch.up, work)
+        finally:
+            watch.stop()
+            self.turn.host.unwatch(watch)
+        if in_time:
+            work.result()
+        return in_time
+
+    async def _make_calls(self) -> None:
+        """A result that arrives while other calls run is recorded at once: an approval may take longer than the retention of ended
+        calls."""
+        # If a call were durable and the reply that asked for it were not, a later reply could get the result of that call.
+        await self.turn.sent()
+        if len(self.wanted) == 1:
+            number, use = self.wanted[0]
+            self.results[use.id] = await self._result(number, use)
+            return
+        rest, left = iter(self.wanted), len(self.wanted)
+        ended: list[str] = []
+        later: asyncio.Handle | None = None
+
+        def record_ended() -> None:
+            nonlocal later
+            later = None
+            if left:  # else all calls have ended, and `run` records their results together
+                self.recorded.update(ended)
+                self.turn.record_results([self.results[id] for id in ended], 0.0)
+            ended.clear()
+
+        async def work() -> None:
+            nonlocal left, later
+            for number, use in rest:
+                self.results[use.id] = await self._result(number, use)
+                left -= 1
+                ended.append(use.id)
+                if left and later is None:
+                    later = asyncio.get_running_loop().call_soon(record_ended)
+
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self.max_concurrency, len(self.wanted)))]
+        try:
+            if tasks:  # no tasks: all results were recorded before
+                await wait_all(tasks)
+        finally:
+            if later is not None:
+                later.cancel()
+
+    async def _result(self, number: int, use: ToolUse) -> Entry:
+        """The result of one call. Errors become results; only a closing runtime raises, to end the turn here."""
+        turn, watch = self.turn, self.watch
+        turn.leave_if_closing()
+        call_id, host = turn.call_id(number, use), turn.host
+        if watch is not None:
+            watch.begin(call_id)
+        try:
+            known = await host.made(call_id, turn.thread) if turn.resumed else None
+            if known is not None:
+                if call_id in await host.waiting(turn.thread):
+                    turn.report_waiting()
+                    if watch is not None:
+                        watch.wait(call_id)
+                try:
+                    result = await known.result()
+                except asyncio.CancelledError:
+                    await known.cancel(_STOPPED)
+                    raise
+            else:
+                arguments = "{}" if use.arguments.strip() in _NO_ARGUMENTS else use.arguments
+                why = _denial(turn, use)
+                if why is None:
+                    result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                else:
+                    result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
+        except Exception as error:
+            turn.leave_if_closing()
+            code = error.code if isinstance(error, ClicketError) else "tool_error"
+            return entries.result(use, call_id, _error_text(error), failed=True, code=code)
+        finally:
+            if watch is not None:
+                watch.end(call_id)
+        return await self._entry(use, result)
+
+    async def _entry(self, use: ToolUse, result: ToolResult) -> Entry:
+        """The result as the model reads it; a long one is stored as an artifact."""
+        if not result.success:
+            text = without_notes(clean(result.content[: self.max_observation]))
+            code = "" if result.error is None else result.error.code
+            return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
+        text = result.content
+        if len(text) <= self.max_observation:
+            return entries.result(use, result.call_id, text, failed=False)
+        host = self.turn.host
+        try:
+            if result.artifact is None:
+                whole = await host.keep(text.encode("utf-8", "backslashreplace"))
+            else:
+                whole = result.artifact
+                await host.allow(whole)
+        except ClicketError as error:  # the beginning of the result is still useful
+            self.turn.leave_if_closing()
+            whole = f"(could not be kept: {error.message})"
+        self.turn.has_references = True
+        size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
+        shown = text[: self.max_observation] + note_of(size, whole)
+        return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
+
+    async def _fill_missing(self, text: str, code: str) -> None:
+        """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
+        turn = self.turn
+        for number, use in self.wanted:
+            if use.id in self.results:
+                continue
+            call_id, record = turn.call_id(number, use), None
+            with suppress(ClicketError):  # a call gets a result also if the store is unavailable
+                record = await turn.host.record(call_id, turn.thread)
+            if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
+                self.results[use.id] = await self._entry(use, result_of(record))
+            else:
+                state = str(State.CANCELLED)
+                self.results[use.id] = entries.result(use, call_id, text, failed=True, code=code, state=state)
+
+    async def _cancel_open(self) -> None:
+        """Cancel the calls of a turn that was stopped while no process ran it."""
+        for number, use in self.wanted:
+            known = await self.turn.host.made(self.turn.call_id(number, use), self.turn.thread)
+            if known is not None:
+                await known.cancel(_STOPPED)
+
+
+def _denial(turn: Turn, use: ToolUse) -> str | None:
+    """Why a call must not run, or None. A tool that the agent does not offer is refused, also if a prompt injection names it."""
+    if use.id in turn.denied:
+        return turn.denied[use.id]
+    if use.id in turn.masked_uses or turn.sensitive.is_masked(use):
+        return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
+    if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name == READ_RESULT:
+        return None
+    return f"this agent has {', '.join(sorted(turn.allowed_tools)) or 'no tools'}"
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, ClicketError):
+        return clean(f"{error.code}: {error.message}")
+    return clean(f"tool_error: the call could not be made: {type(error).__name__}: {error}")

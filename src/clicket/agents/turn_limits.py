@@ -1,0 +1,94 @@
+"""Limits of one turn, and the counters that are checked against them. Counts are our own, except for the tokens that a model reports."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from typing import Literal
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.model.chat import Usage
+
+__all__ = ["NO_STEPS", "Ending", "Limits", "Spent", "Stopped", "check_counts", "counted"]
+
+Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
+Ending = tuple[Stopped, str]
+"""Why a turn ended, and its final text."""
+NO_STEPS = "No steps executed"
+"""The text of a turn that ended before its first step."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one turn; None is no bound. `max_seconds` counts the time of the model and the tools, not the time until an approval."""
+
+    max_steps: int = 20
+    max_calls: int | None = 200
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    max_repeats: int | None = 5
+    """How often the same tool may be called with the same arguments."""
+
+    def __post_init__(self) -> None:
+        check_counts(0, max_steps=self.max_steps)
+        check_counts(0, optional=True, max_calls=self.max_calls, max_tokens=self.max_tokens)
+        check_counts(1, optional=True, max_repeats=self.max_repeats)
+        for name in ("max_cost", "max_seconds"):
+            value = getattr(self, name)
+            wrong = isinstance(value, bool) or not isinstance(value, int | float | None)
+            if wrong or (value is not None and not (isfinite(value) and value >= 0)):
+                raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
+
+
+def check_counts(least: int, *, optional: bool = False, **values: object) -> None:
+    """Raise `UsageError` unless each value is a whole number of at least `least`, or None if it is optional."""
+    for name, value in values.items():
+        if not (optional and value is None) and (type(value) is not int or value < least):
+            raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def counted(usage: object) -> Usage:
+    """The usage that a model reported, with values that are not finite and non-negative replaced by 0."""
+    if not isinstance(usage, Usage):
+        return Usage()
+    figures = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    if all(type(one) is int and one >= 0 for one in figures) and type(usage.cost) is float and 0 <= usage.cost < inf:
+        return usage
+    tokens = [one if type(one) is int and one >= 0 else 0 for one in figures]
+    cost = usage.cost if isinstance(usage.cost, int | float) and 0 <= usage.cost < inf else 0.0
+    return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cached_tokens=tokens[2], cost=float(cost))
+
+
+class Spent:
+    """Counters of one turn, shared by its forks."""
+
+    __slots__ = ("ahead", "asking", "calls", "seconds", "steps", "usage")
+
+    def __init__(self) -> None:
+        self.steps: int = 0
+        self.asking: int = 0
+        """Requests to models under way: parallel forks must not both take the last step."""
+        self.ahead: int = 0
+        """Recorded replies that were not replayed yet: they count as steps."""
+        self.calls: int = 0
+        self.seconds: float = 0.0
+        self.usage: Usage = Usage()
+
+    def over(self, limits: Limits) -> Ending | None:
+        """The limit that forbids another request to the model, or None. A turn that has used all its tool calls may still answer."""
+        if self.steps + self.asking + self.ahead >= limits.max_steps:
+            return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
+        if limits.max_tokens is None and limits.max_cost is None and limits.max_seconds is None:
+            return None
+        for name, used, bound in (
+            ("tokens", self.usage.total, limits.max_tokens),
+            ("cost", self.usage.cost, limits.max_cost),
+            ("seconds", round(self.seconds, 3), limits.max_seconds),
+        ):
+            if bound is not None and used >= bound and (self.steps or not bound):
+                return "budget", f"Terminated: Reached the budget of {name} ({used:g} of {bound:g})"
+        return None
+
+    def seconds_left(self, limits: Limits) -> float | None:
+        return None if limits.max_seconds is None else max(limits.max_seconds - self.seconds, 0.0)

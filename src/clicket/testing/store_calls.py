@@ -1,0 +1,264 @@
+"""Laws of a store that one process can check: appending, numbers, fences, reading."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.kernel import State
+from clicket.model import rows_of
+from clicket.ports import Append, Duplicate, Query, Stale, Store
+from clicket.testing.store_kit import (
+    ALIVE,
+    Laws,
+    an_event,
+    append,
+    created,
+    creation,
+    ended,
+    law,
+    news,
+    paged_ids,
+    seqs,
+)
+
+__all__ = ["laws"]
+
+laws = Laws()
+
+
+@laws.opened(ALIVE)
+async def events_come_back_as_they_were(store: Store) -> None:
+    first = await created(store, "a")
+    second = news(first, number=3)
+    law.equal(await append(store, second), [None], "news of a known call are appended")
+    (stored,) = await store.load("a")
+    law.equal(stored.events, [*first.events, *second.events], "every value is exact, in order")
+    law(stored.key == first.key != 0, "a creating append receives the key")
+    law.equal((stored.fence, stored.claims), (1, 1), "fence and claims start at 1")
+    for after in range(6):
+        found = [event.seq for event in await store.events(stored.key, "a", after)]
+        law.equal(found, [n for n in range(1, 5) if n > after], f"events after {after}")
+    law.equal(await store.events(stored.key + 1000, "b", 0), [], "an unknown key has no events")
+
+
+@laws.opened(ALIVE)
+async def identity_is_caller_thread_and_id(store: Store) -> None:
+    await created(store, "a")
+    await created(store, "a", thread="u")
+    await created(store, "a", caller="c")
+    (error,) = await append(store, creation("a"))
+    law(isinstance(error, Duplicate), f"creating a call twice is a Duplicate, not {error!r}")
+    law.equal(len(await store.load("a")), 3, "a duplicate changes nothing")
+    law.equal(len(await store.load("a", "u")), 1, "load by thread")
+    law.equal(len(await store.load("a", caller="")), 2, "load by caller: an empty one is a caller, too")
+    keys = [stored.key for stored in await store.load("a")]
+    law.equal(keys, sorted(keys, reverse=True), "the newest first")
+    law.equal(await store.load("missing"), [], "an unknown id is no error")
+
+
+@laws.opened(ALIVE)
+async def an_append_needs_the_right_number_and_fence(store: Store) -> None:
+    first = await created(store, "a")
+    good = news(first)
+    law.equal(await append(store, good), [None], "the right number and fence")
+    for wrong in (good, news(good, number=2, fence=2), news(news(good))):
+        (error,) = await append(store, wrong)
+        law(isinstance(error, Stale), f"expect={wrong.expect} fence={wrong.fence} is Stale, not {error!r}")
+    law.equal(await seqs(store, "a"), [1, 2], "a stale append changes nothing")
+    (error,) = await append(store, news(creation("ghost")))
+    law(isinstance(error, Stale), "news of a call that is not there are Stale")
+    empty = Append(first.call, 2, 1, None, State.PENDING, key=first.key)
+    law.equal(await append(store, empty), [None], "an empty append asks: am I up to date?")
+
+
+@laws.opened(ALIVE)
+async def of_two_writers_one_wins(store: Store) -> None:
+    first = await created(store, "a")
+    rivals = [news(first, state=state, ended_at=200.0) for state in (State.FAILED, State.TIMEOUT, State.CANCELLED)]
+    answers = await append(store, *rivals)
+    law.equal([type(a) for a in answers], [type(None), Stale, Stale], "the first one wins, the others are refused")
+    (stored,) = await store.load("a")
+    law.equal([event.state for event in stored.events], [State.PENDING, State.FAILED], "a call has one outcome")
+
+
+@laws.opened(ALIVE)
+async def appends_keep_their_order(store: Store) -> None:
+    """A thousand appends in ten chains: each append is accepted only if those before it were applied first."""
+    heads = [await created(store, f"c{n}") for n in range(10)]
+    chains = [list(itertools.accumulate(range(100), lambda last, _: news(last), initial=head))[1:] for head in heads]
+    order: list[tuple[str, int]] = []
+    changes = [change for links in zip(*chains, strict=True) for change in links]
+    waiting = asyncio.get_running_loop().create_future()
+
+    def done(change: Append, error: ClicketError | None) -> None:
+        order.append((change.id, change.expect) if error is None else (repr(error), 0))
+        if len(order) == len(changes):
+            waiting.set_result(None)
+
+    for change in changes:
+        store.append(change, done)
+    await waiting
+    law.equal(order, [(change.id, change.expect) for change in changes], "answered in the order they were handed over")
+    for head in heads:
+        law.equal(await seqs(store, head.id), list(range(1, 102)), "no gap")
+
+
+@laws.opened(ALIVE)
+async def answers_come_once_on_the_loop(store: Store) -> None:
+    loop = asyncio.get_running_loop()
+    calls: list[tuple[str, bool]] = []
+
+    def done(change: Append, error: ClicketError | None) -> None:
+        try:
+            calls.append((change.id, asyncio.get_running_loop() is loop))
+        except RuntimeError:
+            calls.append((change.id, False))
+
+    for change in (creation("a"), creation("a"), creation("b")):
+        store.append(change, done)
+    await created(store, "last")
+    await store.renew()
+    law.equal(calls, [("a", True), ("a", True), ("b", True)], "each append is answered once, on the event loop")
+
+
+@laws.opened(ALIVE)
+async def what_cannot_be_stored_harms_no_other(store: Store) -> None:
+    poison = creation("poison")
+    data = {"tool": "tool", "thread": "t", "text": "\ud800"}
+    poison.unit = rows_of([an_event("poison", 1, "created", State.PENDING, data)])
+    before, bad, after = await asyncio.wait_for(append(store, creation("a"), poison, creation("b")), 10.0)
+    law.equal((before, after), (None, None), "the others are stored")
+    law(bad is None or bool(await store.load("poison")) is False, "refused whole, or kept whole")
+    await created(store, "c")
+
+
+async def _numbers(store: Store, **wanted: Any) -> list[int]:
+    return [int(stored.events[0].call_id[1:]) for stored in await store.history(Query(**wanted))]
+
+
+@laws.opened(ALIVE)
+async def history_is_filtered_newest_first(store: Store) -> None:
+    for n in range(12):
+        change = await created(store, f"c{n}", thread=f"t{n % 2}", tool="tool" if n % 3 else "other", at=100.0 + n)
+        if n >= 8:
+            await append(store, news(change, state=State.FAILED, ended_at=200.0))
+    names = partial(_numbers, store)
+    law.equal(await names(), list(range(11, -1, -1)), "newest first")
+    law.equal(await names(thread="t1"), [11, 9, 7, 5, 3, 1], "filtered by thread")
+    law.equal(await names(tool="other"), [9, 6, 3, 0], "filtered by tool")
+    law.equal(await names(state=State.FAILED), [11, 10, 9, 8], "filtered by state")
+    law.equal(await names(since=107.0), [11, 10, 9, 8, 7], "filtered by `since`")
+    law.equal(await names(active=True, thread="t0"), [6, 4, 2, 0], "active ones of a thread")
+    law.equal(await names(caller="nobody"), [], "filtered by caller")
+    law.equal(await names(id_prefix="c1"), [11, 10, 1], "filtered by a prefix of the id")
+    law.equal(await names(id_prefix="c%"), [], "a beginning is text, not a pattern")
+    law.equal(await names(thread="t0' OR '1'='1"), [], "a filter is a value, not a query")
+    law.equal(await names(limit=3), [11, 10, 9], "`limit` bounds the list")
+    law.equal(await paged_ids(store, 5), [f"c{n}" for n in range(11, -1, -1)], "pages hold every call once")
+
+
+@laws.opened(ALIVE)
+async def history_is_filtered_by_content_and_in_either_order(store: Store) -> None:
+    for n in range(12):
+        change = creation(f"c{n}", thread=f"t{n % 2}", at=100.0 + n)
+        metadata = {"user": f"u{n % 3}", "n": n, "odd": bool(n % 2), "text": "\"ü%'"}
+        data = {"tool": "tool", "thread": f"t{n % 2}", "request_id": f"r{n // 4}", "metadata": metadata}
+        change.unit = rows_of([an_event(f"c{n}", 1, "created", State.PENDING, data)])
+        law.equal(await append(store, change), [None], "a call is stored")
+        if n >= 6:
+            code, state = [("tool_error", State.FAILED), ("timeout", State.TIMEOUT), ("", State.COMPLETED)][n % 3]
+            more = {"error": {"code": code, "message": "", "type": ""}} if code else {"metadata": {"user": "late"}}
+            end = an_event(f"c{n}", 2, "state_changed", state, more)
+            last = Append(change.call, 1, change.fence, rows_of([end]), state, ended_at=200.0, key=change.key)
+            law.equal(await append(store, last), [None], "a call ends")
+    names = partial(_numbers, store)
+    law.equal(await names(code="tool_error"), [9, 6], "filtered by error code")
+    law.equal(await names(code="timeout"), [10, 7], "a code with a state of its own")
+    law.equal(await names(code="timeout", state=State.FAILED), [], "a code that the state cannot have")
+    law.equal(await names(code="no such code"), [], "a code that nothing has")
+    law.equal(await names(request_id="r1"), [7, 6, 5, 4], "filtered by request id")
+    law.equal(await names(metadata=(("user", "u1"),)), [10, 7, 4, 1], "filtered by metadata")
+    law.equal(await names(metadata=(("user", "late"),)), [11, 8], "the outcome's metadata comes after the call's")
+    law.equal(await names(metadata=(("user", "u0"), ("odd", True))), [9, 3], "all metadata must match")
+    law.equal(await names(metadata=(("n", 1),)), [1], "a number is not a truth value")
+    law.equal(await names(metadata=(("n", "10"),)), [10], "a text finds what is written so")
+    law.equal(await names(metadata=(("text", "\"ü%'"),), limit=1), [11], "text is text, not a pattern")
+    law.equal(await names(metadata=(("nothing", None),)), [], "a key that is not there has no value")
+    law.equal(await names(until=104.0), [3, 2, 1, 0], "made before")
+    law.equal(await names(since=102.0, until=104.0), [3, 2], "a span of time")
+    law.equal(await names(id_contains="1"), [11, 10, 1], "filtered by a part of the id")
+    law.equal(await names(id_contains="%"), [], "a part is text, not a pattern")
+    law.equal(await names(ascending=True), list(range(12)), "oldest first")
+    law.equal(await names(ascending=True, thread="t1", limit=2), [1, 3], "the oldest of a thread")
+    law.equal(await names(ascending=True, since=109.5), [10, 11], "oldest first since")
+    law.equal(await names(ascending=True, active=True), list(range(6)), "active ones, oldest first")
+    law.equal(await names(ascending=True, state=State.FAILED), [6, 9], "filtered by state, oldest first")
+    law.equal(await names(ascending=True, id_prefix="c1"), [1, 10, 11], "filtered by a prefix of the id, oldest first")
+    law.equal(await names(ascending=True, request_id="r2", limit=2), [8, 9], "filtered by content, oldest first")
+    for wanted in ({}, {"metadata": (("odd", True),)}, {"id_prefix": "c1"}):
+        seen = await paged_ids(store, 2, ascending=True, **wanted)
+        law.equal(seen, [f"c{n}" for n in await names(ascending=True, **wanted)], "pages hold every call once")
+
+
+@laws.opened(ALIVE)
+async def artifacts_are_kept_by_content(store: Store) -> None:
+    data = bytes(range(256)) * 16
+    name = f"sha256-{sha256(data).hexdigest()}"
+    for _ in range(2):
+        await store.put_artifact(name, [data[:1000], b"", data[1000:]])
+    for start, end in ((0, None), (0, 10), (10, 20), (4000, 9000), (5, 5), (9000, None), (9000, 9001)):
+        law.equal(await store.read_artifact(name, start, end), data[start:end], f"bytes {start} to {end}")
+    hostile = (
+        "sha256-" + "0" * 64,
+        "",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "sha256-../../../x",
+        name + "/..",
+        name.upper(),
+        "\0",
+    )
+    for missing in hostile:
+        try:
+            found = await store.read_artifact(missing, 0, None)
+        except NotFound:
+            continue
+        raise AssertionError(f"an artifact named {missing!r} was found: {found[:50]!r}")
+
+
+@laws.opened(ALIVE)
+async def requests_of_outsiders_are_kept(store: Store) -> None:
+    first = await created(store, "a")
+    law.equal(await append(store, news(first, fence=-1, request=True)), [None], "a request needs no fence")
+    (error,) = await append(store, news(first))
+    law(isinstance(error, Stale), "the owner finds out with its next append")
+    law.equal(await seqs(store, "a"), [1, 2], "the request is an event")
+    done = await ended(store, "b")
+    late = news(done, state=State.COMPLETED, fence=-1)
+    law.equal(await append(store, late), [None], "a late result is kept even after the end")
+    (stored,) = await store.load("b")
+    law.equal([event.seq for event in stored.events], [1, 2, 3], "events are numbered without a gap")
+    law.equal(len(await store.history(Query(state=State.COMPLETED))), 1, "a late result does not change the outcome")
+
+
+@laws
+async def a_closed_store_refuses(make: Callable[[], Store]) -> None:
+    store = make()
+    await store.open(ALIVE)
+    first = await created(store, "a")
+    await store.close()
+    (error,) = await append(store, news(first))
+    law(isinstance(error, StoreUnavailable), f"an append to a closed store is StoreUnavailable, not {error!r}")
+    for what in (store.load("a"), store.history(Query()), store.events(first.key, "a", 0)):
+        try:
+            await what
+        except StoreUnavailable:
+            continue
+        raise AssertionError("a closed store answered a read; it raises StoreUnavailable")
+    await store.close()

@@ -1,4 +1,4 @@
-"""A tool in five lines. Every call of it is validated, limited in time, and on record."""
+"""A tool in five lines. clicket validates, time-limits and records every call."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ async def weather(city: str, unit: Literal["c", "f"] = "c") -> dict[str, object]
 
 
 async def main() -> None:
-    # Without `store` calls are kept in .clicket/clicket.db; an example cleans up after itself.
+    # The default store is .clicket/clicket.db. This example uses a temporary folder instead.
     with tempfile.TemporaryDirectory() as folder:
         async with Runtime(tools=[weather], store=f"sqlite:///{folder}/calls.db") as rt:
             good = await rt.call("weather", {"city": "Lisbon"}, thread="t1")
             print(good.state, good.output, f"{good.duration * 1000:.1f} ms")
 
-            # What a model gets wrong is told at once, with paths; the tool never runs. A failed call is returned, not raised.
+            # The error lists every invalid argument with its path; the tool does not run. A failed call is returned, not raised.
             bad = await rt.call("weather", {"city": 5, "unit": "kelvin"}, thread="t1")
             print(bad.state, bad.error)
 
-            # JSON text, as models write it, is taken as it is.
+            # Arguments may be JSON text, as models send them.
             text = await rt.call("weather", '{"city": "Oslo", "unit": "f"}', thread="t1")
             print(text.state, text.content)
 
-            # Both are in the journal, the refused one too.
+            # All calls are in the journal, including the refused one.
             page = await rt.history(thread="t1")
             print([(record.tool, str(record.state)) for record in page.items])
 

@@ -1,4 +1,4 @@
-"""Plain functions are tools, too: they run in worker threads and never block the loop. And programs without a loop can call them."""
+"""Sync functions as tools: they run in worker threads and do not block the event loop. Sync programs can call them, too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from clicket import Runtime, tool
 
 @tool
 def count_words(text: str) -> int:
-    """How many words a text has."""
-    time.sleep(0.2)  # blocks its own thread, nobody else
+    """Count the words of a text."""
+    time.sleep(0.2)  # blocks only its worker thread
     return len(text.split())
 
 
@@ -30,7 +30,7 @@ async def from_async() -> None:
         results = await asyncio.gather(*(rt.call("count_words", {"text": "a b c " * n}) for n in range(1, 5)))
         beating.cancel()
     print("words:", [result.output for result in results])
-    print(f"four blocking calls at once; the loop went round {beats} times meanwhile")
+    print(f"four blocking calls at once; the event loop ran {beats} other steps meanwhile")
 
 
 def from_sync() -> None:

@@ -1,4 +1,4 @@
-"""Output while the tool works, and how far it is: both are events, durable before they are seen."""
+"""Streaming output and progress. Both are events, and the store has each event before a reader sees it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clicket import Runtime, ToolContext, tool
 
 @tool
 async def haiku() -> AsyncIterator[str]:
-    """A poem, line by line: what an async generator yields is streamed."""
+    """A poem, line by line. The values that an async generator yields are streamed."""
     for line in ("an old silent pond\n", "a frog jumps into the pond\n", "splash! silence again\n"):
         await asyncio.sleep(0.1)
         yield line
@@ -18,7 +18,7 @@ async def haiku() -> AsyncIterator[str]:
 
 @tool
 async def crawl(pages: int, ctx: ToolContext) -> dict[str, int]:
-    """Visits pages. `ctx` is no part of the schema."""
+    """Visit pages. `ctx` is not part of the schema."""
     for page in range(1, pages + 1):
         await asyncio.sleep(0.05)
         ctx.progress(page, pages, f"page {page}")
@@ -43,7 +43,7 @@ async def main() -> None:
         result = await handle.result()
         print(result.state, result.output)
 
-        # Whoever comes late replays: from the beginning, or from any number.
+        # Events can be read again later, from the first one or from any number.
         replayed = [event.seq async for event in handle.events(after=5)]
         print("replayed from 6:", replayed[0], "to", replayed[-1])
 

@@ -1,4 +1,4 @@
-"""What is tried again, and what is not: only failures that say they are transient, unless the tool's author names more."""
+"""Retries: only transient failures are retried, and the exceptions that the tool names in `retry_on`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clicket import RetryableError, Runtime, ToolContext, tool
 
 @tool(max_retries=3, retry_delay=0.1)
 async def busy_service(ctx: ToolContext) -> str:
-    """Says itself that trying again may help; `retry_after` would say when."""
+    """Raises a transient error. Its `retry_after` could set the delay."""
     if ctx.attempt < 3:
         raise RetryableError("503, come back later")
     return f"answered attempt {ctx.attempt}"
@@ -17,7 +17,7 @@ async def busy_service(ctx: ToolContext) -> str:
 
 @tool(max_retries=2, retry_delay=0.05, retry_on=KeyError)
 def moody(ctx: ToolContext) -> str:
-    """Raises an error of its own, which its author wants to be tried again."""
+    """Raises an error that `retry_on` names."""
     if ctx.attempt == 1:
         raise KeyError("not there yet")
     return "there it is"
@@ -25,7 +25,7 @@ def moody(ctx: ToolContext) -> str:
 
 @tool(max_retries=5)
 def buggy() -> str:
-    """A bug does not go away by trying again."""
+    """Raises an error that is not transient, so it is not retried."""
     raise ValueError("int expected")
 
 

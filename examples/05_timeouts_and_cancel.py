@@ -1,6 +1,6 @@
-"""Timeouts and cancels stop work. A sync body that must be stoppable runs in a child process, which can be killed.
+"""Timeouts and cancels stop the work. A sync body that must be stoppable runs in a child process, which can be killed.
 
-Tools with isolation="process" are found by importing this file, so it needs its main guard.
+The child imports this file to find tools with isolation="process", so the file needs its main guard.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clicket import Runtime, ToolContext, tool
 
 @tool(timeout=0.2)
 async def slow_async() -> str:
-    """An async body is cancelled where it waits."""
+    """An async body is cancelled at its `await`."""
     try:
         await asyncio.sleep(60)
     finally:
@@ -24,7 +24,7 @@ async def slow_async() -> str:
 
 @tool(timeout=0.5, isolation="process")
 def stuck(ctx: ToolContext) -> str:
-    """No thread could be stopped here; a process can, with all its children."""
+    """A thread could not be stopped here. A process can, with all its children."""
     ctx.note("stuck", pid=os.getpid())
     while True:
         time.sleep(60)
@@ -32,7 +32,7 @@ def stuck(ctx: ToolContext) -> str:
 
 @tool
 async def crawl(ctx: ToolContext) -> int:
-    """Works until somebody has seen enough."""
+    """A long crawl that is cancelled."""
     for page in range(1_000):
         await asyncio.sleep(0.02)
         ctx.progress(page, 1_000)
@@ -63,7 +63,7 @@ async def main() -> None:
         await rt.cancel(handle.id, reason="seen enough")
         print((await handle.result()).error)
 
-        # The caller may limit what the tool allows: each attempt with `timeout`, the whole call with `deadline`.
+        # The caller can set limits as well: `timeout` for each attempt, `deadline` for the whole call.
         print((await rt.call("crawl", deadline=0.1)).error)
 
 

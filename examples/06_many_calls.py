@@ -1,4 +1,4 @@
-"""Many calls at once: order is kept, one failure harms no other, and limits hold."""
+"""Many calls at once: `call_many` keeps the order, one failure does not affect the others, and limits are enforced."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from clicket import Runtime, Settings, ToolCall, tool
 
 @tool
 async def square(number: int) -> int:
-    """Refuses 13."""
+    """Square a number; fails for 13."""
     await asyncio.sleep(0.01)
     if number == 13:
-        raise ValueError("13 brings bad luck")
+        raise ValueError("13 is not supported")
     return number * number
 
 
 @tool(max_concurrency=2)
 async def careful(number: int) -> int:
-    """At most two of these run at once, whoever calls."""
+    """At most two of these run at once, across all callers."""
     await asyncio.sleep(0.05)
     return number
 
@@ -36,7 +36,7 @@ async def main() -> None:
         await rt.call_many([("careful", {"number": n}) for n in range(8)], max_concurrency=8)
         print(f"8 careful calls, 2 at once, 50 ms each: {time.perf_counter() - began:.2f} s")
 
-        # A queue that is told what is urgent: higher priority leaves it first.
+        # Calls with a higher priority leave the queue first.
         handles = [await rt.submit("careful", {"number": n}, priority=n) for n in range(6)]
         order: list[int] = []
 

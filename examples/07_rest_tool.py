@@ -1,4 +1,4 @@
-"""An HTTP API as tools: declared, not programmed. This example brings its own server, on loopback."""
+"""HTTP operations as tools, by declaration. The example starts its own server on loopback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clicket import RestTool, Runtime
 
 
 class Orders(BaseHTTPRequestHandler):
-    """A shop that is busy at first."""
+    """An API that answers 503 to its first request."""
 
     asked = 0
 
@@ -32,7 +32,7 @@ class Orders(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 async def main() -> None:
@@ -45,7 +45,7 @@ async def main() -> None:
         base + "/orders/{number}",
         description="One order of the shop.",
         parameters={"number": {"type": "string"}, "currency": {"type": "string", "in": "query", "default": "EUR"}},
-        allow_private=True,  # loopback and private networks are refused unless allowed
+        allow_private=True,  # loopback and private networks are refused by default
     )
     guarded = RestTool("guarded", "GET", base + "/orders/1")
     async with Runtime(tools=[order, guarded], store="memory://") as rt:

@@ -1,4 +1,4 @@
-"""A tool with a state of its own, one per thread of conversation: opened once, used by one call at a time, closed at the end."""
+"""A tool with state per thread: it is opened once, handles one call at a time, and is closed at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clicket import NativeTool, Runtime, ToolContext
 
 
 class Notebook(NativeTool, timeout=5):
-    """Keeps notes for the length of a conversation."""
+    """Keep notes during a conversation."""
 
     class Arguments(BaseModel):
         add: str | None = None

@@ -1,6 +1,6 @@
-"""kill -9 in the middle of two calls. The next runtime over the same store settles both, honestly.
+"""kill -9 during two calls. The next runtime over the same store recovers both.
 
-What may be repeated is run again, under the same idempotency key. What may not is `failed` with `outcome_unknown`.
+A call that may be repeated runs again with the same idempotency key. The other is `failed` with `outcome_unknown`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from clicket.sync import Runtime as SyncRuntime
 
 @tool(idempotent=True)
 async def index(ctx: ToolContext) -> str:
-    """Doing it twice does no harm. The first time it would take long."""
+    """May run twice. The first attempt takes long."""
     await asyncio.sleep(60 if ctx.attempt == 1 else 0.1)
     return f"indexed by attempt {ctx.attempt}, key {ctx.idempotency_key[:8]}…"
 
 
 @tool
 async def pay(amount: float) -> str:
-    """Doing it twice would pay twice."""
+    """Must not run twice: it would pay twice."""
     await asyncio.sleep(60)
     return f"paid {amount}"
 
 
 def doomed(store: str) -> None:
-    """The first process: it starts both calls, and does not live to see them end."""
+    """The first process: it starts both calls and is killed before they end."""
     with SyncRuntime(tools=[index, pay], store=store) as rt:
         handles = [rt.submit("index", id="job-1"), rt.submit("pay", {"amount": 250.0}, id="payment-1")]
         for handle in handles:
@@ -48,9 +48,9 @@ async def recover(store: str) -> None:
         payment = await (await rt.handle("payment-1")).result()
         print(f"job-1: {job.state}, {job.attempts} attempts: {job.output}")
         print(f"payment-1: {payment.state}: {payment.error}")
-        # The same id is the same call: asking again does not pay again.
+        # The same id is the same call: submitting it again does not pay again.
         again = await rt.call("pay", {"amount": 250.0}, id="payment-1")
-        print("asked again:", again.error.code if again.error else again.output)
+        print("submitted again:", again.error.code if again.error else again.output)
 
 
 if __name__ == "__main__":

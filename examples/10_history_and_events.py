@@ -1,4 +1,4 @@
-"""Everything is on record: stages, attempts, events, big results. Found by thread, tool, state and time; read in pages."""
+"""History: stages, attempts, events and large results, found by thread, tool, state and time, in pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from clicket import Runtime, State, tool
 
 @tool(max_result_size=200)
 def report(lines: int) -> str:
-    """Too long for a model: it reads the beginning, the whole is kept."""
+    """A long text. The model reads the beginning; the store keeps the whole."""
     return "".join(f"line {number}\n" for number in range(lines))
 
 
 @tool
 def half(number: int) -> float:
-    """Divides by two."""
+    """Divide by two."""
     return number / 2
 
 
@@ -31,12 +31,12 @@ async def main() -> None:
             await rt.call("half", {"number": "ten"}, thread="ben")
             big = await rt.call("report", {"lines": 10_000}, thread="ben")
 
-            # A result that was cut: what the model reads, and a range of the whole.
+            # A cut result: the text that the model reads, and a range of the whole.
             assert big.artifact is not None
             print(f"the model reads {len(big.content)} bytes; the last line says {big.content.splitlines()[-1][:40]}…")
             print("bytes 88,880 on:", (await rt.artifact(big.artifact, 88_880, 88_900)).decode().split())
 
-        # Another runtime, later, over the same store.
+        # Later, another runtime over the same store.
         async with Runtime(store=store) as rt:
             page = await rt.history(thread="anna", limit=3)
             print("newest of anna:", [record.output for record in page.items])

@@ -1,4 +1,4 @@
-"""Tools across turns: what a conversation may use now, judged from the store, so the next process knows it, too."""
+"""Which tools a conversation may use now. The hub reads this from the store, so the next process gives the same answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def find_flight(to: str) -> str:
 async def find_hotel(city: str) -> str:
     """Find a hotel."""
     if OUTAGE:
-        raise ConnectionError("the hotels' service does not answer")
+        raise ConnectionError("the hotel service does not answer")
     return f"Hotel {city}"
 
 
@@ -37,7 +37,7 @@ TOOLS = [find_flight, find_hotel, book]
 async def first_turn(store: str) -> None:
     async with Runtime(tools=TOOLS, store=store) as rt:
         result = await rt.call("book", {"what": "SK 7", "seats": 2}, thread="chat-1")
-        print("too eager:", result.error)
+        print("too early:", result.error)
         await rt.call("find_flight", {"to": "Rome"}, thread="chat-1")
         for _ in range(2):
             await rt.call("find_hotel", {"city": "Rome"}, thread="chat-1")
@@ -45,7 +45,7 @@ async def first_turn(store: str) -> None:
 
 
 async def second_turn(store: str) -> None:
-    """Another process, another day. Now a person must agree to what costs money."""
+    """Later, in another process. Calls that cost money now need approval."""
     async with Runtime(tools=TOOLS, store=store, policy=Policy(ask=["tag:money"])) as rt:
         hub = rt.hub("chat-1")
         assert await hub.available() == ["find_flight", "book"]

@@ -1,4 +1,4 @@
-"""A server and its clients in one file: Python's client, plain HTTP, and events as they happen. No keys, loopback only.
+"""A server and its clients in one file: the Python client, plain HTTP, and live events. No keys, loopback only.
 
 Needs `pip install 'clicket[server]'`.
 """
@@ -31,7 +31,7 @@ async def pack(boxes: int, ctx: ToolContext) -> str:
 
 
 async def with_the_client(url: str) -> None:
-    """The methods are those of a runtime: what was written for one takes the other."""
+    """The client has the methods of a runtime."""
     async with Client(url) as rt:
         print((await rt.call("price", {"item": "tea"}, thread="chat-1")).output)
         print((await rt.call("price", {"itm": "tea"}, thread="chat-1")).error)
@@ -43,7 +43,7 @@ async def with_the_client(url: str) -> None:
 
 
 async def with_plain_http(url: str) -> None:
-    """What any other language does."""
+    """The same over plain HTTP, as any other language would do it."""
     async with httpx2.AsyncClient(base_url=url) as http:
         answer = await http.post("/calls", json={"tool": "price", "arguments": {"item": "milk"}, "wait": True})
         print(answer.status_code, answer.json()["output"])
@@ -51,7 +51,7 @@ async def with_plain_http(url: str) -> None:
         print(answer.status_code, answer.json()["code"], "-", answer.json()["detail"])
 
         seen = 0
-        for _ in range(2):  # the second time as a reader that lost its connection after five events
+        for _ in range(2):  # the second time like a reader that lost its connection after five events
             headers = {"last-event-id": "5"} if seen else {}
             async with http.stream("GET", "/calls/order-7/events?thread=chat-1", headers=headers) as stream:
                 lines = [line async for line in stream.aiter_lines() if line.startswith("data: ")]
@@ -61,7 +61,7 @@ async def with_plain_http(url: str) -> None:
 
 async def main() -> None:
     runtime = Runtime(tools=[price, pack], store="memory://")
-    async with serving(runtime, port=0) as server:  # `clicket serve --tools shop` does this in a process of its own
+    async with serving(runtime, port=0) as server:  # `clicket serve --tools shop` does this in its own process
         print("listening on", server.url)
         await with_the_client(server.url)
         await with_plain_http(server.url)

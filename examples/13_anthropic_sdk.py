@@ -1,7 +1,7 @@
-"""The `anthropic` SDK over clicket: a model sees the tools it may use now, and every tool_use gets one tool_result.
+"""clicket with the `anthropic` SDK: the model sees the tools it may use now, and every tool_use gets one tool_result.
 
 Needs `pip install 'clicket[anthropic]'`.
-The model here is a script, so that no key is needed; with a key it is `await client.messages.create(...)`.
+The model is a script, so no key is needed; with a key, use `await client.messages.create(...)`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def use(id: str, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 SCRIPT = [
-    [use("u1", "pay", amount=5), use("u2", "log_in", user="ada")],  # too eager: pay is not open yet
+    [use("u1", "pay", amount=5), use("u2", "log_in", user="ada")],  # too early: pay is not available yet
     [use("u1", "pay", amount=5), use("u2", "pay", amount="five"), use("u3", "paay", amount=5)],
     [{"type": "text", "text": "Paid."}],
 ]
 
 
 def ask_model(turn: int, messages: list[Any], tools: list[Any]) -> Message:
-    """Stands for `client.messages.create(model=..., max_tokens=..., messages=messages, tools=tools)`."""
+    """Replaces `client.messages.create(model=..., max_tokens=..., messages=messages, tools=tools)`."""
     print(f"turn {turn}: the model may use", [tool["name"] for tool in tools])
     usage = {"input_tokens": 1, "output_tokens": 1}
     about = {"role": "assistant", "type": "message", "model": "script", "usage": usage}
@@ -59,9 +59,9 @@ async def main() -> None:
                 print("  error:" if result["is_error"] else "  result:", result["content"])
             messages += [{"role": "assistant", "content": message.content}, {"role": "user", "content": results}]
 
-            # The program crashed before it kept the results? The same response finds its calls; nothing runs twice.
+            # If the program crashes before it stores the results, the same response finds its calls: nothing runs twice.
             assert await run(rt, message, "t1") == results
-        print("calls on record:", len((await rt.history(thread="t1")).items))
+        print("recorded calls:", len((await rt.history(thread="t1")).items))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The `openai` SDK over clicket: chat completions, streamed ones and Responses, with all that models write wrongly.
+"""clicket with the `openai` SDK: chat completions, streams and Responses, with typical mistakes of models.
 
 Needs `pip install 'clicket[openai]'`.
-The model here is a script, so that no key is needed; with a key the objects come from `client.chat.completions.create(...)`.
+The model is a script, so no key is needed; with a key, the objects come from `client.chat.completions.create(...)`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def completion(name: str, *arguments: str) -> ChatCompletion:
 
 
 async def stream(name: str) -> AsyncIterator[dict[str, Any]]:
-    """Stands for `await client.chat.completions.create(..., stream=True)`: arguments come in pieces."""
+    """Replaces `await client.chat.completions.create(..., stream=True)`: arguments arrive in pieces."""
     for piece in ('{"item": ', '"tea"}'):
         call = {"index": 0, "id": "call_0", "function": {"name": name, "arguments": piece}}
         yield {"id": "chatcmpl-2", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
@@ -45,14 +45,14 @@ async def stream(name: str) -> AsyncIterator[dict[str, Any]]:
 async def main() -> None:
     async with Runtime(tools=[price], store="memory://") as rt:
         params = await tool_params(rt, "t1", strict=True)
-        name = params[0]["function"]["name"]  # a name that the provider takes: it knows no dots
+        name = params[0]["function"]["name"]  # the provider does not accept dots in names
         print("offered as", name, "strict:", params[0]["function"]["strict"])
 
         good, odd = '{"item": "tea", "currency": null}', '"{\\"item\\": \\"milk\\"}"'
         for message in await run(rt, completion(name, good, odd, '{"item": ', '{"itm": "tea"}'), "t1"):
             print(message["tool_call_id"], "->", message["content"])
 
-        async with watch(rt, stream(name), "t1") as events:  # each call runs as soon as it is whole
+        async with watch(rt, stream(name), "t1") as events:  # each call runs as soon as its arguments are complete
             async for _ in events:
                 pass
             print("streamed ->", (await events.results())[0]["content"])

@@ -1,4 +1,4 @@
-"""clicket's tools in LangGraph, and a LangChain tool in clicket: a step that is taken again repeats no effect.
+"""clicket tools in LangGraph, and a LangChain tool in clicket. A step that LangGraph repeats does not repeat its effects.
 
 Needs `pip install 'clicket[langchain]' langgraph`.
 """
@@ -23,14 +23,14 @@ SENT: list[str] = []
 
 @tool
 async def send(text: str) -> str:
-    """Send a letter: an effect that must not happen twice."""
+    """Send a letter. This effect must not happen twice."""
     SENT.append(text)
     return f"sent {text!r}"
 
 
 @langchain_tool
 def shout(text: str) -> str:
-    """One of LangChain's own tools; clicket gives it a timeout, retries and a journal."""
+    """A LangChain tool. clicket adds a timeout, retries and a journal."""
     return text.upper()
 
 
@@ -44,7 +44,7 @@ async def main() -> None:
     down = [True]
 
     async def agent(state: MessagesState) -> Any:
-        return {"messages": [next(answers)]}  # stands for a chat model with these tools bound
+        return {"messages": [next(answers)]}  # replaces a chat model with these tools bound
 
     async with Runtime(tools=[send, from_langchain(shout, timeout=5)], store="memory://") as rt:
         node = ToolNode(await as_langchain_tools(rt))
@@ -53,7 +53,7 @@ async def main() -> None:
             made = await node.ainvoke(state, config)
             if down:
                 down.clear()
-                raise ConnectionError("the machine went down before LangGraph kept the step")
+                raise ConnectionError("the machine failed before LangGraph stored the step")
             return made
 
         graph = StateGraph(MessagesState)
@@ -68,7 +68,7 @@ async def main() -> None:
             await app.ainvoke({"messages": [HumanMessage("write")]}, config)
         except ConnectionError as error:
             print("broke:", error)
-        state = await app.ainvoke(None, config)  # LangGraph takes the step again
+        state = await app.ainvoke(None, config)  # LangGraph repeats the step
         for message in state["messages"]:
             print(f"{message.type}: {message.content}")
     print("letters sent:", SENT)

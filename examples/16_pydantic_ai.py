@@ -1,4 +1,4 @@
-"""A pydantic-ai agent whose tools are clicket's: failures are told to the model, the run goes on, all is on record.
+"""A pydantic-ai agent with clicket tools: the model reads failures, the run continues, and every call is recorded.
 
 Needs `pip install 'clicket[pydantic-ai]'`.
 """
@@ -29,20 +29,20 @@ SCRIPT = [
 
 
 async def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """A script in place of a model, so that no key is needed."""
+    """A script instead of a model, so no key is needed."""
     return ModelResponse(parts=SCRIPT.pop(0))
 
 
 async def main() -> None:
     async with Runtime(tools=[divide], store="memory://") as rt:
         agent = Agent(FunctionModel(model), toolsets=[ClicketToolset(rt, "t1")])
-        result = await agent.run("How much is one by four?")
+        result = await agent.run("How much is one divided by four?")
         for message in result.all_messages():
             for part in message.parts:
                 if part.part_kind == "tool-return":
                     print(f"{part.tool_name} {part.outcome}: {part.content}")
         print("answer:", result.output)
-        print("on record:", [str(record.state) for record in (await rt.history(thread="t1")).items])
+        print("recorded:", [str(record.state) for record in (await rt.history(thread="t1")).items])
 
 
 if __name__ == "__main__":

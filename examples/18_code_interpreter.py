@@ -1,6 +1,6 @@
-"""Python that nobody has read, in a sandbox: variables stay, errors are told, files and the whole run can be kept.
+"""Untrusted Python in a sandbox: variables persist, errors are returned, files and the whole run can be saved.
 
-Needs Linux with bubblewrap for the level `full`; `clicket doctor` says what this machine gives.
+The level `full` needs Linux with bubblewrap; `clicket doctor` shows which level this machine supports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ print(f"{len(rows)} rows")
 total
 ```
 
-Keep what was found:
+Save the total:
 
 ```python
 with open("report.txt", "w") as file:
@@ -36,17 +36,17 @@ async def main() -> list[Result]:
     async with Interpreter(timeout=2, memory="256MiB") as ci:
         result = await ci.run(TASK, files={"sales.csv": "city,amount\nOslo,40\nLima,2\n"})
         print(result.status, result.stdout.strip(), "value:", result.blocks[0].value)
-        print("kept by", result.isolation.level, "isolation:", ", ".join(result.isolation.layers))
+        print(result.isolation.level, "isolation:", ", ".join(result.isolation.layers))
         for file in result.files:
             if file.artifact is not None:
                 print(file.name, (await ci.artifact(file.artifact)).decode())
 
-        # The namespace is still there; messages come while the program runs.
+        # The session keeps its variables. Messages arrive while the program runs.
         async for message in ci.stream("for n in range(3):\n    print(total + n)"):
             if message["type"] in ("stdout", "state_change"):
                 print(" ", message["type"], repr(message.get("content", message.get("to"))))
 
-        # An exception is a result. So is a program that will not stop, or that reaches for what it may not have.
+        # An exception, an endless loop and a forbidden access are results as well.
         for code in ("total / 0", "while True: pass", "open('/etc/shadow').read()"):
             failed = await ci.run(code)
             print(failed.status, failed.reason or "", failed.error.type if failed.error else "")

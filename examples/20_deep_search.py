@@ -1,4 +1,4 @@
-"""A question that no document answers alone: no model, no key, no network, and every sentence of the answer has its place."""
+"""A question that needs several documents: no model, no key, no network, and every sentence of the answer is cited."""
 
 import asyncio
 
@@ -23,12 +23,12 @@ async def main() -> None:
         index.add({"id": title, "title": title, "text": text} for title, text in DOCUMENTS)
         result = await deep_search(QUESTION, engine=index)
 
-    for one in result.rounds:  # what was asked, round by round: names in what was found lead on
+    for one in result.rounds:  # the queries of each round: names found in one round become queries of the next
         print(f"round {one.number}: {', '.join(one.queries)}")
     print(f"\n{result.answer}\n")
     documents = {one.id: one for one in result.documents}
     for number, citation in enumerate(result.citations, 1):
-        assert citation.holds(documents[citation.doc])  # word for word, and hashed
+        assert citation.holds(documents[citation.doc])  # the citation is verbatim, checked by hash
         print(f"[{number}] {citation.doc}, characters {citation.start}-{citation.end}")
     print(f"\nended because: {result.stopped}")
     assert any("city of Ardley" in one.text for one in result.citations)

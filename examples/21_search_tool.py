@@ -1,4 +1,4 @@
-"""Deep search as a tool: its messages as they come, and a process that dies in the middle. No search that ended is repeated."""
+"""Deep search as a tool: messages as they arrive, and a process that dies. No finished query is repeated."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ ASKED = Path("asked.txt")
 
 
 def asked(query: str = "") -> list[str]:
-    """All that was asked so far, and this one."""
+    """Append the query, if any, and return all queries so far."""
     if query:
         with ASKED.open("a") as file:
             file.write(f"{query}\n")
@@ -30,7 +30,7 @@ def asked(query: str = "") -> list[str]:
 
 
 class Library:
-    """An engine that writes down what it was asked, and pulls the plug when it has been asked three times."""
+    """An engine that logs its queries and kills the process at the third one."""
 
     name = "library"
 
@@ -40,7 +40,7 @@ class Library:
 
     async def search(self, query: str, *, k: int = 10) -> list:
         if self.dies and len(asked()) == 2:
-            await asyncio.sleep(0.2)  # meanwhile the others end
+            await asyncio.sleep(0.2)  # let the other queries finish
             os.kill(os.getpid(), signal.SIGKILL)
         asked(query)
         return list(await self.index.search(query, k=k))
@@ -51,7 +51,7 @@ async def main(*, dies: bool) -> None:
         index.add({"id": title, "title": title, "text": text} for title, text in DOCUMENTS)
         async with Runtime([deep_search.tool(engine=Library(index, dies=dies))]) as rt:
             handle = await rt.submit("deep_search", {"query": QUESTION}, id="question-1", thread="ann")
-            async for event in handle.events():  # of earlier attempts, too: the journal has them
+            async for event in handle.events():  # also those of earlier attempts, from the journal
                 if event.type == "output":
                     message = event.data["content"]
                     print(f"  {message['seq']:>2} {message['messageType']:<12} {message['message']}")
@@ -62,11 +62,11 @@ async def main(*, dies: bool) -> None:
 
 if __name__ == "__main__":
     ASKED.write_text("")
-    if os.fork() == 0:  # a child process, which will not come back
+    if os.fork() == 0:  # a child process, which kills itself
         print("first attempt", flush=True)
         asyncio.run(main(dies=True))
     os.wait()
     print("\nsecond attempt, in another process:")
     asyncio.run(main(dies=False))
-    print("\nasked in all:", *asked(), sep="\n  ")
-    assert len(asked()) == len(set(asked())), "a search was repeated"
+    print("\nall queries:", *asked(), sep="\n  ")
+    assert len(asked()) == len(set(asked())), "a query was repeated"

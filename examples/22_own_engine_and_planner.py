@@ -1,4 +1,4 @@
-"""Parts of one's own: a function that searches, an engine that fails, and a planner that knows its field."""
+"""Your own parts: a function as an engine, an engine that fails, and a planner for tickets."""
 
 import asyncio
 import re
@@ -6,7 +6,7 @@ import re
 from clicket.search import Dossier, deep_search
 
 TICKETS = {
-    "T-101": ("Login broke on Friday", "Login broke on Friday, for everybody. It was caused by change C-7."),
+    "T-101": ("Login broke on Friday", "Login broke on Friday, for all users. It was caused by change C-7."),
     "T-102": ("Export button stays grey", "The export button stays grey. Not reproduced."),
     "C-7": (
         "Sessions in another store",
@@ -21,7 +21,7 @@ def words(text: str) -> set[str]:
 
 
 def tickets(query: str) -> list[dict[str, str]]:
-    """An engine may be a plain function; it runs in a thread. This one knows numbers and subjects. Mappings become documents."""
+    """An engine may be a plain function, which runs in a thread. It matches numbers and subjects; its mappings become documents."""
     hits = [key for key, (subject, _) in TICKETS.items() if words(query) & words(f"{key} {subject}")]
     return [{"id": key, "title": key, "content": TICKETS[key][1]} for key in hits]
 
@@ -31,13 +31,15 @@ async def chat_history(query: str) -> list[dict[str, str]]:
 
 
 class ByNumber:
-    """Follows numbers of tickets and changes, which no general planner would take for names."""
+    """Follows ticket and change numbers, which a general planner does not recognize as names."""
 
     async def plan(self, dossier: Dossier) -> list[str]:
         if not dossier.rounds:
             return [dossier.question]
         seen = " ".join(one.text for one in dossier.best(5))
-        return sorted(set(re.findall(r"\b[TC]-\d+\b", seen)))  # what was asked before is taken out; nothing new ends it
+        return sorted(
+            set(re.findall(r"\b[TC]-\d+\b", seen))
+        )  # earlier queries are removed; no new query ends the search
 
 
 async def main() -> None:
@@ -50,7 +52,7 @@ async def main() -> None:
     for one in result.rounds:
         print(one.number, one.queries, "found", one.documents)
     print(result.answer)
-    print(*result.notes, sep="\n")  # an engine that fails harms no other, and is told of
+    print(*result.notes, sep="\n")  # a failing engine does not affect the others; a note reports it
     assert any("ann@shop.test" in one.text for one in result.citations)
     assert any("the chat does not answer" in note for note in result.notes)
 

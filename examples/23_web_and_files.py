@@ -1,4 +1,4 @@
-"""A web search service and one's own documents as one engine. The service is a stand-in on this machine; it fails once."""
+"""A web search service and your own documents as one engine. The service is a local fake; it fails once."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ failures = [503]
 
 
 class Service(BaseHTTPRequestHandler):
-    """What a SearXNG instance answers."""
+    """Answers like a SearXNG instance."""
 
     def do_GET(self) -> None:
         results = [
@@ -41,9 +41,9 @@ class Service(BaseHTTPRequestHandler):
 async def main(port: int) -> None:
     with Index.open() as index:
         index.add(OWN)
-        async with Runtime() as rt:  # queries to the service are calls on its record
+        async with Runtime() as rt:  # queries to the service are recorded as calls
             web = SearXNG(f"http://127.0.0.1:{port}", runtime=rt, rate="20/s")
-            engine = Mixed([index, web])  # asked at once, fused by rank; one that fails harms no other
+            engine = Mixed([index, web])  # queried in parallel, merged by rank; one failure does not affect the other
             result = await deep_search("Where was the designer of the Tarn Point lighthouse born?", engine=engine)
             attempts = [len(call.attempts) for call in (await rt.history(tool="search_searxng")).items]
     print(result.answer)

@@ -1,4 +1,4 @@
-"""An agent: a model and tools, in turn, until there is an answer. The model here has a script, so no key is needed.
+"""An agent: a model calls tools until it has an answer. The model is a script, so no key is needed.
 
 With a key: `from clicket.models import model_of; model = model_of("openai:NAME")` (or "anthropic:NAME").
 """
@@ -21,8 +21,8 @@ async def weather(city: str) -> dict:
 async def main() -> None:
     model = ScriptedModel(
         [
-            [("weather", {"city": "Lisbon"}), ("weather", {"city": "Atlantis"})],  # one step: both at once
-            [("wether", {"city": "Oslo"})],  # models misspell
+            [("weather", {"city": "Lisbon"}), ("weather", {"city": "Atlantis"})],  # one step with two parallel calls
+            [("wether", {"city": "Oslo"})],  # a misspelled name
             [("weather", {"city": "Oslo"})],
             "It is 17 degrees warmer in Lisbon than in Oslo.",
             "You are welcome.",
@@ -34,19 +34,19 @@ async def main() -> None:
         print(result.text)
         print(f"{result.stopped}: {result.steps} steps, {result.calls} calls, {result.usage.total} tokens")
 
-        # What went wrong came back to the model in words that help; every call has exactly one result.
+        # The model reads each error with advice; every call has exactly one result.
         for message in result.messages:
             for use in message.uses:
                 print("  asked: ", use.name, use.arguments)
             if message.role == "tool":
                 print("  failed:" if message.failed else "  got:   ", message.content[:90])
 
-        # The thread is remembered, in the store; each run counts its own steps.
+        # The store keeps the thread; each run counts its own steps.
         again = await agent.run("Thank you!", thread="ann")
         print(again.text, again.steps, len(again.messages))
         assert agent.state("ann") == "finished"
 
-        # The tool calls are calls like any other.
+        # The tool calls are ordinary calls.
         calls = await rt.history(thread="ann")
         print([f"{record.tool} {record.state}" for record in calls.items])
 

@@ -1,4 +1,4 @@
-"""An agent's turn as it happens: words as they come, tool calls with their progress, usage. Who comes later replays it."""
+"""Events of an agent's turn: pieces of text, tool calls with progress, usage. Later readers can replay the stored events."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ async def main() -> None:
                 case "final":
                     print(f"{event.data['stopped']}: {event.data['text']}")
 
-        # Events with an id are on record: read again, or from where one was.
+        # Events with an id are stored: read them again, all or after an id.
         recorded = [event async for event in agent.events("ann")]
-        print("on record:", [event.type for event in recorded])
+        print("stored:", [event.type for event in recorded])
         later = [event.id async for event in agent.events("ann", after=recorded[2].id)]
         assert later == [event.id for event in recorded[3:]]
 
-        # A turn can be stopped, from here or from any other process; the thread is ready for the next one.
+        # Any process can stop the turn; the thread is then ready for the next one.
         async for event in agent.stream("And the rest?", thread="ann"):
             if event.type == "tool_progress":
                 await agent.stop("ann", reason="we have seen enough")

@@ -1,4 +1,4 @@
-"""A plan first, then its steps: those that wait for nothing run side by side, each with a memory of its own, merged in order."""
+"""Plan and execute: independent steps run in parallel, each in its own fork, and are merged in order."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ async def price(item: str) -> int:
 
 
 def executor(request: ChatRequest) -> object:
-    """One who carries out a step: asks for a price, then says what it heard. A real model reads the same request."""
+    """An executor of one step: it calls `price`, then reports the result. A real model gets the same request."""
     last = request.messages[-1]
     if last.role == "tool":
-        return f"It costs {last.content}." if not last.failed else "Nobody knows."
+        return f"It costs {last.content}." if not last.failed else "The price is unknown."
     return [("price", {"item": "bread" if last.content.endswith("bread") else "cheese"})]
 
 

@@ -1,4 +1,4 @@
-"""An agent that has to ask: the turn pauses until a person has decided, in this process or, days later, in another one."""
+"""An agent that needs approval: the turn waits until a person decides, in this process or days later in another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clicket import Policy, Rule, Runtime, tool
 from clicket.agents import ReActAgent
 from clicket.testing import ScriptedModel
 
-POLICY = Policy(rules=[Rule(verdict="ask", tools=["refund"], reason="money leaves the house")])
+POLICY = Policy(rules=[Rule(verdict="ask", tools=["refund"], reason="refunds need approval")])
 SCRIPT = [
     [("refund", {"order": 7, "cents": 2500})],
     "Order 7 is refunded.",
@@ -29,7 +29,7 @@ def agent_on(rt: Runtime) -> ReActAgent:
 
 
 async def main(store: str) -> None:
-    # The first process asks, and closes long before anybody answers.
+    # The first process requests approval and closes before the decision.
     async with Runtime(tools=[refund], store=store, policy=POLICY) as rt:
         agent = agent_on(rt)
         async for event in agent.stream("Please refund order 7.", thread="ann"):
@@ -37,19 +37,19 @@ async def main(store: str) -> None:
                 print("waits:", (await agent.look("ann")).waiting_for)
                 break
 
-    # Somebody looks at what waits, and decides. `clicket approve` and the console do the same.
-    async with Runtime(store=store) as desk:
-        (record,) = (await desk.history(waiting_for="approval")).items
+    # A second process lists the waiting calls and approves one, as `clicket approve` does.
+    async with Runtime(store=store) as approver:
+        (record,) = (await approver.history(waiting_for="approval")).items
         print(record.tool, record.arguments, "-", record.approval["why"])
-        await desk.approve(record.id, thread=record.thread, by="boss")
+        await approver.approve(record.id, thread=record.thread, by="boss")
 
-    # Another process goes on where the turn was.
+    # A third process resumes the turn.
     async with Runtime(tools=[refund], store=store, policy=POLICY) as rt:
         agent = agent_on(rt)
         result = await agent.resume("ann")
         print(result.text, f"({result.steps} steps)")
 
-        # No is an answer, too: the model is told why.
+        # After a denial, the model reads the reason and continues.
         async for event in agent.stream("And order 8.", thread="ann"):
             if event.type == "tool_progress" and event.data["kind"] == "approval_requested":
                 await rt.deny(event.data["call_id"], thread="ann", by="boss", reason="not this one")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of an agent's turn. Another process finishes it: what is on record is neither paid nor run again."""
+"""kill -9 during an agent's turn. Another process finishes the turn without repeating recorded answers or calls."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SCRIPT = [[("book", {"what": "flight"})], [("pack", {"bags": 2})], "Booked and p
 
 @tool
 async def book(what: str) -> str:
-    """Booking twice would cost twice."""
+    """Must not run twice: it would cost twice."""
     log(f"booked a {what}")
     return "booked"
 
 
 @tool(idempotent=True)
 async def pack(bags: int) -> str:
-    """Packing again does no harm. The first time, somebody pulls the plug."""
+    """May run twice. The first process is killed here."""
     log("packing")
     if os.environ.get("DOOMED"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -33,7 +33,7 @@ async def pack(bags: int) -> str:
 
 
 class Paid(ScriptedModel):
-    """Writes down what it is asked, as a bill would."""
+    """Logs every request, which a vendor would charge for."""
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         log("asked the model")
@@ -48,7 +48,7 @@ def log(text: str) -> None:
 async def travel(store: str) -> str:
     async with Runtime(tools=[book, pack], store=store) as rt:
         agent = ReActAgent(rt, Paid(SCRIPT, position="transcript"))
-        # The same message again is the turn that was cut off; `await agent.resume("ann")` needs no message.
+        # The same message resumes the interrupted turn; `await agent.resume("ann")` needs no message.
         result = await agent.run("Get me ready.", thread="ann")
         return result.text
 
@@ -56,7 +56,7 @@ async def travel(store: str) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        if os.fork() == 0:  # a child process, which will not come back
+        if os.fork() == 0:  # a child process, which kills itself
             os.environ["DOOMED"] = "yes"
             asyncio.run(travel("sqlite:///calls.db"))
         os.wait()

@@ -1,4 +1,4 @@
-"""A model of your own is one method. What it is asked and what it answers are plain values."""
+"""Your own model is one method. Requests and replies are plain values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 
 
 class Parrot:
-    """Calls the first tool that it is offered, then repeats what the tool said."""
+    """Calls the first tool that it is offered, then repeats the tool's result."""
 
     name = "parrot"
 
@@ -35,7 +35,7 @@ async def main() -> None:
         print(result.text, f"for {result.usage.cost}")
         assert result.text == "Lima! Lima!"
 
-        # A model that asks for a tool for ever is stopped: by steps, calls, tokens, money, time, or repetition.
+        # A limit on steps, calls, tokens, cost, time or repeated calls stops a model that never answers.
         class Stuck(Parrot):
             async def chat(self, request: ChatRequest) -> ChatReply:
                 return await super().chat(ChatRequest(messages=request.messages[:1], tools=request.tools))

@@ -1,4 +1,4 @@
-"""An agent as a tool of another. Its turn is durable like any other, in a thread of its own, and bounded by its own limits."""
+"""An agent as a tool of another. Its turn is recorded in its own thread and has its own limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clicket.testing import ScriptedModel
 
 @tool(read_only=True)
 async def look_up(word: str) -> str:
-    """What a word means."""
+    """Look up the meaning of a word."""
     return {"clicket": "a latch that clicks into place", "ratchet": "a wheel that turns one way"}[word]
 
 
@@ -33,7 +33,7 @@ async def main() -> None:
             elif event.type == "final":
                 print(event.data["text"])
 
-        # Both are on record: the call of the sub-agent, and in its own thread the call that it made.
+        # The store has both the call of the sub-agent and, in the sub-agent's thread, the call that it made.
         for record in (await rt.history(tool="look_up")).items:
             print(record.tool, record.state, "in thread", record.thread)
 

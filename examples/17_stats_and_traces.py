@@ -1,6 +1,6 @@
-"""Figures that survive restarts, tools that look ill, and calls as OpenTelemetry spans under their caller's.
+"""Stats that survive restarts, anomalies of tools, and calls as OpenTelemetry spans below the caller's span.
 
-Needs `pip install 'clicket[telemetry]'`. Without providers of your own, OTEL_EXPORTER_OTLP_ENDPOINT alone turns tracing on.
+Needs `pip install 'clicket[telemetry]'`. Without your own providers, OTEL_EXPORTER_OTLP_ENDPOINT alone turns tracing on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from clicket.telemetry import instrument
 
 @tool
 async def look_up(word: str) -> str:
-    """Looks a word up."""
+    """Look up a word."""
     await asyncio.sleep(0.001 * len(word))
     return word.upper()
 
 
 @tool
 async def broken() -> None:
-    """Never works."""
+    """Always fails."""
     raise ValueError("the service is gone")
 
 
@@ -44,7 +44,7 @@ async def main() -> None:
                 for number in range(5):
                     await rt.call("broken", thread=f"t{number}")
 
-        # Another runtime, later: the store has added everything up.
+        # Later, another runtime: the store has aggregated the stats.
         async with Runtime(store=store) as rt:
             report = await rt.report()
             for each in report.tools.values():
@@ -52,8 +52,8 @@ async def main() -> None:
                 print(
                     f"{each.tool:8} {each.total} calls, {each.success_rate:.0%} success, p95 {p95}, errors {each.errors}"
                 )
-            for ill in await rt.anomalies():
-                print("anomaly:", ill.message)
+            for anomaly in await rt.anomalies():
+                print("anomaly:", anomaly.message)
 
     turn = next(span for span in spans.get_finished_spans() if span.name == "a turn of an agent")
     children = [s for s in spans.get_finished_spans() if s.parent and s.parent.span_id == turn.context.span_id]

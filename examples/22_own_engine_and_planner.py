@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from clicket.search import Dossier, deep_search
+from clicket.search import Findings, deep_search
 
 TICKETS = {
     "T-101": ("Login broke on Friday", "Login broke on Friday, for everybody. It was caused by change C-7."),
@@ -33,10 +33,10 @@ async def chat_history(query: str) -> list[dict[str, str]]:
 class ByNumber:
     """Follows numbers of tickets and changes, which no general planner would take for names."""
 
-    async def plan(self, dossier: Dossier) -> list[str]:
-        if not dossier.rounds:
-            return [dossier.question]
-        seen = " ".join(one.text for one in dossier.best(5))
+    async def plan(self, findings: Findings) -> list[str]:
+        if not findings.rounds:
+            return [findings.question]
+        seen = " ".join(one.text for one in findings.best(5))
         return sorted(set(re.findall(r"\b[TC]-\d+\b", seen)))  # what was asked before is taken out; nothing new ends it
 
 

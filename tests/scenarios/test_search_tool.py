@@ -276,8 +276,8 @@ async def test_threads_share_nothing(index: Index) -> None:
 async def test_a_cancel_stops_the_searches_at_once(index: Index) -> None:
     gate = Gate(index)
 
-    async def planned(dossier: Any) -> list[str]:
-        return [f"{word} {dossier.question}" for word in ("first", "second", "third")]
+    async def planned(findings: Any) -> list[str]:
+        return [f"{word} {findings.question}" for word in ("first", "second", "third")]
 
     async with make([deep_search.tool(engine=gate, planner=planned)], cancel_grace=5.0) as rt:
         calls = [asyncio.create_task(rt.call(NAME, {"query": QUESTION}, id="direct"))]
@@ -320,7 +320,7 @@ async def test_engines_that_are_silent_for_too_long_end_the_call(index: Index) -
 async def test_what_is_not_the_engines_silence_is_not_idle(index: Index) -> None:
     """A planner that thinks for longer than `idle_timeout`, and engines that answer one after the other."""
 
-    async def thinks(dossier: Any) -> list[str]:
+    async def thinks(findings: Any) -> list[str]:
         await asyncio.sleep(0.5)
         return ["Ada Lovelace", "Charles Babbage", "Walworth"]
 
@@ -361,10 +361,10 @@ async def test_a_call_with_little_time_answers_from_what_it_has(index: Index) ->
         asyncio.get_running_loop().call_later(0.2, second.set)
         return await index.search(query)
 
-    async def slowly(dossier: Any) -> list[str]:
-        if dossier.rounds:
+    async def slowly(findings: Any) -> list[str]:
+        if findings.rounds:
             await second.wait()
-        return [QUESTION] if not dossier.rounds else [f"round {len(dossier.rounds)}"]
+        return [QUESTION] if not findings.rounds else [f"round {len(findings.rounds)}"]
 
     async with make([deep_search.tool(engine=tiring, planner=slowly)]) as rt:
         result = await rt.call(NAME, {"query": QUESTION}, timeout=1.5)
@@ -375,7 +375,7 @@ async def test_a_call_with_little_time_answers_from_what_it_has(index: Index) ->
 
 
 async def test_a_part_that_hangs_ends_by_the_budget_too(index: Index) -> None:
-    async def deaf(dossier: Any) -> list[str]:
+    async def deaf(findings: Any) -> list[str]:
         await asyncio.Event().wait()
         return []
 
@@ -455,11 +455,11 @@ async def test_an_index_that_was_replaced_is_closed_when_its_last_search_has_end
     close = Index.close
     monkeypatch.setattr(Index, "close", lambda self: (closed.append(self.path), close(self))[1])
 
-    async def planned(dossier: Any) -> list[str]:
-        if "slow" in dossier.question:
+    async def planned(findings: Any) -> list[str]:
+        if "slow" in findings.question:
             began.set()
             await go_on.wait()
-        return [QUESTION] if not dossier.rounds else []
+        return [QUESTION] if not findings.rounds else []
 
     def replaced() -> None:
         index_at(tmp_path / "new.db").replace(path)
@@ -482,11 +482,11 @@ async def test_an_index_that_was_replaced_is_closed_when_its_last_search_has_end
 async def test_two_runtimes_have_the_index_each_for_itself(tmp_path: Path) -> None:
     began, go_on = asyncio.Event(), asyncio.Event()
 
-    async def planned(dossier: Any) -> list[str]:
-        if "slow" in dossier.question:
+    async def planned(findings: Any) -> list[str]:
+        if "slow" in findings.question:
             began.set()
             await go_on.wait()
-        return [dossier.question] if not dossier.rounds else []
+        return [findings.question] if not findings.rounds else []
 
     tool = deep_search.tool(index=index_at(tmp_path / "docs.db"), planner=planned)
     async with make([tool], cache=False) as one:

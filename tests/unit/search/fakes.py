@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.model.document import Document
-from clicket.search.dossier import Analysis, Dossier, Synthesis
+from clicket.search.findings import Analysis, Findings, Synthesis
 
 T = TypeVar("T")
 
@@ -69,11 +69,11 @@ class Plans:
 
     def __init__(self, *rounds: Any) -> None:
         self._rounds = rounds
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def plan(self, dossier: Dossier) -> Any:
-        self.seen.append(dossier)
-        at = len(dossier.rounds)
+    async def plan(self, findings: Findings) -> Any:
+        self.seen.append(findings)
+        at = len(findings.rounds)
         planned = self._rounds[at] if at < len(self._rounds) else []
         if planned == "hang":
             await asyncio.Event().wait()
@@ -87,11 +87,11 @@ class Scores:
 
     def __init__(self, *rounds: Any) -> None:
         self._rounds = rounds
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def analyze(self, dossier: Dossier) -> Any:
-        self.seen.append(dossier)
-        told = self._rounds[min(len(dossier.rounds), len(self._rounds)) - 1]
+    async def analyze(self, findings: Findings) -> Any:
+        self.seen.append(findings)
+        told = self._rounds[min(len(findings.rounds), len(self._rounds)) - 1]
         if told == "hang":
             await asyncio.Event().wait()
         if isinstance(told, BaseException):
@@ -106,11 +106,11 @@ class Cites:
     """Cites the first sentence or so of every document, the best first."""
 
     def __init__(self) -> None:
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def synthesize(self, dossier: Dossier) -> Synthesis:
-        self.seen.append(dossier)
-        best = [one for one in dossier.best(len(dossier.ranked)) if one.text]
+    async def synthesize(self, findings: Findings) -> Synthesis:
+        self.seen.append(findings)
+        best = [one for one in findings.best(len(findings.ranked)) if one.text]
         citations = tuple(one.cite(0, min(40, len(one.text))) for one in best)
         return Synthesis(
             answer=" ".join(f"{one.text} [{at}]" for at, one in enumerate(citations, 1)), citations=citations

@@ -12,7 +12,7 @@ from tests.unit.search.fakes import Engine, Plans, document
 import clicket.search
 from clicket.errors import UsageError
 from clicket.search import Budget, Index, deep_search, deep_search_stream
-from clicket.search.run.nearness import Nearness
+from clicket.search.ranking import EmbeddingSimilarity
 
 FILMS = [
     {
@@ -110,7 +110,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
     await deep_search("Which page is of a river?", embedder=meaning, **options)
     assert len(meaning.embedded) == len(set(meaning.embedded))
     assert sum("This is a page" in one for one in meaning.embedded) == 4
-    assert Nearness(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
+    assert EmbeddingSimilarity(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a search says while it goes on: plain dicts, numbered from 1 without a gap. Documents in them are cut short."""
+"""The messages of a running search: plain dicts, numbered from 1 without gaps. Texts of documents are cut to `max_page_size`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from clicket.kernel import SearchState
 from clicket.model.document import Document
-from clicket.search.dossier import Round, SearchResult
+from clicket.search.findings import Round, SearchResult
 
-__all__ = ["Message", "Speaker"]
+__all__ = ["Message", "MessageBuilder"]
 
 Message = dict[str, Any]
 
 
-class Speaker:
-    """Makes the messages of one search. `seq` is the number of the last one."""
+class MessageBuilder:
+    """Builds the messages of one search. `seq` is the number of the last one."""
 
     def __init__(self, request_id: str, question: str, max_page_size: int) -> None:
         self.seq = 0
@@ -28,17 +28,17 @@ class Speaker:
         return self._message("state", state, loop, text)
 
     def resumed(self, state: SearchState, loop: int, text: str) -> Message:
-        """Where it goes on. What was finished before is not announced again."""
+        """The search resumes here. Stages that were finished before are not announced again."""
         return self._message("state", state, loop, text, resumed=True)
 
     def extend(self, loop: int, queries: Sequence[str]) -> Message:
-        """The new queries, those that were asked before already taken out."""
+        """The new queries of a round, without those that were asked before."""
         text = f"Round {loop}: {len(queries)} new {'query' if len(queries) == 1 else 'queries'}"
         result = {"query": list(queries), "docs": [[] for _ in queries]}
         return self._message("extend", SearchState.DECOMPOSING, loop, text, searchResult=result)
 
     def search(self, done: Round, documents: Mapping[str, Document]) -> Message:
-        """What was found, aligned with the queries; `failed` has the error of each search, or null."""
+        """The documents of each query, in the order of the queries; `failed` has the error of each query, or None."""
         failed = [one.error for one in done.found]
         shown = [
             [self.document(documents[key], score) for key, score in zip(one.documents, one.scores, strict=True)]
@@ -69,7 +69,7 @@ class Speaker:
         return self._message("error", SearchState.ERROR, loop, text, final=True, error=text)
 
     def document(self, document: Document, score: float) -> dict[str, Any]:
-        """Of a long text, the part that was found first."""
+        """A document with at most `max_page_size` characters of its text: from the passage that was found first."""
         size = self._max_page_size
         start = document.spans[0][0] if document.spans and len(document.text) > size else 0
         return {

@@ -1,4 +1,12 @@
-"""The answer, and the citations on which it stands."""
+"""The answer, and the citations that prove it.
+
+- `extractive`: the built-in synthesizer, which answers in sentences of the documents
+- `sentence_selection`: which sentences those are
+- `answer_types`: whether a question asks for a date, a place, a person or a number, and related words
+- `source_documents`: the best documents, split into sentences
+- `citations`: checks every citation against its document, whoever wrote the answer
+- `quotes`: finds a quote in a document
+"""
 
 from __future__ import annotations
 

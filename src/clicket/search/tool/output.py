@@ -1,21 +1,21 @@
-"""What a model and the journal are given of a search: the answer and its sources first, and of many documents the best."""
+"""The output of a search as a call, and its messages as events: the answer and its sources first, and only the best documents."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from clicket.model.codec import encode
-from clicket.search.dossier import SearchResult
+from clicket.search.findings import SearchResult
 from clicket.search.run.messages import Message
 
-__all__ = ["output_of", "shown"]
+__all__ = ["event_of", "output_of"]
 
 _LARGE = 64 * 1024
-"""Bytes of a message from which on its documents are cut to the best: readers of the events get them all."""
+"""Bytes: a larger message keeps only its best documents, because every reader of events gets all messages."""
 
 
 def output_of(final: Message, result: SearchResult, max_documents: int) -> dict[str, Any]:
-    """The output of a call. Texts of documents are cut as they are in messages; citations are whole."""
+    """The output of a call. Texts of documents are cut as in messages; citations are whole."""
     plain = result.to_json()
     documents = [
         {"id": one["id"], "title": one["title"], "score": one["relevance_score"], **one}
@@ -35,8 +35,8 @@ def output_of(final: Message, result: SearchResult, max_documents: int) -> dict[
     }
 
 
-def shown(message: Message, max_documents: int) -> Message:
-    """A message as it is journaled."""
+def event_of(message: Message, max_documents: int) -> Message:
+    """The message as an event of the call."""
     if message["messageType"] not in ("search", "final_result") or len(encode(message)) <= _LARGE:
         return message
     if message["messageType"] == "final_result":

@@ -7,7 +7,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from clicket.model.document import Citation, Document
-from clicket.search.dossier import Analysis, Found, Round, SearchResult
+from clicket.search.findings import Analysis, QueryResult, Round, SearchResult
 from clicket.search.report import to_markdown, to_page
 
 HOSTILE = (
@@ -34,8 +34,8 @@ def result(*, hostile: str = "", url: str = "https://x.example/p?a=1&b=2", text:
             Round(
                 number=1,
                 found=(
-                    Found(query=f"tower{hostile}", documents=("1", "2")),
-                    Found(query="x", error=f"timed out{hostile}"),
+                    QueryResult(query=f"tower{hostile}", documents=("1", "2")),
+                    QueryResult(query="x", error=f"timed out{hostile}"),
                 ),
                 analysis=Analysis(
                     completeness_score=0.5, unexplored_areas=(f"Pisa{hostile}",), components={f"coverage{hostile}": 0.5}

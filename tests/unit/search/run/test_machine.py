@@ -28,7 +28,7 @@ from clicket.search import (
     deep_search,
     deep_search_stream,
 )
-from clicket.search.ledger import current, note, spend
+from clicket.search.usage import add_note, add_usage, current_usage
 
 OPEN: tuple[float, list[str]] = (0.2, ["something"])
 DONE: tuple[float, list[str]] = (0.9, [])
@@ -258,7 +258,7 @@ def test_an_analyzer_that_fails_is_replaced(score: Any) -> None:
 
 @pytest.mark.parametrize("answer", [RuntimeError("boom"), "hang", 7, Synthesis(answer=None)])  # type: ignore[arg-type]
 def test_a_synthesizer_that_fails_is_replaced(answer: Any) -> None:
-    async def synthesize(dossier: Any) -> Any:
+    async def synthesize(findings: Any) -> Any:
         if answer == "hang":
             await asyncio.Event().wait()
         if isinstance(answer, BaseException):
@@ -273,14 +273,14 @@ def test_a_synthesizer_that_fails_is_replaced(answer: Any) -> None:
 async def test_a_ranker_that_fails_is_replaced_and_one_that_forgets_is_completed() -> None:
     engine = Engine({"one": [document("a"), document("b"), document("c")]})
 
-    def broken(dossier: Any) -> Any:
+    def broken(findings: Any) -> Any:
         raise RuntimeError("boom")
 
     found = await deep_search("Why?", engine=engine, planner=Plans(["one"]), ranker=broken, max_loop=1)
     assert len(found.documents) == 3
     assert any(note.startswith("The ranker failed (") for note in found.notes)
 
-    def forgetful(dossier: Any) -> Any:
+    def forgetful(findings: Any) -> Any:
         return [("b", 0.5), ("ghost", 9.0), ("b", 7.0), ("c", 0.123456789)]
 
     found = await deep_search("Why?", engine=engine, planner=Plans(["one"]), ranker=forgetful, max_loop=1)
@@ -291,10 +291,10 @@ async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyP
     class Broken:
         def __init__(self, collection: Any) -> None: ...
 
-        async def plan(self, dossier: Any) -> Any:
+        async def plan(self, findings: Any) -> Any:
             raise RuntimeError("boom")
 
-    monkeypatch.setattr("clicket.search.run.preparing.BridgePlanner", Broken)
+    monkeypatch.setattr("clicket.search.run.builder.BridgePlanner", Broken)
     with pytest.raises(SearchFailed, match="planner failed: RuntimeError: boom"):
         await deep_search("Why?", engine=Engine())
 
@@ -302,7 +302,7 @@ async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyP
 async def test_a_part_that_blocks_its_thread_is_left() -> None:
     free = Event()
 
-    def plan(dossier: Any) -> list[str]:
+    def plan(findings: Any) -> list[str]:
         free.wait(30)
         return ["late"]
 
@@ -316,7 +316,7 @@ async def test_a_part_that_blocks_its_thread_is_left() -> None:
 
 async def test_a_ranker_without_an_end_is_cut_off() -> None:
     found = await deep_search(
-        "Why?", engine=Engine(), planner=Plans(["one"]), ranker=lambda dossier: (("of one", 0.5) for _ in count())
+        "Why?", engine=Engine(), planner=Plans(["one"]), ranker=lambda findings: (("of one", 0.5) for _ in count())
     )
     assert [(one.id, one.score) for one in found.documents] == [("of one", 0.5)]
 
@@ -328,12 +328,12 @@ async def test_the_loop_goes_on_while_parts_read_long_texts(monkeypatch: pytest.
     def watched(part: type, method: str) -> None:
         real = getattr(part, method)
 
-        def run(self: Any, dossier: Any) -> Any:
+        def run(self: Any, findings: Any) -> Any:
             where[method] = current_thread() is main_thread()
-            return real(self, dossier)
+            return real(self, findings)
 
-        async def run_async(self: Any, dossier: Any) -> Any:
-            return await run(self, dossier)
+        async def run_async(self: Any, findings: Any) -> Any:
+            return await run(self, findings)
 
         monkeypatch.setattr(part, method, run_async if iscoroutinefunction(real) else run)
 
@@ -348,9 +348,9 @@ async def test_the_loop_goes_on_while_parts_read_long_texts(monkeypatch: pytest.
 
 
 async def test_a_part_that_is_not_async_is_heard_too() -> None:
-    def planned(dossier: Any) -> list[str]:
-        note("half of a sign: \ud83d")
-        spend(Usage(input_tokens=3))
+    def planned(findings: Any) -> list[str]:
+        add_note("half of a sign: \ud83d")
+        add_usage(Usage(input_tokens=3))
         return ["one"]
 
     kept = MemoryCheckpoints()
@@ -365,9 +365,9 @@ async def test_a_part_may_be_a_plain_function_with_plain_values() -> None:
     found = await deep_search(
         "Why?",
         engine=Engine(),
-        planner=lambda dossier: ("one",),
-        analyzer=lambda dossier: {"completeness_score": 1, "unexplored_areas": []},
-        synthesizer=lambda dossier: {"answer": "So it is [1]. Or not [2].", "citations": [asdict(true), false]},
+        planner=lambda findings: ("one",),
+        analyzer=lambda findings: {"completeness_score": 1, "unexplored_areas": []},
+        synthesizer=lambda findings: {"answer": "So it is [1]. Or not [2].", "citations": [asdict(true), false]},
         max_loop=1,
     )
     assert found.rounds[0].queries == ("one",)
@@ -399,13 +399,13 @@ async def test_a_budget_of_documents_is_kept() -> None:
 async def test_tokens_that_are_spent_end_the_rounds_and_leave_some_for_the_answer() -> None:
     left: list[int | None] = []
 
-    async def plan(dossier: Any) -> list[str]:
-        left.append(current().left)
-        spend(Usage(input_tokens=300, output_tokens=100))
-        return [f"query {len(dossier.rounds)}"]
+    async def plan(findings: Any) -> list[str]:
+        left.append(current_usage().tokens_left)
+        add_usage(Usage(input_tokens=300, output_tokens=100))
+        return [f"query {len(findings.rounds)}"]
 
-    async def synthesize(dossier: Any) -> Synthesis:
-        left.append(current().left)
+    async def synthesize(findings: Any) -> Synthesis:
+        left.append(current_usage().tokens_left)
         return Synthesis(answer="")
 
     found = await deep_search(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leap
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.search import Budget, FileCheckpoints, MemoryCheckpoints, SearchResult, deep_search, deep_search_stream
-from clicket.search.ledger import note, spend
+from clicket.search.usage import add_note, add_usage
+from clicket.testing import ScriptedModel
 
 QUESTION = "Where was the director of Alpha born?"
 TABLE: dict[str, Any] = {
@@ -102,10 +104,10 @@ def test_a_finished_search_is_not_run_at_all() -> None:
 
 
 def test_what_the_last_plan_cost_and_said_is_taken_over_though_it_was_empty() -> None:
-    async def planned(dossier: Any) -> list[str]:
-        spend(Usage(input_tokens=5))
-        note(f"planned round {len(dossier.rounds) + 1}")
-        return ["alpha"] if not dossier.rounds else []
+    async def planned(findings: Any) -> list[str]:
+        add_usage(Usage(input_tokens=5))
+        add_note(f"planned round {len(findings.rounds) + 1}")
+        return ["alpha"] if not findings.rounds else []
 
     kept, told = MemoryCheckpoints(), {"planner": planned, "analyzer": Scores((0.3, ["more"]))}
     first = leaping(lambda: deep_search(QUESTION, engine=Engine(TABLE), checkpoints=kept, **told))
@@ -168,7 +170,7 @@ def test_records_of_another_search_are_not_used(other: dict[str, Any]) -> None:
 
 
 def test_what_is_too_long_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.search.run.recall._MAX_RECORD", 4_000)
+    monkeypatch.setattr("clicket.search.run.checkpoints._MAX_RECORD", 4_000)
     table = {"long": [document("l", "word " * 700)], "books": [document("b", "word " * 1_000)]}
     told: dict[str, Any] = {"planner": Plans(["long", "books"]), "analyzer": Scores((0.9, [])), "max_loop": 1}
     kept = MemoryCheckpoints()
@@ -233,3 +235,21 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
     first = run("1")
     assert first == run("2")
     assert msgspec.json.decode(first)["documents"]
+
+
+@pytest.mark.parametrize("parts", ["built_in", "model"])
+async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
+    """The fixture was written before modules of the search were renamed: neither engine nor model is asked again."""
+    stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
+    checkpoints = MemoryCheckpoints()
+    checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}
+    engine, model = Engine(name="library"), ScriptedModel([], name="scripted")
+    result = await deep_search(
+        "Where was the founder of the Marrow Institute born?",
+        engine=engine,
+        model=model if parts == "model" else None,
+        max_loop=2,
+        checkpoints=checkpoints,
+    )
+    assert (engine.asked, model.requests) == ([], [])
+    assert (result.answer, list(result.notes), result.stopped) == (stored["answer"], stored["notes"], stored["stopped"])

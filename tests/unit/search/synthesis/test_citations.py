@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.model.document import Citation, Document
-from clicket.search.dossier import Synthesis
+from clicket.search.findings import Synthesis
 from clicket.search.synthesis import check
 from clicket.search.synthesis.citations import EXTRACTIVE, NOTHING_LEFT
 

@@ -1,0 +1,327 @@
+"""The features of documents by which the ranker scores them: of a document alone, of its links, and of later queries.
+
+A document links to another one if it mentions one of that document's names; links lead from hop to hop. A name in the
+question counts as a whole: a document with "Blood" but without "Blood Street" does not match it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import Any
+
+import msgspec
+
+from clicket.search.ranking.profiles import DocumentProfile, name_terms
+from clicket.search.ranking.term_match import QuestionTerms, TermMatch, best_window, match_terms, name_context
+from clicket.search.ranking.term_weights import TermWeights
+
+__all__ = [
+    "DOCUMENT_FEATURES",
+    "LINK_FEATURES",
+    "QUERY_FEATURES",
+    "FeatureExtractor",
+    "Features",
+    "Link",
+    "link_features",
+]
+
+DOCUMENT_FEATURES = (
+    "words",  # BM25 of the question
+    "whole",  # the same, with names of the question counted as a whole
+    "rest",  # the same, without the names of the question
+    "close",  # the share of the question that is close together
+    "title",  # the share of the document's name that is in the question
+    "length",
+    "thin",  # near 1 for very short texts
+    "bearers",  # how many documents have the same name
+    "anchor",  # one of its names is in the question
+    "rarity",  # how rare that name is
+    "novel",  # the share of the question that better documents do not have
+    "mentions",  # it mentions a name that is in the question
+    "meaning",  # similarity of vectors, if there are some
+)
+LINK_FEATURES = (
+    "link",  # the strength of the best document that mentions it
+    "residue",  # … times the share of the question that only the mentioned one has
+    "early",  # … times how early the mention is
+    "sibling",  # … by its place among all documents that are mentioned there
+    "anchored",  # the same, from documents that the question names
+    "joint",  # the strength of the best document that it mentions, times the share of the question that both have
+    "crowd",  # the logarithm of the strength of all documents that mention it
+    "name",  # the number of terms of the name by which it is mentioned
+)
+QUERY_FEATURES = (
+    "asked",  # the share of a later round's query that is close together
+    "meant",  # similarity to such a query, if there are vectors
+)
+"""The order of the columns, which the weights of the ranker follow."""
+
+_MAX_NAMES = 4
+"""Names of a document that are looked for in the question."""
+_COMMON = 0.4
+"""A name counts only if its rarest term weighs at least this share of the highest weight."""
+_MAX_SOURCES = 16
+"""Documents from which links are followed."""
+_NAME_FACTOR = 1.2
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`source` mentions a name of `target`; both are positions in the list of profiles. `place` is the position of the target among all
+    that the source mentions, `size` the number of terms of the name."""
+
+    source: int
+    target: int
+    strength: float
+    early: float
+    residue: float
+    joint: float
+    place: int
+    size: int
+
+
+class Features(msgspec.Struct, frozen=True, kw_only=True):
+    rows: list[list[float]]
+    """For each profile one row of `DOCUMENT_FEATURES`."""
+    links: list[Link]
+    anchors: list[tuple[str, list[int]]]
+    """Names in the question, each with the positions of the profiles that have it."""
+
+
+class FeatureExtractor:
+    """Computes features for one question. Matches of terms are cached, so a later round matches only new documents."""
+
+    def __init__(self, question: QuestionTerms, term_weights: TermWeights) -> None:
+        self.question = question
+        self.term_weights = term_weights
+        self._matches: dict[str, TermMatch] = {}
+        self.weights: dict[str, float] = {}
+        self.total = 1.0
+
+    def match(self, profiles: Sequence[DocumentProfile]) -> list[TermMatch]:
+        term_weights = self.term_weights
+        term_weights.learn(self.question.terms, profiles)
+        weights = {term: term_weights[term] for term in self.question.terms}
+        if weights != self.weights:
+            self.weights, self.total = weights, sum(weights.values()) or 1.0
+            self._matches.clear()
+        for profile in profiles:
+            known = self._matches.get(profile.id)
+            if known is None or known.profile is not profile:
+                self._matches[profile.id] = match_terms(profile, self.question, self.weights, self.total)
+        return [self._matches[profile.id] for profile in profiles]
+
+    def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
+        matches = self.match(profiles)
+        names_in_question = _anchors(matches)
+        wanted = [term for profile in profiles for term in profile.name_terms]
+        self.term_weights.learn(wanted + [term for name, _ in names_in_question for term in name_terms(name)], profiles)
+        anchors = _longest_names(self.question, names_in_question, self.term_weights)
+        rows = self._rows(matches, anchors, similarities)
+        rough = [row[0] + row[1] + row[3] + 0.5 * row[8] for row in rows]
+        order = sorted(range(len(profiles)), key=lambda one: (-round(rough[one], 6), profiles[one].id))
+        union: set[str] = set()
+        for one in order:
+            new = [term for term in matches[one].bm25 if term not in union]
+            if new:
+                rows[one][10] = sum(self.weights[term] for term in new) / self.total
+                union.update(new)
+        return Features(rows=rows, links=self._links(matches, order[:_MAX_SOURCES]), anchors=anchors)
+
+    def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
+        """For each profile, the highest share of a query that is close together in it (`asked`)."""
+        wanted = [name_terms(query) for query in queries]
+        self.term_weights.learn([*self.question.terms, *(term for each in wanted for term in each)], profiles)
+        found = [0.0] * len(profiles)
+        for each in wanted:
+            weights = {term: self.term_weights[term] for term in each}
+            total = sum(weights.values())
+            for at, profile in enumerate(profiles):
+                has = sum([weight for term, weight in weights.items() if term in profile.all_terms])
+                if has > found[at] * total:
+                    positions = [(spot, term) for spot, term in enumerate(profile.terms) if term in weights]
+                    found[at] = max(found[at], best_window(positions, weights) / total)
+        return found
+
+    def _rows(
+        self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
+    ) -> list[list[float]]:
+        weights, known, usual = self.weights, self.term_weights.known, self.term_weights.max_weight
+        named = []
+        for name, bearers in anchors:
+            parts = frozenset(name_terms(name))
+            worth = sum(weights.get(term, 0.0) for term in sorted(parts))
+            named.append((parts, name, worth, frozenset(bearers)))
+        tied = frozenset(term for name, _ in anchors for term in name_terms(name))
+        bearing: dict[str, int] = {}
+        for one in matches:
+            for name in one.profile.names[:1]:
+                bearing[name] = bearing.get(name, 0) + 1
+        rows = []
+        for at, one in enumerate(matches):
+            profile = one.profile
+            words = rest = 0.0
+            for term, worth in one.bm25.items():
+                words += worth
+                if term not in tied:
+                    rest += worth
+            whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
+            for parts, name, worth, holders in named:
+                if at in holders:
+                    anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
+                    rarity = max(rarity, worth / usual)
+                    whole += _NAME_FACTOR * worth
+                elif parts <= profile.all_terms and _mentions_name(profile, name):
+                    mentions += worth / self.total
+                    whole += _NAME_FACTOR * worth
+            own = said = 0.0
+            for term in profile.name_terms:
+                worth = known.get(term, usual)
+                own += worth
+                if term in weights:
+                    said += worth
+            rows.append(
+                [
+                    words,
+                    whole,
+                    rest,
+                    one.proximity,
+                    said / own if own else 0.0,
+                    log(one.length + 1),
+                    12 / (12 + one.length),
+                    log(bearing[profile.names[0]]) if profile.names else 0.0,
+                    anchor,
+                    rarity,
+                    0.0,
+                    mentions,
+                    0.0 if similarities is None else similarities[at],
+                ]
+            )
+        for column in range(3):
+            most = max((row[column] for row in rows), default=0.0) or 1.0
+            for row in rows:
+                row[column] /= most
+        return rows
+
+    def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
+        profiles = [one.profile for one in matches]
+        mentions_found = _find_mentions(matches, sources)
+        words = {name: name_terms(name) for _, _, name, _ in mentions_found}
+        term_weights, weights = self.term_weights, self.weights
+        term_weights.learn([*weights, *(term for each in words.values() for term in each)], profiles)
+        known, most = term_weights.known, term_weights.max_weight
+        bearers: dict[str, int] = {}
+        for profile in profiles:
+            for name in profile.names:
+                bearers[name] = bearers.get(name, 0) + 1
+        rows: dict[int, list[tuple[float, str, dict[str, Any]]]] = {}
+        for source, target, name, rank in mentions_found:
+            parts = words[name]
+            if not parts:
+                continue
+            rarest = max([known.get(term, most) for term in parts]) / most
+            strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
+            early, near = name_context(profiles[source], matches[source].positions, parts, weights)
+            here, has = matches[source].bm25, matches[source].matched_weight
+            more = sum([weights[term] for term in matches[target].bm25 if term not in here])
+            residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
+            link = {
+                "source": source,
+                "target": target,
+                "strength": strength,
+                "early": early,
+                "residue": residue,
+                "joint": (has + more) / self.total,
+                "size": len(parts),
+            }
+            worth = strength * (1 + near / self.total + residue + 0.3 * early)
+            rows.setdefault(source, []).append((-round(worth, 6), profiles[target].id, link))
+        links: list[Link] = []
+        for siblings in rows.values():
+            siblings.sort(key=lambda one: one[:2])
+            links += [Link(place=place, **link) for place, (_, _, link) in enumerate(siblings)]
+        return links
+
+
+def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:
+    """Names of documents that are in the question."""
+    found: dict[str, list[int]] = {}
+    for at, one in enumerate(matches):
+        for name in one.names_in_question:
+            if name in one.profile.names[:_MAX_NAMES]:
+                found.setdefault(name, []).append(at)
+    return list(found.items())
+
+
+def _longest_names(
+    question: QuestionTerms, anchors: list[tuple[str, list[int]]], term_weights: TermWeights
+) -> list[tuple[str, list[int]]]:
+    """Those that are rare enough to be names, and not part of a longer one."""
+    left = question.flat
+    chosen = []
+    for name, bearers in sorted(anchors, key=lambda one: (-len(one[0]), one[0])):
+        rarest = max((term_weights[term] for term in name_terms(name)), default=0.0)
+        if rarest < _COMMON * term_weights.max_weight:
+            continue
+        padded = f" {name} "
+        if padded in left:
+            left = left.replace(padded, " | ")
+            chosen.append((name, bearers))
+        elif not name.isascii() and name in left:
+            left = left.replace(name, "|")
+            chosen.append((name, bearers))
+    return chosen
+
+
+def _mentions_name(profile: DocumentProfile, name: str) -> bool:
+    return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
+
+
+def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
+    """Mentions as (source, target, name, rank of the name among the target's names)."""
+    by_word: dict[str, list[tuple[str, str, int, int]]] = {}
+    unspaced: list[tuple[str, int, int]] = []
+    for at, one in enumerate(matches):
+        for rank, name in one.linkable_names:
+            if one.profile.unspaced and not name.isascii():
+                unspaced.append((name, at, rank))
+            by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
+    known = by_word.keys()
+    mentions_found = []
+    for source in sources:
+        profile = matches[source].profile
+        own, flat = profile.names[:3], profile.flat
+        seen: dict[int, tuple[int, str]] = {}
+        for word in known & profile.words:
+            for name, padded, at, rank in by_word[word]:
+                if at != source and padded in flat and name not in own:
+                    before = seen.get(at)
+                    if before is None or rank < before[0]:
+                        seen[at] = (rank, name)
+        if profile.unspaced:
+            for name, at, rank in unspaced:
+                if at != source and at not in seen and name in flat and name not in own:
+                    seen[at] = (rank, name)
+        mentions_found += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
+    return mentions_found
+
+
+def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:
+    """For each profile one row of `LINK_FEATURES`. `strengths` are the strengths of the documents alone, from 0 to 1."""
+    rows = [[0.0] * len(LINK_FEATURES) for _ in features.rows]
+    anchored = [row[8] for row in features.rows]
+    for link in features.links:
+        row, value = rows[link.target], strengths[link.source] * link.strength
+        if value > row[0]:
+            row[0], row[7] = value, link.size / 3
+        row[1] = max(row[1], value * link.residue)
+        row[2] = max(row[2], value * link.early)
+        row[3] = max(row[3], value / (1 + link.place))
+        if anchored[link.source]:
+            row[4] = max(row[4], value / (1 + link.place))
+        row[6] += value
+        back = rows[link.source]
+        back[5] = max(back[5], strengths[link.target] * link.joint)
+    for row in rows:
+        row[6] = log(1 + row[6])
+    return rows

@@ -1,0 +1,203 @@
+"""Builds the machine of one search: checks every option, and gives every part that is not given its built-in default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.ports.services import Embedder
+from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine
+from clicket.search.engines.fusion import Mixed
+from clicket.search.planning import BridgePlanner, CoverageAnalyzer
+from clicket.search.protocols import Collection, is_collection
+from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
+from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
+from clicket.search.run.machine import Machine
+from clicket.search.run.part import (
+    Part,
+    ThreadedPart,
+    check_analysis,
+    check_queries,
+    check_ranking,
+    check_synthesis,
+)
+from clicket.search.run.spec import Budget, Parts, SearchSpec
+from clicket.search.synthesis import ExtractiveSynthesizer
+from clicket.search.text.cleaning import clean
+
+__all__ = ["MAX_QUESTION", "build_search"]
+
+_K = 10
+_PAGE_SIZE = 200
+_MAX_LOOP = 100
+MAX_QUESTION = 10_000
+"""Characters."""
+_VERSION = 1
+"""Of the fingerprint. A change makes the checkpoints of older versions unusable."""
+_FINGERPRINT_NAMES = {
+    "clicket.search.planning.coverage.CoverageAnalyzer": "clicket.search.analyzing.CoverageAnalyzer",
+    "clicket.search.llm.parts.ModelPlanner": "clicket.search.modelled.planner.ModelPlanner",
+    "clicket.search.llm.parts.ModelAnalyzer": "clicket.search.modelled.analyzer.ModelAnalyzer",
+    "clicket.search.llm.parts.ModelSynthesizer": "clicket.search.modelled.synthesizer.ModelSynthesizer",
+}
+"""Parts that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
+
+
+def build_search(
+    question: str,
+    *,
+    engine: Any = None,
+    engines: Sequence[Any] | None = None,
+    model: Any = None,
+    planner: Any = None,
+    analyzer: Any = None,
+    synthesizer: Any = None,
+    ranker: Any = None,
+    embedder: Embedder | None = None,
+    max_loop: int = 3,
+    budget: Budget | None = None,
+    checkpoints: Checkpoints | None = None,
+    request_id: str | None = None,
+    k: int | None = None,
+    max_page_size: int | None = None,
+) -> Machine:
+    """The machine of one search. Raises `UsageError` for a wrong option; no engine and no model is asked yet."""
+    question = _question(question)
+    engine, collection = _engine(engine, engines)
+    spec = SearchSpec(
+        question=question,
+        max_loop=_whole("max_loop", max_loop, _MAX_LOOP),
+        k=_K if k is None else _whole("k", k, MAX_RESULTS),
+        budget=_budget(budget),
+        request_id=uuid4().hex if request_id is None else str(request_id),
+        max_page_size=_page_size(max_page_size),
+        merge_similar=collection is None,
+    )
+    defaults: dict[str, Any] = {
+        "planner": BridgePlanner(collection),
+        "analyzer": CoverageAnalyzer(collection),
+        "synthesizer": ExtractiveSynthesizer(collection),
+    }
+    given = {"planner": planner, "analyzer": analyzer, "synthesizer": synthesizer}
+    model_name = ""
+    if model is not None:
+        asking_model, model_name = _model_parts(model, defaults)
+        given = {role: asking_model[role] if part is None else part for role, part in given.items()}
+
+    def part(role: str, method: str, accept: Any) -> Part[Any]:
+        return Part(role, method, given=given[role], default=defaults[role], accept=accept)
+
+    similarity = EmbeddingSimilarity(embedder) if embedder is not None and _has_no_vectors(collection) else None
+    parts = Parts(
+        engine=engine,
+        planner=part("planner", "plan", check_queries),
+        ranker=Part(
+            "ranker",
+            "rank",
+            given=ranker,
+            default=LinkRanker(collection, similarity),
+            accept=check_ranking,
+            slow=similarity is not None,
+        ),
+        analyzer=part("analyzer", "analyze", check_analysis),
+        synthesizer=part("synthesizer", "synthesize", check_synthesis),
+    )
+    fingerprint = "" if checkpoints is None else _fingerprint(spec, parts, model_name, embedder)
+    return Machine(spec, parts, CheckpointReplay(checkpoints, fingerprint))
+
+
+def _question(given: Any) -> str:
+    if not isinstance(given, str):
+        raise UsageError(f"The question is a text, not {type(given).__name__}.")
+    question = clean(given).strip()
+    if not question:
+        raise UsageError("The question is empty. Ask a question.")
+    if len(question) > MAX_QUESTION:
+        raise UsageError(
+            f"The question has {len(question):,} characters; at most {MAX_QUESTION:,} are allowed. Ask one question, and put its "
+            "background into the documents."
+        )
+    return question
+
+
+def _whole(name: str, given: Any, most: int) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+        raise UsageError(f"{name} is a whole number from 1 to {most}, not {given!r}.")
+    return given
+
+
+def _budget(given: Any) -> Budget:
+    if given is None:
+        return Budget()
+    if isinstance(given, Budget):
+        return given
+    raise UsageError(f"budget= takes a clicket.search.Budget, not {type(given).__name__}.")
+
+
+def _page_size(given: Any) -> int:
+    if given is None:
+        setting = os.environ.get("SINGLE_PAGE_MAX_SIZE", "").strip()
+        return int(setting) if setting.isascii() and setting.isdigit() else _PAGE_SIZE
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise UsageError(f"max_page_size is a number of characters from 0 up, not {given!r}.")
+    return given
+
+
+def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
+    """The engine to ask, and the same as a `Collection` if it is one."""
+    if engine is not None and engines is not None:
+        raise UsageError("Give engine= or engines=, not both.")
+    if isinstance(engine, list | tuple):
+        engine, engines = None, engine
+    if engines is not None:
+        if isinstance(engines, str) or not isinstance(engines, Sequence):
+            raise UsageError("engines= takes a list of engines.")
+        if len(engines) != 1:
+            return Mixed(engines), None
+        engine = engines[0]
+    if engine is None:
+        raise UsageError(
+            "There is nothing to search in. Give engine=, for example clicket.search.Index.open('docs.db'), "
+            "or a function that takes a query and returns documents."
+        )
+    return as_engine(engine), engine if is_collection(engine) else None
+
+
+def _has_no_vectors(collection: Collection | None) -> bool:
+    return collection is None or collection.similarities("", ()) is None
+
+
+def _model_parts(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    from clicket.search.llm import ModelAnalyzer, ModelPlanner, ModelSynthesizer, as_model
+
+    chat_model = as_model(model)
+    return {
+        "planner": ModelPlanner(chat_model, fallback=ThreadedPart(defaults["planner"])),
+        "analyzer": ModelAnalyzer(chat_model, fallback=ThreadedPart(defaults["analyzer"])),
+        "synthesizer": ModelSynthesizer(chat_model, fallback=ThreadedPart(defaults["synthesizer"])),
+    }, chat_model.name
+
+
+def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder | None) -> str:
+    """Identifies a search, so that it does not resume from checkpoints of another one. Limits of time are not part of it: a
+    resumed search may have others."""
+    limits = spec.budget
+    names = [one.name for one in (parts.planner, parts.ranker, parts.analyzer, parts.synthesizer)]
+    fields = [
+        _VERSION,
+        spec.question,
+        spec.max_loop,
+        spec.k,
+        (limits.max_rounds, limits.max_queries, limits.max_documents, limits.max_tokens),
+        parts.engine.name,
+        [_FINGERPRINT_NAMES.get(name, name) for name in names],
+        model,
+        "" if embedder is None else embedder.name,
+    ]
+    return sha256(msgspec.json.encode(fields)).hexdigest()[:32]

@@ -14,7 +14,7 @@ from clicket.errors import ClicketError
 from clicket.model.chat import Usage
 from clicket.model.document import Citation, Document
 
-__all__ = ["Analysis", "Findings", "QueryResult", "Round", "SearchFailed", "SearchResult", "Synthesis"]
+__all__ = ["STOP_REASONS", "Analysis", "Findings", "QueryResult", "Round", "SearchFailed", "SearchResult", "Synthesis"]
 
 
 class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +112,16 @@ class SearchFailed(ClicketError):
     code = "tool_error"
 
 
+STOP_REASONS = {
+    "complete": "the analysis found enough",
+    "max_loop": "all rounds that were allowed had been made",
+    "nothing_new": "there was nothing new to ask",
+    "budget": "the budget was spent",
+    "engines_failed": "all searches of a later round failed",
+}
+"""Why the rounds of a search ended; the answer is made of what was found until then."""
+
+
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What `deep_search` returns. The same question over the same documents gives the same bytes."""
 
@@ -121,8 +131,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     documents: tuple[Document, ...]
     rounds: tuple[Round, ...]
     stopped: str
-    """Why the rounds ended: `complete`, `max_loop`, `nothing_new`, `budget`, or `engines_failed` (all queries of a later round
-    failed; the answer is made of what was found before)."""
+    """Why the rounds ended: a key of `STOP_REASONS`."""
     notes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     usage: Usage = Usage()
@@ -172,40 +181,6 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> SearchResult:
         """The result from what `to_json` returned. Engines' scores and the spans of documents are lost."""
-        rounds = tuple(
-            Round(
-                number=one["loop"],
-                found=tuple(
-                    QueryResult(query=found["query"], documents=tuple(found["documents"]), error=found["error"])
-                    for found in one["searches"]
-                ),
-                analysis=Analysis(
-                    completeness_score=one["completeness_score"],
-                    unexplored_areas=tuple(one["unexplored_areas"]),
-                    components=one["components"],
-                ),
-            )
-            for one in plain["rounds"]
-        )
-        documents = tuple(
-            Document(
-                id=one["id"],
-                title=one["title"],
-                text=one["content"],
-                url=one["url"],
-                source=one["source"],
-                score=one["score"],
-            )
-            for one in plain["documents"]
-        )
-        return cls(
-            question=plain["question"],
-            answer=plain["answer"],
-            citations=tuple(Citation(**one) for one in plain["citations"]),
-            documents=documents,
-            rounds=rounds,
-            stopped=plain["stopped"],
-            notes=tuple(plain["notes"]),
-            unsupported=tuple(plain["unsupported"]),
-            usage=Usage(**plain["usage"]),
-        )
+        rounds = [{"number": one["loop"], "found": one["searches"], "analysis": one} for one in plain["rounds"]]
+        documents = [{**one, "text": one["content"]} for one in plain["documents"]]
+        return msgspec.convert({**plain, "rounds": rounds, "documents": documents}, cls)

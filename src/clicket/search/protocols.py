@@ -9,11 +9,15 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from clicket.model.document import Document
 from clicket.search.findings import Analysis, Findings, Synthesis
 
-__all__ = ["Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "is_collection"]
+__all__ = ["MAX_QUERIES", "Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "is_collection"]
+
+
+MAX_QUERIES = 5
+"""New queries of one round; a budget may set less, not more."""
 
 
 class Planner(Protocol):
-    """Returns the next queries. The search uses the first five that were not asked before; if there are none, it ends."""
+    """Returns the next queries. The search uses the first five that were not asked before; if there are none, the rounds end."""
 
     async def plan(self, findings: Findings, /) -> Sequence[str]: ...
 

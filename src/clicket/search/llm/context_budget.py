@@ -63,7 +63,9 @@ def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
     text = document.text
     if len(text) <= tokens * 4 and count_tokens(text) <= tokens:
         return text
-    spans = [span for part in _parts(document) for span in _sentences(text, part)]
+    spans = [
+        (first + start, first + end) for first, last in _parts(document) for start, end in sentences(text[first:last])
+    ]
     scored = sorted(
         range(len(spans)), key=lambda at: (-len(wanted.intersection(terms(text[spans[at][0] : spans[at][1]]))), at)
     )
@@ -91,10 +93,6 @@ def _parts(document: Document) -> list[Span]:
             parts.append((first, last))
             read += last - first
     return parts
-
-
-def _sentences(text: str, part: Span) -> list[Span]:
-    return [(part[0] + start, part[0] + end) for start, end in sentences(text[part[0] : part[1]])]
 
 
 def _joined(text: str, spans: list[Span]) -> str:

@@ -17,14 +17,13 @@ from clicket.search.llm.prompts import analysis_prompt, planning_prompt, synthes
 from clicket.search.llm.response_formats import CLAIMS, JUDGEMENT, QUERIES
 from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
 from clicket.search.llm.verification import VerifiedClaims, verify_claims
-from clicket.search.protocols import Analyzer, Planner, Synthesizer
+from clicket.search.protocols import MAX_QUERIES, Analyzer, Planner, Synthesizer
 from clicket.search.text.queries import fresh
 from clicket.search.text.sentences import sentences
 from clicket.search.usage import add_note
 
 __all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "add_marks"]
 
-_MAX_QUERIES = 5
 _STOPS = ".!?…。！？；"
 _CLOSERS = "\"'”’»)]」』）】》"
 
@@ -44,7 +43,7 @@ class ModelPlanner:
         why = "had nothing new to search for"
         try:
             queries = await self._chat.ask(QUERIES, *planning_prompt(findings, found))
-            if new := fresh(queries, findings.searched, _MAX_QUERIES):
+            if new := fresh(queries, findings.searched, MAX_QUERIES):
                 return new
         except NoAnswer as error:
             why = str(error)

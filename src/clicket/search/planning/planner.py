@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from clicket.search.findings import Findings
 from clicket.search.planning.bridges import bridges, question_names
-from clicket.search.protocols import Collection
+from clicket.search.protocols import MAX_QUERIES, Collection
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
@@ -21,7 +21,6 @@ __all__ = ["MIN_BRIDGE_SCORE", "BridgePlanner"]
 
 MIN_BRIDGE_SCORE = 0.48
 """Bridges below this score are not worth a third round."""
-_MAX_QUERIES = 5
 _MAX_WORDS = 8
 """Words of the question that a query has beside the name."""
 _FUNCTION_WORDS = re.compile(
@@ -39,7 +38,7 @@ class BridgePlanner:
         self._term_weights = TermWeights(collection)
 
     async def plan(self, findings: Findings) -> Sequence[str]:
-        return fresh(self._planned(findings), findings.searched, _MAX_QUERIES)
+        return fresh(self._planned(findings), findings.searched, MAX_QUERIES)
 
     def _planned(self, findings: Findings) -> Iterator[str]:
         yield findings.question  # also in later rounds: another planner may have run before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,47 +16,10 @@ from clicket.search.ranking.profiles import DocumentProfile, name_terms
 from clicket.search.ranking.term_match import QuestionTerms, TermMatch, best_window, match_terms, name_context
 from clicket.search.ranking.term_weights import TermWeights
 
-__all__ = [
-    "DOCUMENT_FEATURES",
-    "LINK_FEATURES",
-    "QUERY_FEATURES",
-    "FeatureExtractor",
-    "Features",
-    "Link",
-    "link_features",
-]
+__all__ = ["FeatureExtractor", "Features", "Link", "link_features"]
 
-DOCUMENT_FEATURES = (
-    "words",  # BM25 of the question
-    "whole",  # the same, with names of the question counted as a whole
-    "rest",  # the same, without the names of the question
-    "close",  # the share of the question that is close together
-    "title",  # the share of the document's name that is in the question
-    "length",
-    "thin",  # near 1 for very short texts
-    "bearers",  # how many documents have the same name
-    "anchor",  # one of its names is in the question
-    "rarity",  # how rare that name is
-    "novel",  # the share of the question that better documents do not have
-    "mentions",  # it mentions a name that is in the question
-    "meaning",  # similarity of vectors, if there are some
-)
-LINK_FEATURES = (
-    "link",  # the strength of the best document that mentions it
-    "residue",  # … times the share of the question that only the mentioned one has
-    "early",  # … times how early the mention is
-    "sibling",  # … by its place among all documents that are mentioned there
-    "anchored",  # the same, from documents that the question names
-    "joint",  # the strength of the best document that it mentions, times the share of the question that both have
-    "crowd",  # the logarithm of the strength of all documents that mention it
-    "name",  # the number of terms of the name by which it is mentioned
-)
-QUERY_FEATURES = (
-    "asked",  # the share of a later round's query that is close together
-    "meant",  # similarity to such a query, if there are vectors
-)
-"""The order of the columns, which the weights of the ranker follow."""
-
+_LINK_FEATURES = 8
+"""Features of a document's links; `ranker` lists all features."""
 _MAX_NAMES = 4
 """Names of a document that are looked for in the question."""
 _COMMON = 0.4
@@ -66,9 +29,9 @@ _MAX_SOURCES = 16
 _NAME_FACTOR = 1.2
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`source` mentions a name of `target`; both are positions in the list of profiles. `place` is the position of the target among all
-    that the source mentions, `size` the number of terms of the name."""
+class Link(NamedTuple):
+    """`source` mentions a name of `target`; both are positions in the list of profiles. `size` is the number of terms of the name,
+    `place` the position of the target among all that the source mentions."""
 
     source: int
     target: int
@@ -76,13 +39,13 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     early: float
     residue: float
     joint: float
-    place: int
     size: int
+    place: int
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[list[float]]
-    """For each profile one row of `DOCUMENT_FEATURES`."""
+    """For each profile its own features, without links and queries."""
     links: list[Link]
     anchors: list[tuple[str, list[int]]]
     """Names in the question, each with the positions of the profiles that have it."""
@@ -214,7 +177,7 @@ class FeatureExtractor:
         for profile in profiles:
             for name in profile.names:
                 bearers[name] = bearers.get(name, 0) + 1
-        rows: dict[int, list[tuple[float, str, dict[str, Any]]]] = {}
+        rows: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
         for source, target, name, rank in mentions_found:
             parts = words[name]
             if not parts:
@@ -225,21 +188,13 @@ class FeatureExtractor:
             here, has = matches[source].bm25, matches[source].matched_weight
             more = sum([weights[term] for term in matches[target].bm25 if term not in here])
             residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
-            link = {
-                "source": source,
-                "target": target,
-                "strength": strength,
-                "early": early,
-                "residue": residue,
-                "joint": (has + more) / self.total,
-                "size": len(parts),
-            }
+            link = (source, target, strength, early, residue, (has + more) / self.total, len(parts))
             worth = strength * (1 + near / self.total + residue + 0.3 * early)
             rows.setdefault(source, []).append((-round(worth, 6), profiles[target].id, link))
         links: list[Link] = []
         for siblings in rows.values():
             siblings.sort(key=lambda one: one[:2])
-            links += [Link(place=place, **link) for place, (_, _, link) in enumerate(siblings)]
+            links += [Link(*link, place) for place, (_, _, link) in enumerate(siblings)]
         return links
 
 
@@ -307,8 +262,8 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
 
 
 def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:
-    """For each profile one row of `LINK_FEATURES`. `strengths` are the strengths of the documents alone, from 0 to 1."""
-    rows = [[0.0] * len(LINK_FEATURES) for _ in features.rows]
+    """For each profile the features of its links. `strengths` are the strengths of the documents alone, from 0 to 1."""
+    rows = [[0.0] * _LINK_FEATURES for _ in features.rows]
     anchored = [row[8] for row in features.rows]
     for link in features.links:
         row, value = rows[link.target], strengths[link.source] * link.strength

@@ -152,14 +152,27 @@ def remember_packed(document: Document, data: bytes) -> None:
 
 
 @lru_cache(maxsize=_MAX_CACHED)
-def _read(one: str, title: str, text: str, lead: str) -> DocumentProfile:
+def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     packed = None if lead else _unpacked_profile(title, text)
-    if packed is not None:
-        return _profile(
-            one, text, packed.names, packed.full_names, packed.terms.split(), packed.title_terms.split(), packed.folded
-        )
-    full_names = own_names(title, lead or text[:LEAD])
-    return _profile(one, text, _distinct(full_names), full_names[:_MAX_FULL_NAMES], terms(text), terms(title), None)
+    if packed is None:
+        full_names = own_names(title, lead or text[:LEAD])
+        names, full_names, folded = _distinct(full_names), full_names[:_MAX_FULL_NAMES], None
+        text_terms, title_terms = terms(text), terms(title)
+    else:
+        names, full_names, folded = packed.names, packed.full_names, packed.folded
+        text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
+    return DocumentProfile(
+        id=id,
+        text=text,
+        names=names,
+        full_names=full_names,
+        name_terms=name_terms(names[0]) if names else (),
+        terms=tuple(text_terms),
+        title_terms=tuple(title_terms),
+        all_terms=frozenset(text_terms).union(title_terms),
+        unspaced=is_cjk(text),
+        folded=folded,
+    )
 
 
 def _unpacked_profile(title: str, text: str) -> _Packed | None:
@@ -175,26 +188,3 @@ def _unpacked_profile(title: str, text: str) -> _Packed | None:
 
 def _distinct(full_names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([without_initials(f" {name} ").strip() for name in full_names]))[:_MAX_NAMES]
-
-
-def _profile(
-    one: str,
-    text: str,
-    names: tuple[str, ...],
-    full_names: tuple[str, ...],
-    found: list[str],
-    titled: list[str],
-    folded: str | None,
-) -> DocumentProfile:
-    return DocumentProfile(
-        id=one,
-        text=text,
-        names=names,
-        full_names=full_names,
-        name_terms=name_terms(names[0]) if names else (),
-        terms=tuple(found),
-        title_terms=tuple(titled),
-        all_terms=frozenset(found).union(titled),
-        unspaced=is_cjk(text),
-        folded=folded,
-    )

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from math import exp
 from operator import mul
 
-import msgspec
-
 from clicket.model.document import Document
 from clicket.ports.services import Embedder
 from clicket.search.findings import Findings
@@ -29,31 +27,35 @@ _MAX_EMBEDDED = 2_000
 
 Similarity = Callable[[str, Sequence[Document]], Sequence[float] | None]
 
-
-class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of the features, in the order of `DOCUMENT_FEATURES` (`first`: a document alone), then `LINK_FEATURES` and
-    `QUERY_FEATURES` (`final`). Learnt on three public question sets; a set that is held out loses one to three points."""
-
-    first: tuple[float, ...]
-    final: tuple[float, ...]
-
-
-_WITHOUT_VECTORS = Weights(
-    first=(-0.8, 1.7, 0.6, 3.2, 0.7, -0.4, -1.5, -0.8, 1.8, 0.4, 3.1, 0.2, 0.0),
-    final=(
-        *(-0.9, 1.1, 0.3, 1.8, 1.4, -0.6, -1.2, -1.0, 1.5, 0.5, 2.4, -1.6, 0.0),
-        *(1.6, 2.9, 1.2, 1.0, 1.4, 3.5, -1.1, 0.5),
-        *(5.1, 0.0),
-    ),
-)
-_WITH_VECTORS = Weights(
-    first=(-0.8, 1.6, 0.3, 2.4, -0.1, 0.2, 1.3, -0.3, 2.4, -0.1, 3.0, 0.2, 5.8),
-    final=(
-        *(-1.4, 1.3, 0.2, 2.5, 0.7, -0.1, -0.1, -0.5, 2.6, -0.1, 2.7, -1.9, 2.2),
-        *(1.2, 3.8, 2.2, 1.3, 1.3, 3.8, -1.9, 0.6),
-        *(0.0, 9.2),
-    ),
-)
+# Without vectors and with them: the weight for a document alone, and the final one. They were learnt on three public question sets;
+# a set that is held out loses one to three points. The rows are in the order of the columns of `features`.
+_WEIGHTS = (
+    ("words",    -0.8, -0.9, -0.8, -1.4),  # BM25 of the question
+    ("whole",     1.7,  1.1,  1.6,  1.3),  # the same, with names of the question counted as a whole
+    ("rest",      0.6,  0.3,  0.3,  0.2),  # the same, without the names of the question
+    ("close",     3.2,  1.8,  2.4,  2.5),  # the share of the question that is close together
+    ("title",     0.7,  1.4, -0.1,  0.7),  # the share of the document's name that is in the question
+    ("length",   -0.4, -0.6,  0.2, -0.1),  # the logarithm of the number of terms
+    ("thin",     -1.5, -1.2,  1.3, -0.1),  # near 1 for very short texts
+    ("bearers",  -0.8, -1.0, -0.3, -0.5),  # how many documents have the same name
+    ("anchor",    1.8,  1.5,  2.4,  2.6),  # one of its names is in the question
+    ("rarity",    0.4,  0.5, -0.1, -0.1),  # how rare that name is
+    ("novel",     3.1,  2.4,  3.0,  2.7),  # the share of the question that better documents do not have
+    ("mentions",  0.2, -1.6,  0.2, -1.9),  # it mentions a name that is in the question
+    ("meaning",   0.0,  0.0,  5.8,  2.2),  # similarity of vectors, if there are some
+    ("link",      0.0,  1.6,  0.0,  1.2),  # the strength of the best document that mentions it
+    ("residue",   0.0,  2.9,  0.0,  3.8),  # … times the share of the question that only the mentioned one has
+    ("early",     0.0,  1.2,  0.0,  2.2),  # … times how early the mention is
+    ("sibling",   0.0,  1.0,  0.0,  1.3),  # … by its place among all documents that are mentioned there
+    ("anchored",  0.0,  1.4,  0.0,  1.3),  # the same, from documents that the question names
+    ("joint",     0.0,  3.5,  0.0,  3.8),  # the strength of the best one that it mentions, times the share that both have
+    ("crowd",     0.0, -1.1,  0.0, -1.9),  # the logarithm of the strength of all documents that mention it
+    ("name",      0.0,  0.5,  0.0,  0.6),  # the number of terms of the name by which it is mentioned
+    ("asked",     0.0,  5.1,  0.0,  0.0),  # the share of a later round's query that is close together
+    ("meant",     0.0,  0.0,  0.0,  9.2),  # similarity to such a query, if there are vectors
+)  # fmt: skip
+_ALONE = 13
+"""Features of a document alone; the others are those of its links and of later queries."""
 
 
 class LinkRanker:
@@ -88,7 +90,7 @@ class LinkRanker:
         meant = [0.0] * len(profiles)
         for near in (self._similarities(query, documents) for query in later if similarities is not None):
             meant = list(map(max, meant, near or meant))
-        return _scored(features, asked, meant, _WITHOUT_VECTORS if similarities is None else _WITH_VECTORS)
+        return _scored(features, asked, meant, 1 if similarities is None else 3)
 
     def _similarities(self, text: str, documents: Sequence[Document]) -> Sequence[float] | None:
         if self._near is not None:
@@ -145,8 +147,9 @@ def _strengths(features: Features, first: Sequence[float]) -> list[float]:
     return found
 
 
-def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], weights: Weights) -> list[float]:
-    first = [_sum(weights.first, row) for row in features.rows]
+def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], column: int) -> list[float]:
+    alone, final = ([float(row[at]) for row in _WEIGHTS] for at in (column, column + 1))
+    first = [_sum(alone[:_ALONE], row) for row in features.rows]
     linked = link_features(features, _strengths(features, first))
     rows = zip(features.rows, linked, asked, meant, strict=True)
-    return [round(_sum(weights.final, [*row, *more, words, meaning]), 6) for row, more, words, meaning in rows]
+    return [round(_sum(final, [*row, *more, words, meaning]), 6) for row, more, words, meaning in rows]

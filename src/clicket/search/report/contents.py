@@ -12,14 +12,12 @@ from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from clicket.model.document import Citation, Document
-from clicket.search.findings import SearchResult
+from clicket.search.findings import STOP_REASONS, SearchResult
 from clicket.search.synthesis.citations import MARK
 
 __all__ = [
     "MAX_LISTED",
     "CitedDocument",
-    "Excerpt",
-    "Piece",
     "Source",
     "answer_parts",
     "contents",
@@ -46,13 +44,6 @@ _MAX_TEXT = 5_000
 _MAX_TEXTS = 40
 _MAX_URL = 2_000
 _MAX_QUOTE_END = 24
-_STOP_REASONS = {
-    "complete": "the analysis found enough",
-    "max_loop": "all rounds that were allowed had been made",
-    "nothing_new": "there was nothing new to ask",
-    "budget": "the budget was spent",
-    "engines_failed": "all searches of a later round failed",
-}
 # Control characters, lone surrogates, and characters that change the direction of text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -213,7 +204,7 @@ def quote_url(url: str, citation: Citation) -> str:
 
 
 def stop_reason(result: SearchResult) -> str:
-    return _STOP_REASONS.get(result.stopped, one_line(result.stopped))
+    return STOP_REASONS.get(result.stopped, one_line(result.stopped))
 
 
 def counted(count: int, one: str, more: str = "") -> str:

@@ -79,32 +79,26 @@ def build_search(
         max_page_size=_page_size(max_page_size),
         merge_similar=collection is None,
     )
+    similarity = EmbeddingSimilarity(embedder) if embedder is not None and _has_no_vectors(collection) else None
     defaults: dict[str, Any] = {
         "planner": BridgePlanner(collection),
+        "ranker": LinkRanker(collection, similarity),
         "analyzer": CoverageAnalyzer(collection),
         "synthesizer": ExtractiveSynthesizer(collection),
     }
-    given = {"planner": planner, "analyzer": analyzer, "synthesizer": synthesizer}
+    given = {"planner": planner, "ranker": ranker, "analyzer": analyzer, "synthesizer": synthesizer}
     model_name = ""
     if model is not None:
-        asking_model, model_name = _model_parts(model, defaults)
-        given = {role: asking_model[role] if part is None else part for role, part in given.items()}
+        model_parts, model_name = _model_parts(model, defaults)
+        given = {role: model_parts.get(role) if part is None else part for role, part in given.items()}
 
-    def part(role: str, method: str, accept: Any) -> Part[Any]:
-        return Part(role, method, given=given[role], default=defaults[role], accept=accept)
+    def part(role: str, method: str, accept: Any, *, slow: bool = False) -> Part[Any]:
+        return Part(role, method, given=given[role], default=defaults[role], accept=accept, slow=slow)
 
-    similarity = EmbeddingSimilarity(embedder) if embedder is not None and _has_no_vectors(collection) else None
     parts = Parts(
         engine=engine,
         planner=part("planner", "plan", check_queries),
-        ranker=Part(
-            "ranker",
-            "rank",
-            given=ranker,
-            default=LinkRanker(collection, similarity),
-            accept=check_ranking,
-            slow=similarity is not None,
-        ),
+        ranker=part("ranker", "rank", check_ranking, slow=similarity is not None),
         analyzer=part("analyzer", "analyze", check_analysis),
         synthesizer=part("synthesizer", "synthesize", check_synthesis),
     )

@@ -76,7 +76,8 @@ class Machine:
         """All messages, the last one `final_result` or `error`. An error other than `SearchFailed` is raised after it."""
         while not self.done:
             await self._step()
-            for message in self._take_messages():
+            messages, self._unsent = self._unsent, []
+            for message in messages:
                 yield message
         if self.failure is not None and not isinstance(self.failure, SearchFailed):
             raise self.failure
@@ -330,17 +331,17 @@ class Machine:
         self._replay.live = True
         if count := self._replay.replayed:
             text = f"Resumed: {count} finished {'step was' if count == 1 else 'steps were'} taken over"
-            self._announce(self._messages.resumed, self.state, self._loop, text)
+            self._announce(self._messages.state, self.state, self._loop, text, resumed=True)
             return
         self._announce(self._messages.state, SearchState.INITIALIZING, self._loop, "The search begins")
         if self.state is not SearchState.INITIALIZING:
             self._announce(self._messages.state, self.state, self._loop, "No checkpoint could be used")
 
-    def _announce(self, message: Callable[..., Message], *about: Any) -> None:
+    def _announce(self, message: Callable[..., Message], *about: Any, **more: Any) -> None:
         if self._replay.live and self._silent:
             self._messages.seq += 1
         elif self._replay.live:
-            self._unsent.append(message(*about))
+            self._unsent.append(message(*about, **more))
 
     def _change(self, to: SearchState, text: str) -> None:
         self.state = SEARCH.advance(self.state, to)
@@ -365,10 +366,6 @@ class Machine:
         if note:
             self._add_notes(notes=(f"{note}; the answer is made of what was found until then.",))
         self._change(SearchState.SYNTHESIZING, "Putting the answer together")
-
-    def _take_messages(self) -> list[Message]:
-        messages, self._unsent = self._unsent, []
-        return messages
 
 
 def _all_failed(done: Round, *, spent: bool) -> SearchFailed:

@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.kernel import SearchState
 from clicket.model.document import Document
-from clicket.search.findings import Round, SearchResult
+from clicket.search.findings import STOP_REASONS, Round, SearchResult
 
 __all__ = ["Message", "MessageBuilder"]
 
@@ -24,12 +24,8 @@ class MessageBuilder:
         self._question = question
         self._max_page_size = max_page_size
 
-    def state(self, state: SearchState, loop: int, text: str) -> Message:
-        return self._message("state", state, loop, text)
-
-    def resumed(self, state: SearchState, loop: int, text: str) -> Message:
-        """The search resumes here. Stages that were finished before are not announced again."""
-        return self._message("state", state, loop, text, resumed=True)
+    def state(self, state: SearchState, loop: int, text: str, **more: Any) -> Message:
+        return self._message("state", state, loop, text, **more)
 
     def extend(self, loop: int, queries: Sequence[str]) -> Message:
         """The new queries of a round, without those that were asked before."""
@@ -59,7 +55,7 @@ class MessageBuilder:
             "final_result",
             SearchState.COMPLETED,
             len(result.rounds),
-            _ENDINGS.get(result.stopped, "The search is complete"),
+            f"The search ended because {STOP_REASONS.get(result.stopped, result.stopped)}",
             final=True,
             result=plain.pop("answer"),
             **plain,
@@ -97,12 +93,3 @@ class MessageBuilder:
             "isFinal": final,
             **more,
         }
-
-
-_ENDINGS = {
-    "complete": "The search is complete",
-    "max_loop": "The search is complete: no more rounds were allowed",
-    "nothing_new": "The search is complete: there was nothing new to ask",
-    "budget": "The search ended because its budget was spent; the answer is made of what was found",
-    "engines_failed": "The search ended because the engines failed; the answer is made of what was found before",
-}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
@@ -148,11 +148,7 @@ async def _called(function: Callable[[Findings], Any], findings: Findings) -> An
     if inspect.iscoroutinefunction(function):
         return await function(findings)
     answer = await off_loop(lambda: function(findings))
-    return await _awaited(answer) if inspect.isawaitable(answer) else answer
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _callable(role: str, method: str, given: Any) -> Callable[[Findings], Any]:

@@ -9,12 +9,10 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.search.engines.adapting import Asked
 from clicket.search.findings import Analysis, Synthesis
+from clicket.search.protocols import MAX_QUERIES
 from clicket.search.run.part import Part
 
-__all__ = ["MAX_QUERIES", "Budget", "Parts", "SearchSpec"]
-
-MAX_QUERIES = 5
-"""New queries of one round; a budget may set less, not more."""
+__all__ = ["Budget", "Parts", "SearchSpec"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,19 +39,17 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     synthesizing: float = 90.0
 
     def __post_init__(self) -> None:
-        for name in ("max_rounds", "max_queries", "max_documents", "max_tokens"):
+        for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is None and name == "max_tokens":
-                continue
-            least = 0 if name == "max_tokens" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"Budget: {name} is a whole number from {least} up, not {value!r}.")
+            if name.startswith("max_") and name != "max_seconds":
+                least = 0 if name == "max_tokens" else 1
+                optional = value is None and name == "max_tokens"
+                if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                    raise UsageError(f"Budget: {name} is a whole number from {least} up, not {value!r}.")
+            elif not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+                raise UsageError(f"Budget: {name} is a number of seconds above 0, not {value!r}.")
         if self.max_queries > MAX_QUERIES:
             raise UsageError(f"Budget: max_queries is at most {MAX_QUERIES}, not {self.max_queries}.")
-        for name in ("max_seconds", "query", "searching", "decomposing", "analyzing", "synthesizing"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-                raise UsageError(f"Budget: {name} is a number of seconds above 0, not {value!r}.")
 
 
 class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from clicket.search.synthesis.citations import check, find_span
+from clicket.search.synthesis.citations import check
 from clicket.search.synthesis.extractive import ExtractiveSynthesizer
+from clicket.search.synthesis.quotes import find_span
 
 __all__ = ["ExtractiveSynthesizer", "check", "find_span"]

@@ -14,10 +14,10 @@ import msgspec
 
 from clicket.model.document import Citation, Document
 from clicket.search.findings import Synthesis
-from clicket.search.synthesis.quotes import MAX_QUOTE, find_span
+from clicket.search.synthesis.quotes import MAX_QUOTE
 from clicket.search.text.sentences import sentences
 
-__all__ = ["EXTRACTIVE", "MARK", "MAX_CITATIONS", "NOTHING_LEFT", "UNSUPPORTED", "check", "find_span", "unmarked"]
+__all__ = ["EXTRACTIVE", "MARK", "MAX_CITATIONS", "NOTHING_LEFT", "UNSUPPORTED", "check", "unmarked"]
 
 EXTRACTIVE = "extractive"
 """`Synthesis.by` of the built-in synthesizer. Its sentences without citation are about the search and need none."""

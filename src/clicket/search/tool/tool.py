@@ -21,7 +21,6 @@ from clicket.search.run.messages import Message
 from clicket.search.run.spec import Budget
 from clicket.search.tool.engines import Engines, data_version_of
 from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
-from clicket.search.tool.output import event_of, output_of
 from clicket.tools import Options, ToolContext, Traits, defaults, make_options
 from clicket.tools.schema import DIALECT
 
@@ -31,6 +30,8 @@ _HEARTBEAT = 5.0
 """Seconds between heartbeats."""
 _ROUNDS_SHARE, _ANSWER_SHARE = 0.8, 0.15
 """The shares of a call's time that the rounds and the synthesis may take."""
+_LARGE = 64 * 1024
+"""Bytes: a larger message keeps only its best documents, because every reader of events gets all messages."""
 _STAGES = ("decomposing", "searching", "analyzing")
 
 
@@ -99,10 +100,10 @@ class DeepSearch:
         return {"query": query, "max_loop": int(arguments.get("max_loop", self.setup.max_loop))}
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        running = _Running()
-        heartbeats = asyncio.create_task(_send_heartbeats(ctx, self.options.idle_timeout, running))
+        machines: list[Machine] = []  # none until the index is open
+        heartbeats = asyncio.create_task(_send_heartbeats(ctx, self.options.idle_timeout, machines))
         try:
-            return await self._search(bound, ctx, running)
+            return await self._search(bound, ctx, machines)
         finally:
             heartbeats.cancel()
             await asyncio.wait((heartbeats,))
@@ -127,23 +128,24 @@ class DeepSearch:
         if engines is not None:
             await engines.close()
 
-    async def _search(self, bound: Mapping[str, Any], ctx: ToolContext, running: _Running) -> dict[str, Any]:
+    async def _search(self, bound: Mapping[str, Any], ctx: ToolContext, machines: list[Machine]) -> dict[str, Any]:
         kept = await ctx.checkpoints()
         async with self._loop_engines().options() as engines:
             budget = _fit_budget(self.setup.budget, ctx.time_left)
-            machine = running.machine = build_search(
+            machine = build_search(
                 bound["query"],
                 **{**_search_options(self.setup), **engines, "max_loop": bound["max_loop"], "budget": budget},
                 checkpoints=_CallCheckpoints(kept, ctx),
                 request_id=ctx.call_id,
             )
+            machines.append(machine)
             last = await self._run_to_end(machine, ctx, len(_STAGES) * bound["max_loop"] + 1)
         if machine.result is None:
             assert machine.failure is not None, "it ended with a result or a failure"
             if budget.max_seconds < self.setup.budget.max_seconds and _ran_out_of_time(machine.failure):
                 await asyncio.Event().wait()  # the call's time is over: let its timeout end it, with that reason
             raise machine.failure
-        output = output_of(last, machine.result, self.setup.max_documents)
+        output = _output(last, machine.result, self.setup.max_documents)
         if self.setup.whole:
             output["artifact"] = await ctx.put_artifact(encode(machine.result.to_json()))
         return output
@@ -155,7 +157,7 @@ class DeepSearch:
             async for last in messages:
                 if last["messageType"] == "state":  # before the event, so that readers of progress see it first
                     ctx.progress(_step(last, total), total, last["message"])
-                ctx.emit(event_of(last, self.setup.max_documents))
+                ctx.emit(_event(last, self.setup.max_documents))
         return last
 
     # The function.
@@ -206,23 +208,13 @@ class _CallCheckpoints:
             )
 
 
-class _Running:
-    """The machine of a running call, once it is built."""
-
-    machine: Machine | None = None
-
-    @property
-    def waits_for_engines(self) -> bool:
-        return self.machine is not None and self.machine.state is SearchState.SEARCHING
-
-
-async def _send_heartbeats(ctx: ToolContext, idle: float | None, running: _Running) -> None:
+async def _send_heartbeats(ctx: ToolContext, idle: float | None, machines: list[Machine]) -> None:
     """Send heartbeats except while engines are asked. Other stages have limits of their own. While engines are asked, only their
     answers count as activity, so engines that are silent for `idle_timeout` end the call."""
     every = _HEARTBEAT if idle is None else min(_HEARTBEAT, idle / 3)
     while True:
         await asyncio.sleep(every)
-        if not running.waits_for_engines:
+        if all(one.state is not SearchState.SEARCHING for one in machines):
             ctx.heartbeat()
 
 
@@ -247,6 +239,29 @@ def _search_options(setup: Setup) -> dict[str, Any]:
     names = ("model", "planner", "analyzer", "synthesizer", "ranker", "embedder", "max_loop", "k", "budget")
     values = {name: getattr(setup, name) for name in (*names, "max_page_size")}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _output(final: Message, result: SearchResult, max_documents: int) -> dict[str, Any]:
+    """The output of a call. Texts of documents are cut as in messages; citations are whole."""
+    plain = result.to_json()
+    documents = [
+        {"id": one["id"], "title": one["title"], "score": one["relevance_score"], **one}
+        for one in final["documents"][:max_documents]
+    ]
+    question, found = plain.pop("question"), plain.pop("documents")
+    first = {name: plain.pop(name) for name in ("answer", "citations")}
+    return {**first, "documents": documents, "documents_found": len(found), **plain, "question": question}
+
+
+def _event(message: Message, max_documents: int) -> Message:
+    """The message as an event of the call."""
+    if message["messageType"] not in ("search", "final_result") or len(encode(message)) <= _LARGE:
+        return message
+    if message["messageType"] == "final_result":
+        return {**message, "documents": message["documents"][:max_documents], "cut": True}
+    found = message["searchResult"]
+    each = max(max_documents // max(len(found["docs"]), 1), 1)
+    return {**message, "searchResult": {**found, "docs": [docs[:each] for docs in found["docs"]]}, "cut": True}
 
 
 def _step(message: Message, total: int) -> int:

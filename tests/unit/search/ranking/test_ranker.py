@@ -94,7 +94,7 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=root,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join((str(root), str(root / "src")))},
             capture_output=True,
             text=True,
             check=True,

@@ -1,4 +1,4 @@
-"""Parts of a search that do what a test tells them, and a loop whose time passes when nobody works."""
+"""Parts of a search that follow a script, and an event loop whose clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.model.document import Document
-from clicket.search.findings import Analysis, Findings, Synthesis
+from clicket.search import Analysis, Findings, Synthesis, deep_search_stream
 
 T = TypeVar("T")
 
@@ -120,3 +120,12 @@ class Cites:
 def kinds(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """The states, and the other messages between them."""
     return [one["state"] if one["messageType"] == "state" else one["messageType"] for one in messages]
+
+
+OPEN: tuple[float, list[str]] = (0.2, ["something"])
+DONE: tuple[float, list[str]] = (0.9, [])
+"""Analyses for `Scores`: the search goes on, or has found enough."""
+
+
+async def messages_of(question: str = "What is it?", **options: Any) -> list[dict[str, Any]]:
+    return [one async for one in deep_search_stream(question, **options)]

@@ -33,7 +33,7 @@ def test_a_planner_that_fails_is_replaced(planned: Any) -> None:
     plans = Plans(planned) if planned is not None else Plans(None)
     found = leaping(lambda: deep_search("Who is Ada Lovelace?", engine=Engine(), planner=plans, max_loop=1))
     assert found.rounds[0].queries
-    assert any(note.startswith("The planner failed (") for note in found.notes)
+    assert any("planner" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_planner_that_fails_is_replaced(planned: Any) -> None:
 def test_an_analyzer_that_fails_is_replaced(score: Any) -> None:
     found = leaping(lambda: deep_search("Who is Ada?", engine=Engine(), analyzer=Scores(score), max_loop=1))
     assert found.rounds[0].analysis is not None
-    assert any(note.startswith("The analyzer failed (") for note in found.notes)
+    assert any("analyzer" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("boom"), "hang", 7, Synthesis(answer=None)])  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_a_synthesizer_that_fails_is_replaced(answer: Any) -> None:
 
     found = leaping(lambda: deep_search("Who is Ada?", engine=Engine(), synthesizer=synthesize, max_loop=1))
     assert isinstance(found.answer, str)
-    assert any(note.startswith("The synthesizer failed (") for note in found.notes)
+    assert any("synthesizer" in note for note in found.notes)
 
 
 async def test_a_ranker_that_fails_is_replaced_and_one_that_forgets_is_completed() -> None:
@@ -67,7 +67,7 @@ async def test_a_ranker_that_fails_is_replaced_and_one_that_forgets_is_completed
 
     found = await deep_search("Why?", engine=engine, planner=Plans(["one"]), ranker=broken, max_loop=1)
     assert len(found.documents) == 3
-    assert any(note.startswith("The ranker failed (") for note in found.notes)
+    assert any("ranker" in note for note in found.notes)
 
     def forgetful(findings: Any) -> Any:
         return [("b", 0.5), ("ghost", 9.0), ("b", 7.0), ("c", 0.123456789)]
@@ -84,7 +84,7 @@ async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyP
             raise RuntimeError("boom")
 
     monkeypatch.setattr("clicket.search.run.builder.BridgePlanner", Broken)
-    with pytest.raises(SearchFailed, match="planner failed: RuntimeError: boom"):
+    with pytest.raises(SearchFailed, match=r"planner.*RuntimeError: boom"):
         await deep_search("Why?", engine=Engine())
 
 

@@ -156,7 +156,7 @@ def test_a_damaged_record_is_told_of_and_done_again(damage: bytes) -> None:
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
     assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
-    assert "The checkpoint 'search:2:0' was not used: it is damaged" in result.notes
+    assert any("'search:2:0'" in note and "damaged" in note for note in result.notes)
     assert [one.id for one in result.documents] == [one["id"] for one in msgspec.json.decode(wanted)["documents"]]
 
 
@@ -166,7 +166,7 @@ def test_records_of_another_search_are_not_used(other: dict[str, Any]) -> None:
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **{**options(engine), **other}))
     assert "alpha" in engine.asked
-    assert "The checkpoint 'plan:1' was not used: it belongs to another search" in result.notes
+    assert any("'plan:1'" in note and "another search" in note for note in result.notes)
 
 
 def test_what_is_too_long_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:

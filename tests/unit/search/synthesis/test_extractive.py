@@ -101,9 +101,9 @@ def test_what_was_not_found_is_said() -> None:
         .extract(findings("Is Zorbland larger than The Golden Calf?", FILM, rounds=(searched,)))
         .answer
     )
-    assert "None of the best documents mentions “Zorbland”." in answer
-    assert "Nothing was found for “Zorbland”." in answer
-    assert "The search for “calf” failed." in answer
+    lines = [line for line in answer.split("\n") if "“" in line]
+    assert [("Zorbland" in line, "calf" in line) for line in lines] == [(True, False), (True, False), (False, True)]
+    assert "failed" in lines[-1]
     assert "“x”" not in answer
     assert "mentions “The Golden Calf”" not in answer
     empty = ExtractiveSynthesizer().extract(findings("Who?"))

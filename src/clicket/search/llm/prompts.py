@@ -8,7 +8,7 @@ statements count only with quotes that are found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
 from clicket.search.findings import Findings
@@ -50,29 +50,26 @@ _SYNTHESIZE = (
 
 
 def planning_prompt(findings: Findings, found: Sequence[PromptDocument]) -> tuple[str, str]:
+    """System prompt and user prompt, as of the other two."""
     mark = _mark(findings, found)
-    parts = [
-        _question(findings),
-        _listed("queries that were asked already", findings.searched, mark),
-        _listed("still missing", findings.gaps, mark),
-        _documents(found, mark),
-    ]
-    return f"{_PLAN}\n\n{_DATA.format(mark=mark)}", _joined(parts)
+    asked = _listed("queries that were asked already", findings.searched, mark)
+    missing = _listed("still missing", findings.gaps, mark)
+    return _prompts(_PLAN, mark, _question(findings), asked, missing, _documents(found, mark))
 
 
 def analysis_prompt(findings: Findings, found: Sequence[PromptDocument]) -> tuple[str, str]:
     mark = _mark(findings, found)
-    parts = [
-        _question(findings),
-        _listed("queries that were asked", findings.searched, mark),
-        _documents(found, mark),
-    ]
-    return f"{_ANALYZE}\n\n{_DATA.format(mark=mark)}", _joined(parts)
+    asked = _listed("queries that were asked", findings.searched, mark)
+    return _prompts(_ANALYZE, mark, _question(findings), asked, _documents(found, mark))
 
 
 def synthesis_prompt(findings: Findings, found: Sequence[PromptDocument]) -> tuple[str, str]:
     mark = _mark(findings, found)
-    return f"{_SYNTHESIZE}\n\n{_DATA.format(mark=mark)}", _joined([_documents(found, mark), _question(findings)])
+    return _prompts(_SYNTHESIZE, mark, _documents(found, mark), _question(findings))
+
+
+def _prompts(task: str, mark: str, *parts: str) -> tuple[str, str]:
+    return f"{task}\n\n{_DATA.format(mark=mark)}", "\n\n".join(part for part in parts if part)
 
 
 def _mark(findings: Findings, found: Sequence[PromptDocument]) -> str:
@@ -104,7 +101,3 @@ def _listed(head: str, lines: Sequence[str], mark: str) -> str:
 
 def _line(text: str) -> str:
     return " ".join(_CONTROLS.sub(" ", text[:_MAX_LINE]).split())
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "\n\n".join(part for part in parts if part)

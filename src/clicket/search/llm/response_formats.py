@@ -197,14 +197,12 @@ QUERIES: ResponseFormat[tuple[str, ...]] = ResponseFormat(
     schema=_closed(sub_queries=_list_of(_TEXT)),
     example='{"sub_queries": ["first query", "second query", "third query"]}',
     parse=_queries,
-    max_tokens=4_000,
 )
 JUDGEMENT: ResponseFormat[Judgement] = ResponseFormat(
     name="analysis",
     schema=_closed(reasons=_TEXT, completeness_score={"type": "number"}, unexplored_areas=_list_of(_TEXT)),
     example='{"reasons": "one or two sentences", "completeness_score": 0.5, "unexplored_areas": ["what is missing"]}',
     parse=_judgement,
-    max_tokens=4_000,
 )
 CLAIMS: ResponseFormat[tuple[Claim, ...]] = ResponseFormat(
     name="answer",
@@ -213,5 +211,4 @@ CLAIMS: ResponseFormat[tuple[Claim, ...]] = ResponseFormat(
     ),
     example='{"claims": [{"statement": "One sentence.", "quotes": [{"doc": 1, "quote": "text of document 1, word for word"}]}]}',
     parse=_claims,
-    max_tokens=4_000,
 )

@@ -69,17 +69,20 @@ def build_search(
 ) -> Machine:
     """The machine of one search. Raises `UsageError` for a wrong option; no engine and no model is asked yet."""
     question = _question(question)
+    if not isinstance(budget, Budget | None):
+        raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
     engine, collection = _engine(engine, engines)
     spec = SearchSpec(
         question=question,
         max_loop=_whole("max_loop", max_loop, _MAX_LOOP),
         k=_K if k is None else _whole("k", k, MAX_RESULTS),
-        budget=_budget(budget),
+        budget=Budget() if budget is None else budget,
         request_id=uuid4().hex if request_id is None else str(request_id),
         max_page_size=_page_size(max_page_size),
         merge_similar=collection is None,
     )
-    similarity = EmbeddingSimilarity(embedder) if embedder is not None and _has_no_vectors(collection) else None
+    has_vectors = collection is not None and collection.similarities("", ()) is not None
+    similarity = None if embedder is None or has_vectors else EmbeddingSimilarity(embedder)
     defaults: dict[str, Any] = {
         "planner": BridgePlanner(collection),
         "ranker": LinkRanker(collection, similarity),
@@ -126,14 +129,6 @@ def _whole(name: str, given: Any, most: int) -> int:
     return given
 
 
-def _budget(given: Any) -> Budget:
-    if given is None:
-        return Budget()
-    if isinstance(given, Budget):
-        return given
-    raise UsageError(f"budget= takes a clicket.search.Budget, not {type(given).__name__}.")
-
-
 def _page_size(given: Any) -> int:
     if given is None:
         setting = os.environ.get("SINGLE_PAGE_MAX_SIZE", "").strip()
@@ -161,10 +156,6 @@ def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
             "or a function that takes a query and returns documents."
         )
     return as_engine(engine), engine if is_collection(engine) else None
-
-
-def _has_no_vectors(collection: Collection | None) -> bool:
-    return collection is None or collection.similarities("", ()) is None
 
 
 def _model_parts(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str]:

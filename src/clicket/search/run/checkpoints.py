@@ -154,30 +154,19 @@ class CheckpointReplay:
     def __init__(self, checkpoints: Checkpoints | None, fingerprint: str) -> None:
         self.live = False
         self.replayed = 0
+        self.records: Mapping[str, bytes] = {}
+        self.saves = checkpoints is not None
         self._size = 0
         self._checkpoints = checkpoints
         self._fingerprint = fingerprint
-        self._records: Mapping[str, bytes] = {}
-
-    @property
-    def saves(self) -> bool:
-        """Are checkpoints saved at all?"""
-        return self._checkpoints is not None
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._records
 
     def load(self) -> None:
         if self._checkpoints is not None:
-            self._records = self._checkpoints.load()
-
-    def has(self, key: str) -> bool:
-        return key in self._records
+            self.records = self._checkpoints.load()
 
     def take(self, key: str, type: type[R]) -> tuple[R | None, str]:
         """The record or None, and a note if there is a record that cannot be used."""
-        if self.live or key not in self._records:
+        if self.live or key not in self.records:
             return None, ""
         record = self._decoded(key, type)
         if isinstance(record, str):
@@ -187,7 +176,7 @@ class CheckpointReplay:
 
     def peek(self, key: str, type: type[R]) -> R | None:
         """The record, without counting it as replayed."""
-        record = None if self.live or key not in self._records else self._decoded(key, type)
+        record = None if self.live or key not in self.records else self._decoded(key, type)
         return None if isinstance(record, str) else record
 
     async def save(self, key: str, record: R, seq: int) -> R:
@@ -204,7 +193,7 @@ class CheckpointReplay:
     def _decoded(self, key: str, type: type[R]) -> R | str:
         """The record, or why it cannot be used."""
         try:
-            record = msgspec.json.decode(self._records[key], type=type)
+            record = msgspec.json.decode(self.records[key], type=type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
             return "it is damaged"
         return record if record.fingerprint == self._fingerprint else "it belongs to another search"

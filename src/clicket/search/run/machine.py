@@ -108,7 +108,7 @@ class Machine:
     async def _initialize(self) -> None:
         self._ends_at = asyncio.get_running_loop().time() + self._spec.budget.max_seconds
         self._replay.load()
-        if self._replay.is_empty:
+        if not self._replay.records:
             self._go_live()
         self._end = self._replay.peek("synthesis", SynthesisRecord)
         self._change(SearchState.DECOMPOSING, f"Round {self._loop}: decomposing the question")
@@ -354,7 +354,7 @@ class Machine:
             self._replay.live
             or self._end is None
             or self._end.rounds != rounds
-            or self._replay.has(f"plan:{rounds + 1}")
+            or f"plan:{rounds + 1}" in self._replay.records
         ):
             return False
         self._stop(self._end.stopped, self._end.note)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
+
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
 from clicket.search.text.terms import terms
@@ -54,18 +56,16 @@ class SelectedSentence(NamedTuple):
     """The share of the question's terms that it has, by weight."""
 
 
-class _Candidate:
+class _Candidate(msgspec.Struct, eq=False):
     """A sentence with its score and, for each term of the question by number, the share that it has."""
 
-    __slots__ = ("document", "has", "is_eligible", "mentioned", "rounded", "score", "sentence")
-
-    def __init__(self, document: SourceDocument, sentence: Sentence) -> None:
-        self.document = document
-        self.sentence = sentence
-        self.score = self.rounded = 0.0
-        self.has: dict[int, float] = {}
-        self.mentioned: tuple[SourceDocument, ...] = ()
-        self.is_eligible = False
+    document: SourceDocument
+    sentence: Sentence
+    score: float = 0.0
+    rounded: float = 0.0
+    has: dict[int, float] = {}
+    mentioned: tuple[SourceDocument, ...] = ()
+    is_eligible: bool = False
 
 
 class _Question:

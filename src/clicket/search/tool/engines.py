@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from clicket.errors import UsageError
 from clicket.search.engines.adapting import off_loop
 from clicket.search.index.index import Index
@@ -23,17 +25,12 @@ class NoIndex(UsageError):
     blames_tool = False
 
 
-class _OpenIndex:
-    """An index that is open."""
-
-    __slots__ = ("file_id", "has_documents", "index", "users")
-
-    def __init__(self, index: Index, file_id: tuple[int, int]) -> None:
-        self.index = index
-        self.file_id = file_id
-        """Device and inode of the file that was opened."""
-        self.users = 0
-        self.has_documents = False
+class _OpenIndex(msgspec.Struct, eq=False):
+    index: Index
+    file_id: tuple[int, int]
+    """Device and inode of the file that was opened."""
+    users: int = 0
+    has_documents: bool = False
 
 
 class Engines:

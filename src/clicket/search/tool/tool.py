@@ -140,11 +140,13 @@ class DeepSearch:
             )
             machines.append(machine)
             last = await self._run_to_end(machine, ctx, len(_STAGES) * bound["max_loop"] + 1)
-        if machine.result is None:
-            assert machine.failure is not None, "it ended with a result or a failure"
-            if budget.max_seconds < self.setup.budget.max_seconds and _ran_out_of_time(machine.failure):
+        failure = machine.failure
+        if failure is not None:
+            spent = isinstance(failure, SearchFailed) and failure.details.get("spent") is True
+            if spent and budget.max_seconds < self.setup.budget.max_seconds:
                 await asyncio.Event().wait()  # the call's time is over: let its timeout end it, with that reason
-            raise machine.failure
+            raise failure
+        assert machine.result is not None, "it ended with a result or a failure"
         output = _output(last, machine.result, self.setup.max_documents)
         if self.setup.whole:
             output["artifact"] = await ctx.put_artifact(encode(machine.result.to_json()))
@@ -227,11 +229,6 @@ def _fit_budget(budget: Budget, left: float | None) -> Budget:
         max_seconds=min(budget.max_seconds, max(round(_ROUNDS_SHARE * left, 2), 0.01)),
         synthesizing=min(budget.synthesizing, max(round(_ANSWER_SHARE * left, 2), 0.01)),
     )
-
-
-def _ran_out_of_time(failure: BaseException) -> bool:
-    """Did all queries fail because the time was over?"""
-    return isinstance(failure, SearchFailed) and failure.details.get("spent") is True
 
 
 def _search_options(setup: Setup) -> dict[str, Any]:

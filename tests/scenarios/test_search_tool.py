@@ -120,7 +120,7 @@ async def test_without_a_loop(tmp_path: Path) -> None:
         {"query": "x", "loops": 1},
     ],
 )
-async def test_what_does_not_fit(index: Index, arguments: dict[str, Any]) -> None:
+async def test_invalid_arguments(index: Index, arguments: dict[str, Any]) -> None:
     gate = Gate(index)
     async with make([deep_search.tool(engine=gate)]) as rt:
         result = await rt.call(NAME, arguments)
@@ -179,7 +179,7 @@ async def test_equal_questions_are_searched_once_for_two_hours(store: str, index
         assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another set-up has other results"
 
 
-async def test_what_an_index_said_before_it_changed_is_not_served(tmp_path: Path) -> None:
+async def test_a_changed_index_is_searched_again(tmp_path: Path) -> None:
     path = index_at(tmp_path / "docs.db")
     async with make([deep_search.tool(index=path)]) as rt:
         first = await rt.call(NAME, {"query": QUESTION})
@@ -191,7 +191,7 @@ async def test_what_an_index_said_before_it_changed_is_not_served(tmp_path: Path
         assert "Lambeth" not in first.output["answer"]
 
 
-async def test_what_an_index_in_memory_said_before_it_changed_is_not_served(tmp_path: Path) -> None:
+async def test_a_changed_index_in_memory_is_searched_again(tmp_path: Path) -> None:
     url = sqlite_url(tmp_path)
     with Index.open() as first, Index.open() as second:
         first.add(DOCUMENTS)

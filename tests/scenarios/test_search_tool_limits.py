@@ -69,7 +69,7 @@ async def test_engines_that_are_silent_for_too_long_end_the_call(index: Index) -
         assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "idle")
 
 
-async def test_what_is_not_the_engines_silence_is_not_idle(index: Index) -> None:
+async def test_planning_and_answering_do_not_count_as_idle(index: Index) -> None:
     """A planner that thinks for longer than `idle_timeout`, and engines that answer one after the other."""
 
     async def thinks(findings: Any) -> list[str]:
@@ -137,7 +137,7 @@ async def test_a_part_that_hangs_ends_by_the_budget_too(index: Index) -> None:
         assert not (await rt.call(NAME, {"query": QUESTION})).cached
 
 
-async def test_what_takes_longer_than_the_call_may_is_a_timeout(
+async def test_work_that_takes_longer_than_the_call_is_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, opened = threading.Event(), Index.open

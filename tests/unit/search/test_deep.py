@@ -1,4 +1,4 @@
-"""`deep_search` as it is called: its arguments, and what it gives back."""
+"""`deep_search` as a function: its arguments and its result."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
         ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
-async def test_wrong_options_are_told_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
+async def test_wrong_options_are_refused_before_an_engine_is_asked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         await deep_search("Why?", **options)
     with pytest.raises(UsageError, match=said):

@@ -6,6 +6,7 @@ question counts as a whole: a document with "Blood" but without "Blood Street" d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
@@ -13,7 +14,14 @@ from typing import NamedTuple
 import msgspec
 
 from clicket.search.ranking.profiles import DocumentProfile, name_terms
-from clicket.search.ranking.term_match import QuestionTerms, TermMatch, best_window, match_terms, name_context
+from clicket.search.ranking.term_match import (
+    QuestionTerms,
+    TermMatch,
+    best_window,
+    match_terms,
+    name_context,
+    term_positions,
+)
 from clicket.search.ranking.term_weights import TermWeights
 
 __all__ = ["FeatureExtractor", "Features", "Link", "link_features"]
@@ -27,6 +35,9 @@ _COMMON = 0.4
 _MAX_SOURCES = 16
 """Documents from which links are followed."""
 _NAME_FACTOR = 1.2
+"""How much more a term counts as part of a name that is found as a whole."""
+_ANCHOR, _NOVEL = 8, 10
+"""Columns of a document's own features."""
 
 
 class Link(NamedTuple):
@@ -81,13 +92,13 @@ class FeatureExtractor:
         self.term_weights.learn(wanted + [term for name, _ in names_in_question for term in name_terms(name)], profiles)
         anchors = _longest_names(self.question, names_in_question, self.term_weights)
         rows = self._rows(matches, anchors, similarities)
-        rough = [row[0] + row[1] + row[3] + 0.5 * row[8] for row in rows]
+        rough = [row[0] + row[1] + row[3] + 0.5 * row[_ANCHOR] for row in rows]
         order = sorted(range(len(profiles)), key=lambda one: (-round(rough[one], 6), profiles[one].id))
         union: set[str] = set()
         for one in order:
             new = [term for term in matches[one].bm25 if term not in union]
             if new:
-                rows[one][10] = sum(self.weights[term] for term in new) / self.total
+                rows[one][_NOVEL] = sum(self.weights[term] for term in new) / self.total
                 union.update(new)
         return Features(rows=rows, links=self._links(matches, order[:_MAX_SOURCES]), anchors=anchors)
 
@@ -102,83 +113,64 @@ class FeatureExtractor:
             for at, profile in enumerate(profiles):
                 has = sum([weight for term, weight in weights.items() if term in profile.all_terms])
                 if has > found[at] * total:
-                    positions = [(spot, term) for spot, term in enumerate(profile.terms) if term in weights]
-                    found[at] = max(found[at], best_window(positions, weights) / total)
+                    found[at] = max(found[at], best_window(term_positions(profile, weights), weights) / total)
         return found
 
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
     ) -> list[list[float]]:
-        weights, known, usual = self.weights, self.term_weights.known, self.term_weights.max_weight
-        named = []
+        weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
+        names = []
         for name, bearers in anchors:
             parts = frozenset(name_terms(name))
-            worth = sum(weights.get(term, 0.0) for term in sorted(parts))
-            named.append((parts, name, worth, frozenset(bearers)))
-        tied = frozenset(term for name, _ in anchors for term in name_terms(name))
-        bearing: dict[str, int] = {}
-        for one in matches:
-            for name in one.profile.names[:1]:
-                bearing[name] = bearing.get(name, 0) + 1
+            names.append((name, parts, sum(weights.get(term, 0.0) for term in sorted(parts)), frozenset(bearers)))
+        in_names = frozenset[str]().union(*(parts for _, parts, _, _ in names))
+        same_name = Counter(one.profile.names[0] for one in matches if one.profile.names)
         rows = []
         for at, one in enumerate(matches):
             profile = one.profile
             words = rest = 0.0
-            for term, worth in one.bm25.items():
-                words += worth
-                if term not in tied:
-                    rest += worth
+            for term, score in one.bm25.items():
+                words += score
+                if term not in in_names:
+                    rest += score
             whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
-            for parts, name, worth, holders in named:
-                if at in holders:
+            for name, parts, weight, bearing in names:
+                if at in bearing:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
-                    rarity = max(rarity, worth / usual)
-                    whole += _NAME_FACTOR * worth
+                    rarity = max(rarity, weight / most)
+                    whole += _NAME_FACTOR * weight
                 elif parts <= profile.all_terms and _mentions_name(profile, name):
-                    mentions += worth / self.total
-                    whole += _NAME_FACTOR * worth
-            own = said = 0.0
+                    mentions += weight / self.total
+                    whole += _NAME_FACTOR * weight
+            own = shared = 0.0
             for term in profile.name_terms:
-                worth = known.get(term, usual)
-                own += worth
+                weight = known.get(term, most)
+                own += weight
                 if term in weights:
-                    said += worth
-            rows.append(
-                [
-                    words,
-                    whole,
-                    rest,
-                    one.proximity,
-                    said / own if own else 0.0,
-                    log(one.length + 1),
-                    12 / (12 + one.length),
-                    log(bearing[profile.names[0]]) if profile.names else 0.0,
-                    anchor,
-                    rarity,
-                    0.0,
-                    mentions,
-                    0.0 if similarities is None else similarities[at],
-                ]
-            )
+                    shared += weight
+            title = shared / own if own else 0.0
+            bearers_of_name = log(same_name[profile.names[0]]) if profile.names else 0.0
+            meaning = 0.0 if similarities is None else similarities[at]
+            length, thin = log(one.length + 1), 12 / (12 + one.length)
+            row = [words, whole, rest, one.proximity, title, length, thin, bearers_of_name, anchor, rarity]
+            rows.append([*row, 0.0, mentions, meaning])
         for column in range(3):
-            most = max((row[column] for row in rows), default=0.0) or 1.0
+            highest = max((row[column] for row in rows), default=0.0) or 1.0
             for row in rows:
-                row[column] /= most
+                row[column] /= highest
         return rows
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
-        mentions_found = _find_mentions(matches, sources)
-        words = {name: name_terms(name) for _, _, name, _ in mentions_found}
+        mentions = _find_mentions(matches, sources)
+        words = {name: name_terms(name) for _, _, name, _ in mentions}
         term_weights, weights = self.term_weights, self.weights
         term_weights.learn([*weights, *(term for each in words.values() for term in each)], profiles)
         known, most = term_weights.known, term_weights.max_weight
-        bearers: dict[str, int] = {}
-        for profile in profiles:
-            for name in profile.names:
-                bearers[name] = bearers.get(name, 0) + 1
-        rows: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
-        for source, target, name, rank in mentions_found:
+        bearers = Counter(name for profile in profiles for name in profile.names)
+        siblings_of: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
+        for source, target, name, rank in mentions:
             parts = words[name]
             if not parts:
                 continue
@@ -189,10 +181,10 @@ class FeatureExtractor:
             more = sum([weights[term] for term in matches[target].bm25 if term not in here])
             residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
             link = (source, target, strength, early, residue, (has + more) / self.total, len(parts))
-            worth = strength * (1 + near / self.total + residue + 0.3 * early)
-            rows.setdefault(source, []).append((-round(worth, 6), profiles[target].id, link))
+            score = strength * (1 + near / self.total + residue + 0.3 * early)
+            siblings_of.setdefault(source, []).append((-round(score, 6), profiles[target].id, link))
         links: list[Link] = []
-        for siblings in rows.values():
+        for siblings in siblings_of.values():
             siblings.sort(key=lambda one: one[:2])
             links += [Link(*link, place) for place, (_, _, link) in enumerate(siblings)]
         return links
@@ -242,7 +234,7 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
                 unspaced.append((name, at, rank))
             by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
     known = by_word.keys()
-    mentions_found = []
+    mentions = []
     for source in sources:
         profile = matches[source].profile
         own, flat = profile.names[:3], profile.flat
@@ -257,14 +249,14 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
             for name, at, rank in unspaced:
                 if at != source and at not in seen and name in flat and name not in own:
                     seen[at] = (rank, name)
-        mentions_found += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
-    return mentions_found
+        mentions += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
+    return mentions
 
 
 def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:
     """For each profile the features of its links. `strengths` are the strengths of the documents alone, from 0 to 1."""
     rows = [[0.0] * _LINK_FEATURES for _ in features.rows]
-    anchored = [row[8] for row in features.rows]
+    anchored = [row[_ANCHOR] for row in features.rows]
     for link in features.links:
         row, value = rows[link.target], strengths[link.source] * link.strength
         if value > row[0]:

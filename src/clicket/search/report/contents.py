@@ -220,11 +220,11 @@ def how_made(result: SearchResult) -> Iterator[str]:
         summary += f", of which {failed:,} failed"
     yield f"{summary}; {counted(len(result.documents), 'document')} found, duplicates merged. It ended because {stop_reason(result)}."
     yield (
-        "Every citation is a stretch of a document that was found, word for word: its place, its text and its SHA-256 were "
-        "compared with the document before this was written. Whether a document is right is for its reader to judge."
+        "Every citation is text of a document that was found, word for word: its position, text and SHA-256 were compared with the "
+        "document before this report was written. Whether a document is right is for the reader to judge."
     )
     if any(one.analysis is not None for one in result.rounds):
-        yield "The completeness score tells how much of the question is covered by what was found, not whether the answer is right."
+        yield "The completeness score says how much of the question the documents cover, not whether the answer is right."
     if result.usage.total:
         yield (
             f"A language model was asked: {counted(result.usage.input_tokens, 'token')} in, "

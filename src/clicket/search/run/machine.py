@@ -186,7 +186,7 @@ class Machine:
         elif spent := self._spent_budget():
             self._stop("budget", spent)
         else:
-            self._change(SearchState.ITERATING, f"Round {self._loop} left something open; another one follows")
+            self._change(SearchState.ITERATING, f"Round {self._loop} did not find everything; another round follows")
 
     async def _iterate(self) -> None:
         self._loop += 1
@@ -365,14 +365,14 @@ class Machine:
         self._stopped, self._note = why, note
         if note:
             self._add_notes(notes=(f"{note}; the answer is made of what was found until then.",))
-        self._change(SearchState.SYNTHESIZING, "Putting the answer together")
+        self._change(SearchState.SYNTHESIZING, "Writing the answer")
 
 
 def _all_failed(done: Round, *, spent: bool) -> SearchFailed:
     """Every query failed, and no earlier round found a document."""
     failures = {one.query: one.error for one in done.found}
     what = "; ".join(dict.fromkeys(str(error).rstrip(".") for error in failures.values()))
-    text = f"No search came to an answer ({what}). Look at the engine, then ask again."
+    text = f"Every query failed ({what}). Check the engine, then search again."
     return SearchFailed(text, failures=failures, spent=spent)
 
 

@@ -1,4 +1,4 @@
-"""JSON as models write it."""
+"""JSON as models write it, and the parsers of the three answers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_value_is_found(text: str) -> None:
         ('{"a":' * 5_000, "nothing"),
     ],
 )  # fmt: skip
-def test_what_is_broken_is_mended_or_nothing(text: str, value: Any) -> None:
+def test_broken_json_is_repaired_or_ignored(text: str, value: Any) -> None:
     assert first(text) == value
 
 

@@ -1,4 +1,4 @@
-"""Planner, analyzer and synthesizer with a model: what they ask, what they take, and when they fall back."""
+"""Planner, analyzer and synthesizer with a model: their prompts, the answers that they accept, and their fallbacks."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_an_answer_of_statements_on_quotes() -> None:
     assert (made.by, made.unsupported, stage.notes) == ("model scripted", (), [])
 
 
-async def test_an_empty_answer_is_said_to_be_one() -> None:
+async def test_an_empty_answer_falls_back_with_a_note() -> None:
     made, stage = await answered()
     assert made.answer == "default [1]"
     assert "scripted" in stage.notes[0]
@@ -192,7 +192,7 @@ async def test_chinese_on_chinese() -> None:
         "Her father, the poet Lord Byron, died aged thirty-six.",
     ],
 )
-async def test_honest_statements_stand(statement: str) -> None:
+async def test_supported_statements_are_kept(statement: str) -> None:
     made, _ = await answered(
         claim(statement, (1, "Her father was Lord Byron."), (2, "He died in Missolonghi in 1824, aged 36."))
     )
@@ -235,7 +235,7 @@ def test_long_documents_are_cut_to_sentences_that_matter() -> None:
         assert piece in text
 
 
-async def test_a_small_budget_shows_less_and_a_spent_one_asks_nobody() -> None:
+async def test_a_small_budget_shows_less_and_a_spent_one_asks_no_model() -> None:
     long = Document(id="x", text="The father of Ada Lovelace did die. " * 3_000)
     model = ScriptedModel(['{"claims": []}'] * 2)
     with track_usage(max_tokens=2_500) as stage:

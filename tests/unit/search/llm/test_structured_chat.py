@@ -1,4 +1,4 @@
-"""One question to a model: tried again, asked again, counted, and ended in its time."""
+"""One question to a model: retries, an answer that is sent back, token counts, time limits."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def asking(*answers: Any, **options: Any) -> tuple[StructuredChat, ScriptedModel
     return StructuredChat(model, pause=pause, **options), model, pauses
 
 
-async def test_what_may_pass_is_tried_again_after_a_while() -> None:
+async def test_a_transient_failure_is_retried_after_a_pause() -> None:
     ask, model, pauses = asking(RetryableError("busy", retry_after=9), ConnectionError("gone"), GOOD)
     assert await ask.ask(QUERIES, "system", "prompt") == ("a",)
     assert pauses == [9, 1.0]
     assert model.requests[0].schema == QUERIES.schema
 
 
-async def test_trying_again_has_an_end() -> None:
+async def test_retries_are_limited() -> None:
     ask, model, pauses = asking(*[RetryableError("busy")] * 9)
     with pytest.raises(NoAnswer, match="busy"):
         await ask.ask(QUERIES, "", "")
     assert (len(model.requests), pauses) == (3, [0.5, 1.0])
 
 
-async def test_a_wait_beyond_the_stage_is_not_begun() -> None:
+async def test_a_pause_longer_than_the_stage_is_not_started() -> None:
     ask, model, pauses = asking(RetryableError("busy", retry_after=50), GOOD)
     with track_usage(seconds=40), pytest.raises(NoAnswer, match="busy"):
         await ask.ask(QUERIES, "", "")
     assert (len(model.requests), pauses) == (1, [])
 
 
-async def test_other_failures_are_told_without_keys() -> None:
+async def test_other_errors_are_noted_without_secrets() -> None:
     ask, model, _ = asking(ValueError("no such thing: sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"), GOOD)
     with pytest.raises(NoAnswer, match="no such thing") as raised:
         await ask.ask(QUERIES, "", "")
@@ -69,14 +69,14 @@ async def test_a_wrong_answer_is_sent_back_once() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_model_that_declines_is_not_pressed() -> None:
+async def test_a_refusal_is_not_retried() -> None:
     ask, model, _ = asking(ChatReply(text="I cannot help with that.", ended="refusal"), GOOD)
     with pytest.raises(NoAnswer, match="declined"):
         await ask.ask(QUERIES, "", "")
     assert len(model.requests) == 1
 
 
-async def test_silence_ends() -> None:
+async def test_a_model_that_hangs_times_out() -> None:
     async def hang(prompt: str) -> str:
         await asyncio.Event().wait()
         return prompt
@@ -103,7 +103,7 @@ async def test_tokens_are_counted_and_their_budget_is_kept() -> None:
     assert (model.requests, stage.usage) == ([], Usage())
 
 
-async def test_who_does_not_count_is_counted_for() -> None:
+async def test_usage_is_estimated_for_a_model_that_reports_none() -> None:
     with track_usage() as stage:
         await StructuredChat(as_model(lambda prompt: GOOD)).ask(QUERIES, "system", "prompt")
     assert stage.usage.input_tokens > 0
@@ -164,14 +164,14 @@ def later(prompt: str) -> Any:
 
 
 @pytest.mark.parametrize("thing", [plain, coroutine, later, Chain(), Seeds(), Calls(), Theirs(), Ours()])
-async def test_anything_that_answers_is_a_model(thing: Any) -> None:
+async def test_functions_and_other_objects_become_models(thing: Any) -> None:
     model = as_model(thing)
     request = ChatRequest(messages=(ChatMessage(role="user", content="hello"),))
     assert (await model.chat(request)).text.rstrip("!") == "hello"
     assert model.name
 
 
-def test_what_cannot_answer_is_refused() -> None:
+def test_objects_that_are_no_models_are_refused() -> None:
     for thing in (3, "openai:gpt", None, ScriptedModel):
         with pytest.raises(UsageError, match="model="):
             as_model(thing)

@@ -1,4 +1,4 @@
-"""Whatever a model claims of whatever text: what is kept is a verbatim span of the document that it names."""
+"""Every claim that is kept rests on verbatim text of the document that it names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BACHELOR = "Ada Blum refused to sell her house in Ardley."
         ("李白没有在长安去世。", "李白没有在长安去世。", "", True),
     ],
 )
-def test_a_no_needs_a_no(text: str, statement: str, question: str, holds: bool) -> None:
+def test_a_negation_needs_a_negation_in_the_source(text: str, statement: str, question: str, holds: bool) -> None:
     found = [PromptDocument(number=1, document=Document(id="d", title="", text=text), text=text)]
     claim = Claim(statement=statement, quotes=(Quote(doc="1", text=text),))
     assert bool(verify_claims([claim], found, question).claims) is holds

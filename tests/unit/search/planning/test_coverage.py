@@ -1,3 +1,5 @@
+"""The built-in analyzer: its score and its unexplored areas."""
+
 from __future__ import annotations
 
 from tests.unit.search.ranking.corpora import FILMS, index_of, searched
@@ -16,7 +18,7 @@ async def test_the_score_rises_when_what_was_missing_is_found() -> None:
     assert 0 <= little.rounds[-1].completeness_score < much.rounds[-1].completeness_score <= 1
 
 
-async def test_what_is_unexplored_becomes_nothing() -> None:
+async def test_unexplored_areas_become_none() -> None:
     with index_of(FILMS) as index:
         findings = await searched(index, QUESTION, collection=index, rounds=9)
     assert findings.rounds[0].unexplored_areas
@@ -30,7 +32,7 @@ async def test_unexplored_names_were_not_asked_for() -> None:
     assert all(one.casefold() not in asked for one in findings.rounds[-1].unexplored_areas)
 
 
-async def test_nothing_found_is_nothing_complete() -> None:
+async def test_without_documents_the_score_is_zero() -> None:
     analysis = await CoverageAnalyzer().analyze(Findings(question=QUESTION))
     assert analysis.completeness_score == 0
     assert analysis.unexplored_areas == ()

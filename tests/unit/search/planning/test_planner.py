@@ -1,3 +1,5 @@
+"""The built-in planner: queries of the first round and of later ones."""
+
 from __future__ import annotations
 
 import msgspec

@@ -1,3 +1,5 @@
+"""The built-in ranker finds the documents of several hops; its order is deterministic."""
+
 from __future__ import annotations
 
 import json
@@ -53,7 +55,7 @@ def test_all_documents_are_ranked_and_equal_ones_by_id() -> None:
     assert [key for key, _ in LinkRanker().rank(findings)] == ["a", "b", "c"]
 
 
-def test_what_stood_far_down_comes_last_but_is_there() -> None:
+def test_documents_far_down_a_query_are_ranked_last() -> None:
     rows = {f"{number:02}": Document(id=f"{number:02}", text=f"Harbour number {number}") for number in range(30)}
     found = (QueryResult(query="harbour", documents=tuple(rows)),)
     ranked = LinkRanker().rank(Findings(question="harbour", rounds=(Round(number=1, found=found),), documents=rows))

@@ -41,7 +41,7 @@ def test_a_search_that_fails_or_hangs_harms_no_other() -> None:
     assert len(final["notes"]) == 2
 
 
-async def test_a_search_that_blocks_its_thread_is_left() -> None:
+async def test_a_search_that_blocks_its_thread_is_abandoned() -> None:
     free = Event()
 
     def search(query: str) -> list[Any]:
@@ -58,7 +58,7 @@ async def test_a_search_that_blocks_its_thread_is_left() -> None:
     assert [one.id for one in found.documents] == ["quick"]
 
 
-async def test_all_searches_failing_is_an_error_with_what_they_said() -> None:
+async def test_if_all_queries_fail_the_error_has_their_errors() -> None:
     engine = Engine(default=ConnectionError("refused"))
     with pytest.raises(SearchFailed, match="refused") as caught:
         await deep_search("Why?", engine=engine, planner=Plans(["a1", "b1"]))
@@ -86,7 +86,7 @@ async def test_nothing_found_is_an_answer() -> None:
     assert found.answer
 
 
-async def test_of_two_finds_that_are_one_document_the_first_counts() -> None:
+async def test_of_equal_documents_the_first_counts() -> None:
     found = [document("a", "The text.", title="T", score=3.0), document("b", "The text.", title="T", score=1.0)]
     messages = await messages_of(engine=Engine(default=found), planner=Plans(["one"]), max_loop=1)
     (shown,) = next(one["searchResult"]["docs"] for one in messages if one["messageType"] == "search")
@@ -112,7 +112,7 @@ async def test_documents_are_one_across_rounds_and_all_reach_the_synthesis() -> 
     assert len(found.citations) == 4
 
 
-async def test_the_round_is_merged_before_it_is_judged() -> None:
+async def test_a_round_is_merged_before_it_is_analyzed() -> None:
     scores = Scores(OPEN)
     await deep_search("Why?", engine=Engine(), planner=Plans(["one"], ["two"]), analyzer=scores, max_loop=2)
     assert [sorted(one.documents) for one in scores.seen] == [["of one"], ["of one", "of two"]]

@@ -88,7 +88,7 @@ async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyP
         await deep_search("Why?", engine=Engine())
 
 
-async def test_a_part_that_blocks_its_thread_is_left() -> None:
+async def test_a_part_that_blocks_its_thread_is_abandoned() -> None:
     free = Event()
 
     def plan(findings: Any) -> list[str]:
@@ -136,7 +136,7 @@ async def test_the_loop_goes_on_while_parts_read_long_texts(monkeypatch: pytest.
     assert where == dict.fromkeys(("plan", "rank", "analyze", "synthesize"), size == 40)
 
 
-async def test_a_part_that_is_not_async_is_heard_too() -> None:
+async def test_notes_and_usage_of_a_sync_part_count() -> None:
     def planned(findings: Any) -> list[str]:
         add_note("half of a sign: \ud83d")
         add_usage(Usage(input_tokens=3))

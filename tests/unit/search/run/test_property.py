@@ -1,4 +1,4 @@
-"""Whatever planners, analyzers, synthesizers and engines do: the search ends, by its rules, and cites only what is there."""
+"""With any planner, analyzer, synthesizer and engine, a search ends by its rules and cites only text of its documents."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def follow(machine: Machine) -> list[dict[str, Any]]:
         searching=st.sampled_from([5.0, 60.0]),
     ),
 )
-def test_it_ends_by_its_rules(
+def test_every_search_ends_by_its_rules(
     plans: list[Any],
     answers: list[Any],
     scores: list[Any],

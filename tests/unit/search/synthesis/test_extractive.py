@@ -1,3 +1,5 @@
+"""The built-in synthesizer: which sentences it takes, and how it cites them."""
+
 from __future__ import annotations
 
 import os
@@ -87,7 +89,7 @@ def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
     assert not {"Tarn Light", "Ada Holt"} & set(said)
 
 
-def test_what_was_not_found_is_said() -> None:
+def test_the_answer_says_what_was_not_found() -> None:
     searched = Round(
         number=1,
         found=(

@@ -1,4 +1,4 @@
-"""Options of the search tool: what is wrong is told by its name, before anything is asked."""
+"""Options of the search tool: an error names the wrong option before an engine is asked."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_options_of_every_tool_are_checked_too() -> None:
         deep_search.tool(timeout=-1)
 
 
-def test_as_it_is() -> None:
+def test_defaults() -> None:
     options = deep_search.options
     assert (options.timeout, options.idle_timeout, options.cache, options.read_only) == (600, 30, True, True)
     assert deep_search.setup.index == INDEX
@@ -80,7 +80,7 @@ def test_a_tool_with_other_options_leaves_the_first_as_it_was(tmp_path: Path) ->
     assert other.bind({"query": " q "}) == {"query": "q", "max_loop": 2}
 
 
-def test_declarations_become_what_they_declare() -> None:
+def test_engines_and_models_are_made_from_declarations() -> None:
     made: list[Any] = []
 
     def engine_of(declared: Any) -> Engine:
@@ -103,7 +103,7 @@ def test_declarations_become_what_they_declare() -> None:
         setup_of({"engines": [{"kind": "brav"}]}, makers=makers)
 
 
-def test_results_of_one_set_up_are_not_those_of_another(tmp_path: Path) -> None:
+def test_every_option_changes_the_version(tmp_path: Path) -> None:
     setups = [
         Setup(),
         Setup(index=str(tmp_path / "a.db")),

@@ -33,12 +33,9 @@ def as_model(given: Any) -> ChatModel:
         return model
     if inspect.isroutine(given):
         return _Function(given, getattr(given, "__name__", "function"))
-    for method in _METHODS:
-        ask = getattr(given, method, None)
+    for ask in (*(getattr(given, method, None) for method in _METHODS), given):
         if callable(ask):
             return _Function(ask, type(given).__name__)
-    if callable(given):
-        return _Function(given, type(given).__name__)
     raise UsageError(
         f"model= is {type(given).__name__}. Give a ChatModel (clicket.models.OpenAIModel, AnthropicModel), or a function, "
         "sync or async, that takes the prompt and returns the answer."

@@ -19,14 +19,7 @@ from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
-from clicket.search.run.part import (
-    Part,
-    ThreadedPart,
-    check_analysis,
-    check_queries,
-    check_ranking,
-    check_synthesis,
-)
+from clicket.search.run.part import Part, ThreadedPart
 from clicket.search.run.spec import Budget, Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.text.cleaning import clean
@@ -95,15 +88,15 @@ def build_search(
         model_parts, model_name = _model_parts(model, defaults)
         given = {role: model_parts.get(role) if part is None else part for role, part in given.items()}
 
-    def part(role: str, method: str, accept: Any, *, slow: bool = False) -> Part[Any]:
-        return Part(role, method, given=given[role], default=defaults[role], accept=accept, slow=slow)
+    def part(role: str, *, slow: bool = False) -> Part[Any]:
+        return Part(role, given=given[role], default=defaults[role], slow=slow)
 
     parts = Parts(
         engine=engine,
-        planner=part("planner", "plan", check_queries),
-        ranker=part("ranker", "rank", check_ranking, slow=similarity is not None),
-        analyzer=part("analyzer", "analyze", check_analysis),
-        synthesizer=part("synthesizer", "synthesize", check_synthesis),
+        planner=part("planner"),
+        ranker=part("ranker", slow=similarity is not None),
+        analyzer=part("analyzer"),
+        synthesizer=part("synthesizer"),
     )
     fingerprint = "" if checkpoints is None else _fingerprint(spec, parts, model_name, embedder)
     return Machine(spec, parts, CheckpointReplay(checkpoints, fingerprint))
@@ -172,14 +165,13 @@ def _model_parts(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], 
 def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder | None) -> str:
     """Identifies a search, so that it does not resume from checkpoints of another one. Limits of time are not part of it: a
     resumed search may have others."""
-    limits = spec.budget
     names = [one.name for one in (parts.planner, parts.ranker, parts.analyzer, parts.synthesizer)]
     fields = [
         _VERSION,
         spec.question,
         spec.max_loop,
         spec.k,
-        (limits.max_rounds, limits.max_queries, limits.max_documents, limits.max_tokens),
+        spec.budget.counts,
         parts.engine.name,
         [_FINGERPRINT_NAMES.get(name, name) for name in names],
         model,

@@ -25,15 +25,7 @@ from clicket.search.synthesis.citations import check
 from clicket.search.text.cleaning import clean
 from clicket.search.usage import track_usage
 
-__all__ = [
-    "Part",
-    "PartResult",
-    "ThreadedPart",
-    "check_analysis",
-    "check_queries",
-    "check_ranking",
-    "check_synthesis",
-]
+__all__ = ["Part", "PartResult", "ThreadedPart"]
 
 T = TypeVar("T")
 _GRACE = 1.0
@@ -55,23 +47,14 @@ class PartResult(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Part(Generic[T]):
-    """One part of a search: the user's (`given`), or else the built-in one (`default`). `accept` checks what either returns.
-    A default that is `slow` always runs in a thread."""
+    """One part of a search: the user's (`given`), or else the built-in one (`default`). What either returns is checked. A default
+    that is `slow` always runs in a thread."""
 
-    def __init__(
-        self,
-        role: str,
-        method: str,
-        *,
-        given: Any | None,
-        default: Any,
-        accept: Callable[[Any, Findings], T],
-        slow: bool = False,
-    ) -> None:
+    def __init__(self, role: str, *, given: Any | None, default: Any, slow: bool = False) -> None:
+        method, self._accept = _ROLES[role]
         self.role = role
         self._given = None if given is None else _callable(role, method, given)
         self._default: Callable[[Findings], Any] = getattr(default, method)
-        self._accept = accept
         self._slow = slow
         self.name = _name_of(default if given is None else given)
 
@@ -166,7 +149,7 @@ def _name_of(thing: Any) -> str:
 # --- checks of what a part returned; they raise if it cannot be used --------------------------------------------------
 
 
-def check_queries(given: Any, findings: Findings) -> tuple[str, ...]:
+def _check_queries(given: Any, findings: Findings) -> tuple[str, ...]:
     if isinstance(given, str):
         given = (given,)
     if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
@@ -180,7 +163,7 @@ def check_queries(given: Any, findings: Findings) -> tuple[str, ...]:
     return kept
 
 
-def check_analysis(given: Any, findings: Findings) -> Analysis:
+def _check_analysis(given: Any, findings: Findings) -> Analysis:
     if isinstance(given, Mapping):
         given = Analysis(
             completeness_score=given["completeness_score"], unexplored_areas=given.get("unexplored_areas") or ()
@@ -201,7 +184,7 @@ def check_analysis(given: Any, findings: Findings) -> Analysis:
     )
 
 
-def check_ranking(given: Any, findings: Findings) -> tuple[tuple[str, float], ...]:
+def _check_ranking(given: Any, findings: Findings) -> tuple[tuple[str, float], ...]:
     """Every document gets a score; documents that the ranker left out come last."""
     documents = findings.documents
     scores: dict[str, float] = {}
@@ -215,7 +198,7 @@ def check_ranking(given: Any, findings: Findings) -> tuple[tuple[str, float], ..
     return tuple(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
 
 
-def check_synthesis(given: Any, findings: Findings) -> Synthesis:
+def _check_synthesis(given: Any, findings: Findings) -> Synthesis:
     """Every citation is compared with its document, also those of a built-in synthesizer."""
     if isinstance(given, str):
         given = Synthesis(answer=given)
@@ -238,3 +221,12 @@ def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, float | int) or not math.isfinite(value):
         raise TypeError(f"a finite number is needed, not {value!r}")
     return float(value)
+
+
+_ROLES: Mapping[str, tuple[str, Callable[[Any, Findings], Any]]] = {
+    "planner": ("plan", _check_queries),
+    "ranker": ("rank", _check_ranking),
+    "analyzer": ("analyze", _check_analysis),
+    "synthesizer": ("synthesize", _check_synthesis),
+}
+"""The method of each part, and the check of what it returns."""

@@ -38,6 +38,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     analyzing: float = 60.0
     synthesizing: float = 90.0
 
+    @property
+    def counts(self) -> tuple[int | None, ...]:
+        """The limits that are not times: they decide what a search finds."""
+        return self.max_rounds, self.max_queries, self.max_documents, self.max_tokens
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,7 +17,7 @@ from clicket.ports.services import Embedder
 from clicket.search.run.checkpoints import Checkpoints
 from clicket.search.run.spec import Budget
 
-__all__ = ["INDEX", "MAX_LOOP", "Makers", "SearchOptions", "Setup", "setup_of"]
+__all__ = ["INDEX", "MAX_LOOP", "Makers", "SearchOptions", "Setup", "refuse_unknown", "setup_of"]
 
 INDEX = ".clicket/search.db"
 MAX_LOOP = 10
@@ -104,7 +104,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     def version(self) -> str:
         """Part of the cache key: results of one set-up are not served for another."""
-        limits = self.budget
         fields = (
             str(Path(self.index).absolute()) if self.needs_index else "",
             [_name_of(one) for one in (self.engine, *self.engines) if one is not None],
@@ -114,7 +113,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             self.max_documents,
             self.max_page_size,
             self.whole,
-            (limits.max_rounds, limits.max_queries, limits.max_documents, limits.max_tokens),
+            self.budget.counts,
         )
         return sha256(encode(fields)).hexdigest()[:12]
 
@@ -131,17 +130,14 @@ def setup_of(
 ) -> Setup:
     """`base` with these values. Raises `UsageError` that names the wrong option."""
     values: dict[str, Any] = {}
+    refuse_unknown(given, _TYPES, where)
     for name, value in given.items():
-        if name not in _TYPES:
-            raise UsageError(
-                f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
-            )
         plain = os.fspath(value) if isinstance(value, os.PathLike) else value
         if name == "budget" and isinstance(plain, Budget):
             values[name] = plain
             continue
-        if name == "budget":
-            _refuse_unknown(plain, where)
+        if name == "budget" and isinstance(plain, Mapping):
+            refuse_unknown(plain, Budget.__struct_fields__, f"{where}: budget")
         try:
             values[name] = msgspec.convert(plain, _TYPES[name])
         except msgspec.ValidationError as error:
@@ -153,12 +149,11 @@ def setup_of(
     return _resolved(_checked(setup, where), where, makers or Makers())
 
 
-def _refuse_unknown(given: Any, where: str) -> None:
-    known = Budget.__struct_fields__
-    for name in given if isinstance(given, Mapping) else ():
+def refuse_unknown(given: Iterable[Any], known: Collection[str], where: str) -> None:
+    for name in given:
         if name not in known:
             raise UsageError(
-                f"{where}: budget has no {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
+                f"{where}: unknown option {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
             )
 
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from clicket.errors import InvalidInput, StoreUnavailable, UsageError, did_you_mean
+from clicket.errors import InvalidInput, StoreUnavailable, UsageError
 from clicket.kernel import SearchState
 from clicket.model.codec import encode
 from clicket.search.findings import SearchFailed, SearchResult
@@ -20,7 +20,7 @@ from clicket.search.run.machine import Machine
 from clicket.search.run.messages import Message
 from clicket.search.run.spec import Budget
 from clicket.search.tool.engines import Engines, data_version_of
-from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, setup_of
+from clicket.search.tool.options import MAX_LOOP, SearchOptions, Setup, refuse_unknown, setup_of
 from clicket.tools import Options, ToolContext, Traits, defaults, make_options
 from clicket.tools.schema import DIALECT
 
@@ -157,7 +157,7 @@ class DeepSearch:
         last: Message = {}
         async with aclosing(machine.stream()) as messages:
             async for last in messages:
-                if last["messageType"] == "state":  # before the event, so that readers of progress see it first
+                if last["messageType"] == "state":  # first: a client that gets progress does not count events instead
                     ctx.progress(_step(last, total), total, last["message"])
                 ctx.emit(_event(last, self.setup.max_documents))
         return last
@@ -167,11 +167,7 @@ class DeepSearch:
     @asynccontextmanager
     async def _started(self, question: str, given: SearchOptions) -> AsyncIterator[Machine]:
         """The machine of one search. An index that is opened for it is closed after it."""
-        known = SearchOptions.__annotations__
-        for name in (one for one in given if one not in known):
-            raise UsageError(
-                f"{self.name}: unknown option {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
-            )
+        refuse_unknown(given, SearchOptions.__annotations__, self.name)
         own = Engines(self.setup)
         try:
             if given.keys() & {"engine", "engines"}:

@@ -45,7 +45,7 @@ def count_tokens(text: str) -> int:
 def fit_documents(findings: Findings, *, documents: int, tokens: int, each: int | None = None) -> list[PromptDocument]:
     """The best documents that fit into `tokens` and into the stage's budget, with at most `each` tokens of one."""
     wanted = frozenset(terms(findings.question))
-    made: list[PromptDocument] = []
+    fitted: list[PromptDocument] = []
     budget = current_usage().tokens_left
     left = tokens if budget is None else min(tokens, budget - _RESERVED)
     for document in findings.best(documents):
@@ -54,9 +54,9 @@ def fit_documents(findings: Findings, *, documents: int, tokens: int, each: int 
             break
         text = _cut(document, wanted, share)
         if text.strip():
-            made.append(PromptDocument(number=len(made) + 1, document=document, text=text))
+            fitted.append(PromptDocument(number=len(fitted) + 1, document=document, text=text))
             left -= count_tokens(text) + 30  # its title and its marks
-    return made
+    return fitted
 
 
 def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
@@ -97,12 +97,12 @@ def _parts(document: Document) -> list[Span]:
 
 def _joined(text: str, spans: list[Span]) -> str:
     """The sentences as one text; a gap mark between those that are not neighbours."""
-    made = ""
+    joined = ""
     before: Span | None = None
     for start, end in spans:
         between = text[before[1] : start] if before is not None else ""
         if before is not None:
-            made += between if len(between) < 20 and not between.strip() else _GAP
-        made += text[start:end]
+            joined += between if len(between) < 20 and not between.strip() else _GAP
+        joined += text[start:end]
         before = (start, end)
-    return made
+    return joined

@@ -115,7 +115,7 @@ class _Reader:
 
     def _object(self, depth: int) -> dict[str, Any]:
         self.at += 1
-        made: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while self._steps[0] > 0 and (mark := self._next()) not in ("", "}"):
             if mark in ",;":
                 self.at += 1
@@ -130,31 +130,31 @@ class _Reader:
             self.at += 1
             if self._next() == "":
                 break
-            made[name] = None if self._next() in ",}" else self.value(depth + 1)
+            members[name] = None if self._next() in ",}" else self.value(depth + 1)
         self.at += 1
-        return made
+        return members
 
     def _list(self, depth: int) -> list[Any]:
         self.at += 1
-        made: list[Any] = []
+        items: list[Any] = []
         while self._steps[0] > 0 and (mark := self._next()) not in ("", "]"):
             if mark in ",;":
                 self.at += 1
                 continue
             if mark in "}:":
                 raise _Unreadable
-            made.append(self.value(depth + 1))
+            items.append(self.value(depth + 1))
         self.at += 1
-        return made
+        return items
 
     def _string(self, mark: str) -> str:
         found = _STRINGS[mark].match(self.text, self.at)
         if found is None:
             raise _Unreadable
         self.at = found.end()
-        made = _ESCAPE.sub(_unescape, found.group(1))
+        text = _ESCAPE.sub(_unescape, found.group(1))
         # Two escapes may form one character; a lone half is replaced.
-        return made.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def _bare(self) -> str:
         found = _BARE.match(self.text, self.at)

@@ -42,22 +42,22 @@ def numbers_in(text: str, *, claimed: bool = True) -> frozenset[str]:
     "one" and the Chinese "一" are not claimed, because they are often articles; nor is "may" as a month.
     """
     plain = unicodedata.normalize("NFKC", text).lower()
-    made: set[str] = set()
+    numbers: set[str] = set()
     plain = _DATE.sub(lambda one: f"{one[1]}{_month_of(one[2])}{one[3]}", plain)
     plain = _HAN_MONTH.sub(lambda one: _month_of(one[1]), plain)
-    made |= {_month(one.group()) for one in _MONTH.finditer(plain) if not claimed or one.group() != "may"}
+    numbers |= {_month(one.group()) for one in _MONTH.finditer(plain) if not claimed or one.group() != "may"}
     for one in _NUMBER.finditer(plain):
-        made.add(_value(re.sub("[,' ]", "", one["digits"]), one["unit"]))
+        numbers.add(_value(re.sub("[,' ]", "", one["digits"]), one["unit"]))
         # "in room 12 345 people": one number, or two.
         if not claimed and " " in one["digits"]:
-            made |= {_value(run, None) for run in one["digits"].split()}
+            numbers |= {_value(run, None) for run in one["digits"].split()}
     for one in _WORDS.finditer(plain):
         value = _NAMED[one["word"]] + (_NAMED[one["ones"]] if one["ones"] else 0)
         if one["unit"] or not claimed or value > 1:
-            made.add(_value(str(value), one["unit"]))
+            numbers.add(_value(str(value), one["unit"]))
     if not claimed:
-        made |= {_han(one["run"], one["unit"]) for one in _HAN_RUN.finditer(plain)}
-    return frozenset(made)
+        numbers |= {_han(one["run"], one["unit"]) for one in _HAN_RUN.finditer(plain)}
+    return frozenset(numbers)
 
 
 def _month(name: str) -> str:

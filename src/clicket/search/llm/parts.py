@@ -124,8 +124,12 @@ class ModelSynthesizer:
 
     async def _fall_back(self, findings: Findings, why: str, unsupported: tuple[str, ...] = ()) -> Synthesis:
         add_note(f"Synthesis: the model {self._chat.name} {why}; the answer is made of sentences of the documents.")
-        made = await self._fallback.synthesize(findings)
-        return msgspec.structs.replace(made, unsupported=(*made.unsupported, *unsupported)) if unsupported else made
+        synthesis = await self._fallback.synthesize(findings)
+        return (
+            msgspec.structs.replace(synthesis, unsupported=(*synthesis.unsupported, *unsupported))
+            if unsupported
+            else synthesis
+        )
 
 
 def _synthesis(verified: VerifiedClaims, by: str) -> Synthesis:
@@ -146,10 +150,10 @@ def _synthesis(verified: VerifiedClaims, by: str) -> Synthesis:
 
 def add_marks(statement: str, marks: str) -> str:
     """Put the marks before the full stop of every sentence: a sentence without marks would count as unsupported."""
-    made: list[str] = []
+    marked: list[str] = []
     for start, end in sentences(statement) or [(0, len(statement))]:
         sentence = statement[start:end]
-        said = sentence.rstrip(_CLOSERS)
-        at = len(said.rstrip(_STOPS)) if said.endswith(tuple(_STOPS)) else len(sentence)
-        made.append(f"{sentence[:at]} {marks}{sentence[at:]}")
-    return " ".join(made)
+        body = sentence.rstrip(_CLOSERS)
+        at = len(body.rstrip(_STOPS)) if body.endswith(tuple(_STOPS)) else len(sentence)
+        marked.append(f"{sentence[:at]} {marks}{sentence[at:]}")
+    return " ".join(marked)

@@ -95,8 +95,8 @@ def _documents(found: Sequence[PromptDocument], mark: str) -> str:
 
 def _listed(head: str, lines: Sequence[str], mark: str) -> str:
     """Queries and gaps are enclosed too: they may contain text of documents."""
-    kept = [_line(line) for line in lines[-_MAX_LISTED:]]
-    return "\n".join([f"--- {head} {mark}", *(f"- {line}" for line in kept), f"--- end {mark}"]) if kept else ""
+    listed = [_line(line) for line in lines[-_MAX_LISTED:]]
+    return "\n".join([f"--- {head} {mark}", *(f"- {line}" for line in listed), f"--- end {mark}"]) if listed else ""
 
 
 def _line(text: str) -> str:

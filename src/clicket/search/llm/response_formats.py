@@ -69,14 +69,14 @@ def _lines(value: Any, names: Sequence[str], most: int, each: int) -> list[str] 
         value = value.splitlines()
     if not isinstance(value, list):
         return None
-    made: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for one in value[:1_000]:
         text = one_line(_member(one, names) if isinstance(one, Mapping) else one, each)
         if text:
-            made.setdefault(text.casefold(), text)
-        if len(made) == most:
+            texts.setdefault(text.casefold(), text)
+        if len(texts) == most:
             break
-    return list(made.values())
+    return list(texts.values())
 
 
 _QUERY_LISTS = ("sub_queries", "subqueries", "queries", "search_queries", "questions", "sub_questions", "searches")
@@ -135,8 +135,8 @@ def _claims(value: Any) -> tuple[Claim, ...] | None:
         value = listed if listed is not None else [value]
     if not isinstance(value, list):
         return None
-    made = [_claim(one) for one in value[:_MAX_CLAIMS]]
-    kept = tuple(one for one in made if one is not None)
+    claims = [_claim(one) for one in value[:_MAX_CLAIMS]]
+    kept = tuple(one for one in claims if one is not None)
     return kept if kept or not value else None
 
 
@@ -154,7 +154,7 @@ def _claim(value: Any) -> Claim | None:
 
 def _quotes(value: Any) -> tuple[Quote, ...]:
     listed = value if isinstance(value, list) else [value]
-    made: list[Quote] = []
+    quotes: list[Quote] = []
     for one in listed[:_MAX_QUOTES]:
         if not isinstance(one, Mapping):
             continue
@@ -163,22 +163,22 @@ def _quotes(value: Any) -> tuple[Quote, ...]:
             continue
         # A longer quote is left out, not cut.
         if text.strip() and len(text) <= _MAX_QUOTE:
-            made.append(Quote(doc=str(doc)[:2_000], text=text))
-    return tuple(made)
+            quotes.append(Quote(doc=str(doc)[:2_000], text=text))
+    return tuple(quotes)
 
 
 def _claims_of_text(answer: str, citations: Any) -> tuple[Claim, ...] | None:
     """Claims from an answer with marks and a list of citations: one claim for each sentence, with the quotes of its marks."""
     if not isinstance(citations, list):
         return None
-    made: list[Claim] = []
+    claims: list[Claim] = []
     text = one_line(answer, _MAX_STATEMENT * _MAX_CLAIMS)
     for start, end in sentences(text)[:_MAX_CLAIMS]:
         sentence = text[start:end]
         numbers = [int(one[:6]) for found in MARK.finditer(sentence) for one in re.findall(r"\d+", found["numbers"])]
         quotes = [citations[number - 1] for number in numbers[:_MAX_QUOTES] if 0 < number <= len(citations)]
-        made.append(Claim(statement=sentence[:_MAX_STATEMENT], quotes=_quotes(quotes)))
-    return tuple(made) or None
+        claims.append(Claim(statement=sentence[:_MAX_STATEMENT], quotes=_quotes(quotes)))
+    return tuple(claims) or None
 
 
 def _closed(**properties: Any) -> dict[str, Any]:

@@ -79,15 +79,15 @@ def verify_claims(claims: Iterable[Claim], found: Sequence[PromptDocument], ques
 
 def _citations(quotes: Sequence[Quote], found: Sequence[PromptDocument]) -> tuple[Citation, ...] | None:
     """The citation of each quote; None if one of them is not found, because the model said that the claim needs it."""
-    made: dict[tuple[str, int, int], Citation] = {}
+    citations: dict[tuple[str, int, int], Citation] = {}
     for quote in quotes:
         citation = next(
             (one for document in _documents_of(quote.doc, found) if (one := _citation(document, quote.text))), None
         )
         if citation is None:
             return None
-        made.setdefault((citation.doc, citation.start, citation.end), citation)
-    return tuple(made.values()) or None
+        citations.setdefault((citation.doc, citation.start, citation.end), citation)
+    return tuple(citations.values()) or None
 
 
 def _documents_of(doc: str, found: Sequence[PromptDocument]) -> list[Document]:
@@ -102,9 +102,9 @@ def _citation(document: Document, text: str) -> Citation | None:
     if span is None:
         return None
     citation = document.cite(*span)
-    said = citation.text.strip()
-    unspaced = sum(is_unspaced(mark) for mark in said[:_MIN_QUOTE])
-    return citation if len(said) >= _MIN_QUOTE or unspaced >= _MIN_UNSPACED else None
+    text_found = citation.text.strip()
+    unspaced = sum(is_unspaced(mark) for mark in text_found[:_MIN_QUOTE])
+    return citation if len(text_found) >= _MIN_QUOTE or unspaced >= _MIN_UNSPACED else None
 
 
 def _is_supported(statement: str, cited: Sequence[Citation], found: Sequence[PromptDocument], question: str) -> bool:
@@ -153,9 +153,9 @@ def _shares_terms(statement: str, quoted: str, known: frozenset[str]) -> bool:
     """Checked only if both are English, or both in a script without spaces: across languages the words differ."""
     if not (_is_english(statement) and _is_english(quoted)) and not (_is_unspaced(statement) and _is_unspaced(quoted)):
         return True
-    said, there = frozenset(terms(statement)), frozenset(terms(quoted))
-    enough = len(said & there) * 3 >= len(said) and len(said & known) * 5 >= len(said) * 3
-    return enough and bool(said & there)
+    stated, in_quotes = frozenset(terms(statement)), frozenset(terms(quoted))
+    enough = len(stated & in_quotes) * 3 >= len(stated) and len(stated & known) * 5 >= len(stated) * 3
+    return enough and bool(stated & in_quotes)
 
 
 def _is_english(text: str) -> bool:

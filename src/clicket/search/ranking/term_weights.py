@@ -54,8 +54,8 @@ class TermWeights:
         self.max_weight = max(self._idf(1), 1e-6)
 
     def _weight_of(self, term: str, count: int) -> float:
-        worth = self._idf(count)
-        return worth if count or not is_unspaced(term) else _UNSEEN_PAIR * worth
+        weight = self._idf(count)
+        return weight if count or not is_unspaced(term) else _UNSEEN_PAIR * weight
 
     def _idf(self, count: int) -> float:
         return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))

@@ -94,11 +94,11 @@ def contents(result: SearchResult) -> tuple[list[Source], list[CitedDocument]]:
         if document is not None and citation.doc not in texts and len(texts) < _MAX_TEXTS:
             texts[citation.doc] = len(texts) + 1
         sources.append(Source(number, citation, document, None if document is None else texts.get(citation.doc)))
-    shown = [
+    cited = [
         _cited_document(place, documents[key], [one for one in sources if one.place == place])
         for key, place in texts.items()
     ]
-    return sources, shown
+    return sources, cited
 
 
 def _cited_document(number: int, document: Document, sources: Sequence[Source]) -> CitedDocument:
@@ -163,8 +163,8 @@ def answer_parts(paragraph: str, count: int) -> list[str | tuple[int, ...]]:
 
 def printable(text: str, most: int = _MAX_ANSWER) -> str:
     """The text without unprintable characters, cut after `most` characters."""
-    shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:most])
-    return shown if len(text) <= most else f"{shown} …"
+    clean = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:most])
+    return clean if len(text) <= most else f"{clean} …"
 
 
 def one_line(text: str, most: int = _MAX_TITLE) -> str:

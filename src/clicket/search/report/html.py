@@ -78,7 +78,7 @@ footer p { margin: .35rem 0 }
 
 def to_page(result: SearchResult) -> str:
     """The result as an HTML page."""
-    sources, shown = contents(result)
+    sources, cited = contents(result)
     question = _line(result.question, 1_000)
     parts = [f"<h1>{question}</h1>", _facts(result), _answer(result)]
     if result.notes or result.unsupported:
@@ -88,9 +88,9 @@ def to_page(result: SearchResult) -> str:
     if result.rounds:
         parts += ["<h2>Rounds</h2>", *(_round(one) for one in result.rounds)]
     if result.documents:
-        parts += ["<h2>Documents</h2>", _documents(result, shown)]
-    if shown:
-        parts += ["<h2>What they say</h2>", *(_text_of(one) for one in shown)]
+        parts += ["<h2>Documents</h2>", _documents(result, cited)]
+    if cited:
+        parts += ["<h2>What they say</h2>", *(_text_of(one) for one in cited)]
     made = "".join(f"<p>{_line(one, 2_000)}</p>" for one in how_made(result))
     parts.append(f"<footer><h2>How this was made</h2>{made}</footer>")
     return (
@@ -186,8 +186,8 @@ def _round(one: Round) -> str:
     return f'<section class="round"><b>Round {one.number}</b><ul>{"".join(searches)}</ul>{judged}</section>'
 
 
-def _documents(result: SearchResult, shown: list[CitedDocument]) -> str:
-    places = {one.document.id: one.number for one in shown}
+def _documents(result: SearchResult, cited: list[CitedDocument]) -> str:
+    places = {one.document.id: one.number for one in cited}
     rows: list[str] = []
     for number, document in enumerate(result.documents[:MAX_LISTED], 1):
         title = _line(title_of(document))
@@ -208,9 +208,9 @@ def _from(document: Document) -> str:
     return _line(document.url or document.source, 60)
 
 
-def _text_of(shown: CitedDocument) -> str:
+def _text_of(cited: CitedDocument) -> str:
     parts: list[str] = []
-    for excerpt in shown.excerpts:
+    for excerpt in cited.excerpts:
         if excerpt.skipped:
             parts.append(f'<span class="skip">… {counted(excerpt.skipped, "character")} left out …</span>')
         for piece in excerpt.pieces:
@@ -218,12 +218,12 @@ def _text_of(shown: CitedDocument) -> str:
             if not piece.cited:
                 parts.append(text)
                 continue
-            anchors = [f'<a id="doc-{shown.number}-{number}"></a>' for number in piece.begins[1:]]
-            named = f' id="doc-{shown.number}-{piece.begins[0]}"' if piece.begins else ""
+            anchors = [f'<a id="doc-{cited.number}-{number}"></a>' for number in piece.begins[1:]]
+            named = f' id="doc-{cited.number}-{piece.begins[0]}"' if piece.begins else ""
             parts.append(f"{''.join(anchors)}<mark{named}>{text}</mark>{_marks(piece.cited)}")
-    if shown.rest:
-        parts.append(f'<span class="skip">… {counted(shown.rest, "character")} left out</span>')
-    return f'<h3 id="doc-{shown.number}">{_line(title_of(shown.document))}</h3><div class="text">{"".join(parts)}</div>'
+    if cited.rest:
+        parts.append(f'<span class="skip">… {counted(cited.rest, "character")} left out</span>')
+    return f'<h3 id="doc-{cited.number}">{_line(title_of(cited.document))}</h3><div class="text">{"".join(parts)}</div>'
 
 
 def _link(url: str, words: str) -> str:

@@ -31,7 +31,7 @@ _LIST = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])")
 
 def to_markdown(result: SearchResult) -> str:
     """The result as Markdown: question, answer with numbered sources, notes, rounds, documents with excerpts, and how it was made."""
-    sources, shown = contents(result)
+    sources, cited = contents(result)
     parts = [f"# {_text(one_line(result.question, 1_000))}", *_answer(result)]
     if sources:
         parts += ["## Sources", *(_source(one) for one in sources)]
@@ -40,8 +40,8 @@ def to_markdown(result: SearchResult) -> str:
     if result.rounds:
         parts += ["## Rounds", *(_round(one) for one in result.rounds)]
     if result.documents:
-        parts += ["## Documents", _documents(result, shown)]
-    parts += [_excerpts(one) for one in shown]
+        parts += ["## Documents", _documents(result, cited)]
+    parts += [_excerpts(one) for one in cited]
     parts += ["## How this was made", *how_made(result)]
     return "\n\n".join(parts) + "\n"
 
@@ -97,8 +97,8 @@ def _round(one: Round) -> str:
     return "\n".join(lines)
 
 
-def _documents(result: SearchResult, shown: list[CitedDocument]) -> str:
-    places = {one.document.id: one.number for one in shown}
+def _documents(result: SearchResult, cited: list[CitedDocument]) -> str:
+    places = {one.document.id: one.number for one in cited}
     lines = ["| | document | score | from |", "|---|---|---|---|"]
     for number, document in enumerate(result.documents[:MAX_LISTED], 1):
         title = _text(title_of(document))
@@ -116,19 +116,19 @@ def _from(document: Document) -> str:
     return _text(one_line(document.url or document.source, 80))
 
 
-def _excerpts(shown: CitedDocument) -> str:
-    parts = [f'<a id="doc-{shown.number}"></a>', f"### {_text(title_of(shown.document))}"]
-    for excerpt in shown.excerpts:
+def _excerpts(cited: CitedDocument) -> str:
+    parts = [f'<a id="doc-{cited.number}"></a>', f"### {_text(title_of(cited.document))}"]
+    for excerpt in cited.excerpts:
         text = "… " if excerpt.skipped else ""
         for piece in excerpt.pieces:
-            anchors = "".join(f'<a id="doc-{shown.number}-{number}"></a>' for number in piece.begins)
+            anchors = "".join(f'<a id="doc-{cited.number}-{number}"></a>' for number in piece.begins)
             plain = _text(" ".join(printable(piece.text).split()))
             before = " " if piece.text[:1].isspace() else ""
             after = " " if piece.text[-1:].isspace() else ""
             numbers = "".join(f"\\[{number}\\]" for number in piece.cited)
             text += f"{before}{anchors}{f'**{plain}** {numbers}' if piece.cited and plain else plain}{after}"
         parts.append(text.strip())
-    if shown.rest:
+    if cited.rest:
         parts[-1] += " …"
     return "\n\n".join(parts)
 

@@ -36,7 +36,7 @@ class MessageBuilder:
     def search(self, done: Round, documents: Mapping[str, Document]) -> Message:
         """The documents of each query, in the order of the queries; `failed` has the error of each query, or None."""
         failed = [one.error for one in done.found]
-        shown = [
+        docs = [
             [self.document(documents[key], score) for key, score in zip(one.documents, one.scores, strict=True)]
             for one in done.found
         ]
@@ -44,7 +44,7 @@ class MessageBuilder:
         text = f"Round {done.number}: {count} {'document' if count == 1 else 'documents'}"
         if broken := sum(error is not None for error in failed):
             text += f", {broken} of {len(failed)} searches failed"
-        result = {"query": list(done.queries), "docs": shown, "failed": failed}
+        result = {"query": list(done.queries), "docs": docs, "failed": failed}
         return self._message("search", SearchState.SEARCHING, done.number, text, searchResult=result)
 
     def final_result(self, result: SearchResult) -> Message:

@@ -157,10 +157,10 @@ def _check_queries(given: Any, findings: Findings) -> tuple[str, ...]:
     if isinstance(given, AbstractSet):
         given = sorted(one for one in given if isinstance(one, str))
     listed = list(islice(given, _MAX_QUERIES))
-    kept = tuple(clean(one) for one in listed if isinstance(one, str))
-    if listed and not kept:
+    queries = tuple(clean(one) for one in listed if isinstance(one, str))
+    if listed and not queries:
         raise TypeError("a plan is a list of queries, and none of these is text")
-    return kept
+    return queries
 
 
 def _check_analysis(given: Any, findings: Findings) -> Analysis:

@@ -46,17 +46,17 @@ _LABEL = re.compile(r"\s*+(?:#|\*\*[^*]++\*\*\s*+$|[-=_*|:\s]++$)")
 
 def check(synthesis: Synthesis, documents: Mapping[str, Document]) -> Synthesis:
     """The synthesis with only the citations that hold, renumbered, and an answer that refers to no others."""
-    kept, numbers = _valid_citations(synthesis.citations, documents)
+    valid, numbers = _valid_citations(synthesis.citations, documents)
     lost: list[str] = []
     strict = synthesis.by != EXTRACTIVE
-    answer = _checked_answer(synthesis.answer[:_MAX_ANSWER], numbers, len(kept), strict, lost)
+    answer = _checked_answer(synthesis.answer[:_MAX_ANSWER], numbers, len(valid), strict, lost)
     if synthesis.answer.strip() and not answer:
         answer = NOTHING_LEFT
     listed = [one for one in synthesis.unsupported if isinstance(one, str)]
     return msgspec.structs.replace(
         synthesis,
         answer=answer,
-        citations=tuple(kept),
+        citations=tuple(valid),
         unsupported=tuple(dict.fromkeys([*listed, *lost]))[:_MAX_STATEMENTS],
     )
 
@@ -87,7 +87,7 @@ def _valid_citations(
     citations: Sequence[Any], documents: Mapping[str, Document]
 ) -> tuple[list[Citation], dict[int, int]]:
     """The citations that hold, each once, and the new number of every old one."""
-    kept: list[Citation] = []
+    valid: list[Citation] = []
     numbers: dict[int, int] = {}
     places: dict[tuple[str, int, int], int] = {}
     for number, one in enumerate(citations[:MAX_CITATIONS], 1):
@@ -95,10 +95,10 @@ def _valid_citations(
             continue
         place = (one.doc, one.start, one.end)
         if place not in places:
-            kept.append(one)
-            places[place] = len(kept)
+            valid.append(one)
+            places[place] = len(valid)
         numbers[number] = places[place]
-    return kept, numbers
+    return valid, numbers
 
 
 def _holds(one: Any, documents: Mapping[str, Document]) -> bool:
@@ -115,7 +115,7 @@ def _line(line: str, numbers: Mapping[int, int], strict: bool, lost: list[str]) 
     if line == NOTHING_LEFT or (not strict and MARK.search(line) is None):
         return line
     is_label = line.rstrip().endswith((":", "：")) or _LABEL.match(line) is not None
-    made: list[str] = []
+    parts: list[str] = []
     carried = ""
     for blank, statement in _statements(line):
         named = MARK.search(statement) is not None
@@ -123,14 +123,14 @@ def _line(line: str, numbers: Mapping[int, int], strict: bool, lost: list[str]) 
         if named and MARK.search(renumbered) is None:
             if any(one.isalnum() for one in renumbered):
                 lost.append(renumbered.strip())
-            carried = carried or ("" if made else blank)  # the bullet of a list item goes to what is left of it
+            carried = carried or ("" if parts else blank)  # the bullet of a list item goes to what is left of it
             continue
         if strict and not named and not is_label and any(one.isalnum() for one in renumbered):
             renumbered = _marked(renumbered)
         if renumbered:
-            made.append((carried or blank) + renumbered)
+            parts.append((carried or blank) + renumbered)
             carried = ""
-    return "".join(made)
+    return "".join(parts)
 
 
 def _statements(line: str) -> Iterator[tuple[str, str]]:

@@ -31,10 +31,10 @@ class _Forms(dict[str, str]):
     """Each character in the form in which it is compared; cached."""
 
     def __missing__(self, character: str) -> str:
-        made = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+        form = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         if len(self) < 100_000:
-            self[character] = made
-        return made
+            self[character] = form
+        return form
 
 
 _FORMS = _Forms(dict.fromkeys(_QUOTES, "'") | dict.fromkeys(_DASHES, "-") | dict.fromkeys(_UNSEEN, "") | {"…": "…"})

@@ -131,8 +131,8 @@ def select_sentences(
             if more:
                 for one in of_document[document.rank]:
                     one.score += more
-        said = best.sentence.terms
-        candidates = [one for one in candidates if one is not best and one.sentence.terms != said]
+        taken = best.sentence.terms
+        candidates = [one for one in candidates if one is not best and one.sentence.terms != taken]
         for one in candidates:
             if one.score is not one.rounded:
                 one.score = one.rounded = round(one.score, 6)

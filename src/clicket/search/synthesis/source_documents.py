@@ -54,7 +54,7 @@ class SourceDocument(NamedTuple):
 
 
 def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document]) -> list[SourceDocument]:
-    made: list[SourceDocument] = []
+    sources: list[SourceDocument] = []
     for rank, (key, _) in enumerate(ranked):
         document = documents.get(key)
         if document is None or not document.text:
@@ -69,7 +69,7 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 if last - first != len(heading) or part[first:last] != heading
             ]
         names, title, same = _own_names(heading, profile_of(document).full_names)
-        made.append(
+        sources.append(
             SourceDocument(
                 document=document,
                 rank=rank,
@@ -81,7 +81,7 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 terms=title.union(*[one.terms for one in found]),
             )
         )
-    return made
+    return sources
 
 
 @lru_cache(maxsize=4096)
@@ -118,15 +118,15 @@ def _parts(document: Document) -> list[Span]:
 
 @lru_cache(maxsize=4096)
 def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
-    made = []
+    spans = []
     plain = "\n" not in part and "# " not in part  # there is no heading in it
     for start, end in sentences(part):
         text = part[start:end]
         if (plain or not _is_heading(part, start, end)) and (
             end - start > _LONG or sum(map(str.isalnum, text)) >= _MIN_LETTERS
         ):
-            made.append((start, end, frozenset(terms(text))))
-    return tuple(made)
+            spans.append((start, end, frozenset(terms(text))))
+    return tuple(spans)
 
 
 def _is_heading(part: str, start: int, end: int) -> bool:

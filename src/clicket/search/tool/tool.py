@@ -129,13 +129,13 @@ class DeepSearch:
             await engines.close()
 
     async def _search(self, bound: Mapping[str, Any], ctx: ToolContext, machines: list[Machine]) -> dict[str, Any]:
-        kept = await ctx.checkpoints()
+        records = await ctx.checkpoints()
         async with self._loop_engines().options() as engines:
             budget = _fit_budget(self.setup.budget, ctx.time_left)
             machine = build_search(
                 bound["query"],
                 **{**_search_options(self.setup), **engines, "max_loop": bound["max_loop"], "budget": budget},
-                checkpoints=_CallCheckpoints(kept, ctx),
+                checkpoints=_CallCheckpoints(records, ctx),
                 request_id=ctx.call_id,
             )
             machines.append(machine)
@@ -189,12 +189,12 @@ class DeepSearch:
 class _CallCheckpoints:
     """Saves the checkpoints of a search as checkpoints of its call."""
 
-    def __init__(self, kept: Mapping[str, bytes], ctx: ToolContext) -> None:
-        self._kept = kept
+    def __init__(self, records: Mapping[str, bytes], ctx: ToolContext) -> None:
+        self._records = records
         self._ctx = ctx
 
     def load(self) -> Mapping[str, bytes]:
-        return self._kept
+        return self._records
 
     async def save(self, key: str, data: bytes) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 import msgspec
@@ -24,7 +24,7 @@ from clicket.search.run.spec import Budget, Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.text.cleaning import clean
 
-__all__ = ["MAX_QUESTION", "build_search"]
+__all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
 
 _K = 10
 _PAGE_SIZE = 200
@@ -42,47 +42,54 @@ _FINGERPRINT_NAMES = {
 """Parts that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
 
 
-def build_search(
-    question: str,
-    *,
-    engine: Any = None,
-    engines: Sequence[Any] | None = None,
-    model: Any = None,
-    planner: Any = None,
-    analyzer: Any = None,
-    synthesizer: Any = None,
-    ranker: Any = None,
-    embedder: Embedder | None = None,
-    max_loop: int = 3,
-    budget: Budget | None = None,
-    checkpoints: Checkpoints | None = None,
-    request_id: str | None = None,
-    k: int | None = None,
-    max_page_size: int | None = None,
-) -> Machine:
+class SearchOptions(TypedDict, total=False):
+    """The options of one search."""
+
+    engine: Any
+    engines: Sequence[Any] | None
+    model: Any
+    planner: Any
+    analyzer: Any
+    synthesizer: Any
+    ranker: Any
+    embedder: Embedder | None
+    max_loop: int
+    budget: Budget | None
+    checkpoints: Checkpoints | None
+    request_id: str | None
+    k: int | None
+    max_page_size: int | None
+
+
+def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     """The machine of one search. Raises `UsageError` for a wrong option; no engine and no model is asked yet."""
     question = _question(question)
+    budget, checkpoints, embedder = options.get("budget"), options.get("checkpoints"), options.get("embedder")
+    k, model, request_id = options.get("k"), options.get("model"), options.get("request_id")
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
-    engine, collection = _engine(engine, engines)
+    engine, collection = _engine(options.get("engine"), options.get("engines"))
     spec = SearchSpec(
         question=question,
-        max_loop=_whole("max_loop", max_loop, _MAX_LOOP),
+        max_loop=_whole("max_loop", options.get("max_loop", 3), _MAX_LOOP),
         k=_K if k is None else _whole("k", k, MAX_RESULTS),
         budget=Budget() if budget is None else budget,
         request_id=uuid4().hex if request_id is None else str(request_id),
-        max_page_size=_page_size(max_page_size),
+        max_page_size=_page_size(options.get("max_page_size")),
         merge_similar=collection is None,
     )
-    has_vectors = collection is not None and collection.similarities("", ()) is not None
-    similarity = None if embedder is None or has_vectors else EmbeddingSimilarity(embedder)
+    similarity = None
+    if embedder is not None and (
+        collection is None or collection.similarities("", ()) is None
+    ):  # no vectors of its own
+        similarity = EmbeddingSimilarity(embedder)
     defaults: dict[str, Any] = {
         "planner": BridgePlanner(collection),
         "ranker": LinkRanker(collection, similarity),
         "analyzer": CoverageAnalyzer(collection),
         "synthesizer": ExtractiveSynthesizer(collection),
     }
-    given = {"planner": planner, "ranker": ranker, "analyzer": analyzer, "synthesizer": synthesizer}
+    given: dict[str, Any] = {role: options.get(role) for role in defaults}
     model_name = ""
     if model is not None:
         model_parts, model_name = _model_parts(model, defaults)

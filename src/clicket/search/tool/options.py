@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
-from clicket.ports.services import Embedder
-from clicket.search.run.checkpoints import Checkpoints
 from clicket.search.run.spec import Budget
 
-__all__ = ["INDEX", "MAX_LOOP", "Makers", "SearchOptions", "Setup", "refuse_unknown", "setup_of"]
+__all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "refuse_unknown", "setup_of"]
 
 INDEX = ".clicket/search.db"
 MAX_LOOP = 10
@@ -27,25 +25,6 @@ _DESCRIPTION = (
     "queries, and the answer cites the sentences it is made of. Ask one whole question in plain language, with its names."
 )
 _PARTS = ("planner", "analyzer", "synthesizer", "ranker")
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of one search; see `build_search`."""
-
-    engine: Any
-    engines: Sequence[Any] | None
-    model: Any
-    planner: Any
-    analyzer: Any
-    synthesizer: Any
-    ranker: Any
-    embedder: Embedder | None
-    max_loop: int
-    budget: Budget | None
-    checkpoints: Checkpoints | None
-    request_id: str | None
-    k: int | None
-    max_page_size: int | None
 
 
 class Makers(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,13 +33,14 @@ MAX_QUESTION = 10_000
 """Characters."""
 _VERSION = 1
 """Of the fingerprint. A change makes the checkpoints of older versions unusable."""
+_PACKAGE = "clicket.search."
 _FINGERPRINT_NAMES = {
-    "clicket.search.planning.coverage.CoverageAnalyzer": "clicket.search.analyzing.CoverageAnalyzer",
-    "clicket.search.llm.parts.ModelPlanner": "clicket.search.modelled.planner.ModelPlanner",
-    "clicket.search.llm.parts.ModelAnalyzer": "clicket.search.modelled.analyzer.ModelAnalyzer",
-    "clicket.search.llm.parts.ModelSynthesizer": "clicket.search.modelled.synthesizer.ModelSynthesizer",
+    "planning.coverage.CoverageAnalyzer": "analyzing.CoverageAnalyzer",
+    "llm.parts.ModelPlanner": "modelled.planner.ModelPlanner",
+    "llm.parts.ModelAnalyzer": "modelled.analyzer.ModelAnalyzer",
+    "llm.parts.ModelSynthesizer": "modelled.synthesizer.ModelSynthesizer",
 }
-"""Parts that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
+"""Parts of this package that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -173,6 +174,7 @@ def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder 
     """Identifies a search, so that it does not resume from checkpoints of another one. Limits of time are not part of it: a
     resumed search may have others."""
     names = [one.name for one in (parts.planner, parts.ranker, parts.analyzer, parts.synthesizer)]
+    former = {_PACKAGE + name: _PACKAGE + before for name, before in _FINGERPRINT_NAMES.items()}
     fields = [
         _VERSION,
         spec.question,
@@ -180,7 +182,7 @@ def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder 
         spec.k,
         spec.budget.counts,
         parts.engine.name,
-        [_FINGERPRINT_NAMES.get(name, name) for name in names],
+        [former.get(name, name) for name in names],
         model,
         "" if embedder is None else embedder.name,
     ]

@@ -1,11 +1,9 @@
-"""Planner, analyzer and synthesizer that ask a model. If it gives no usable answer, the built-in part runs, and a note says why.
-
-`max_prompt_tokens` of each limits the documents in its prompt.
-"""
+"""Planner, analyzer and synthesizer that ask a model. If it gives no usable answer, the built-in part runs, and a note says why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -24,19 +22,34 @@ from clicket.search.usage import add_note
 
 __all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "add_marks"]
 
+F = TypeVar("F")
 _STOPS = ".!?…。！？；"
 _CLOSERS = "\"'”’»)]」』）】》"
 
 
-class ModelPlanner:
-    """A `Planner` that asks a model for new queries. If it has none, the fallback is asked."""
+class _ModelPart(Generic[F]):
+    _PROMPT_TOKENS = 0
 
     def __init__(
-        self, model: ChatModel, fallback: Planner, *, max_prompt_tokens: int = 2_000, chat: StructuredChat | None = None
+        self,
+        model: ChatModel,
+        fallback: F,
+        *,
+        max_prompt_tokens: int | None = None,
+        chat: StructuredChat | None = None,
+        asking: StructuredChat | None = None,
     ) -> None:
-        self._chat = chat or StructuredChat(model)
+        """`max_prompt_tokens` limits the documents in the prompt: 2,000 of a planner, 3,000 of an analyzer, 8,000 of a synthesizer.
+        `chat`, formerly `asking`, sets attempts and seconds."""
+        self._chat = chat or asking or StructuredChat(model)
         self._fallback = fallback
-        self._max_prompt_tokens = max_prompt_tokens
+        self._max_prompt_tokens = self._PROMPT_TOKENS if max_prompt_tokens is None else max_prompt_tokens
+
+
+class ModelPlanner(_ModelPart[Planner]):
+    """A `Planner` that asks a model for new queries. If it has none, the fallback is asked."""
+
+    _PROMPT_TOKENS = 2_000
 
     async def plan(self, findings: Findings) -> Sequence[str]:
         found = fit_documents(findings, documents=8, tokens=self._max_prompt_tokens, each=200)
@@ -51,20 +64,10 @@ class ModelPlanner:
         return await self._fallback.plan(findings)
 
 
-class ModelAnalyzer:
+class ModelAnalyzer(_ModelPart[Analyzer]):
     """An `Analyzer` that asks a model to judge the documents. Without documents the fallback is asked."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        fallback: Analyzer,
-        *,
-        max_prompt_tokens: int = 3_000,
-        chat: StructuredChat | None = None,
-    ) -> None:
-        self._chat = chat or StructuredChat(model)
-        self._fallback = fallback
-        self._max_prompt_tokens = max_prompt_tokens
+    _PROMPT_TOKENS = 3_000
 
     async def analyze(self, findings: Findings) -> Analysis:
         if not findings.documents:
@@ -86,21 +89,11 @@ class ModelAnalyzer:
         )
 
 
-class ModelSynthesizer:
+class ModelSynthesizer(_ModelPart[Synthesizer]):
     """A `Synthesizer` that writes the answer in the model's words. Statements that their quotes do not support are left out; if
     none is left, the fallback answers."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        fallback: Synthesizer,
-        *,
-        max_prompt_tokens: int = 8_000,
-        chat: StructuredChat | None = None,
-    ) -> None:
-        self._chat = chat or StructuredChat(model)
-        self._fallback = fallback
-        self._max_prompt_tokens = max_prompt_tokens
+    _PROMPT_TOKENS = 8_000
 
     async def synthesize(self, findings: Findings) -> Synthesis:
         if not findings.documents:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from clicket.search import Dossier, deep_search
+from clicket.search import Findings, deep_search
 
 TICKETS = {
     "T-101": ("Login broke on Friday", "Login broke on Friday, for all users. It was caused by change C-7."),
@@ -33,13 +33,11 @@ async def chat_history(query: str) -> list[dict[str, str]]:
 class ByNumber:
     """Follows ticket and change numbers, which a general planner does not recognize as names."""
 
-    async def plan(self, dossier: Dossier) -> list[str]:
-        if not dossier.rounds:
-            return [dossier.question]
-        seen = " ".join(one.text for one in dossier.best(5))
-        return sorted(
-            set(re.findall(r"\b[TC]-\d+\b", seen))
-        )  # earlier queries are removed; no new query ends the search
+    async def plan(self, findings: Findings) -> list[str]:
+        if not findings.rounds:
+            return [findings.question]
+        seen = " ".join(one.text for one in findings.best(5))
+        return sorted(set(re.findall(r"\b[TC]-\d+\b", seen)))  # earlier queries are removed; none left ends it
 
 
 async def main() -> None:

@@ -191,7 +191,7 @@ ERRORS_ELSEWHERE = (
     "clicket.sandbox.start",
     "clicket.interpreter.starting.packages",
     "clicket.interpreter.session.fate",
-    "clicket.search.run.failure",
+    "clicket.search.findings",
     "clicket.search.engines.adapting",
     "clicket.web.fetching",
 )

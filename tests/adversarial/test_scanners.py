@@ -33,18 +33,18 @@ from clicket.models.schema_tools import _read
 from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 from clicket.pipeline.validate import _further
-from clicket.search.dossier import Synthesis
 from clicket.search.extract.charset import declared_in
 from clicket.search.extract.failing import Unreadable
 from clicket.search.extract.html import extract_html, plain_text
 from clicket.search.extract.mail import extract_mail
 from clicket.search.extract.prose import extract_text, markdown
 from clicket.search.extract.tables import extract_table
+from clicket.search.findings import Synthesis
 from clicket.search.index.passages import passages
 from clicket.search.index.walking import Patterns
-from clicket.search.modelled.numbers import numbers_in
-from clicket.search.modelled.reading import values_in
-from clicket.search.modelled.synthesizer import _marked
+from clicket.search.llm.lenient_json import values_in
+from clicket.search.llm.numbers import numbers_in
+from clicket.search.llm.parts import add_marks
 from clicket.search.synthesis.citations import check as check_citations
 from clicket.search.synthesis.citations import unmarked
 from clicket.search.synthesis.quotes import find_span
@@ -271,7 +271,7 @@ MODELS = {
     ),
     "model: a long number in an answer": Case(lambda text: list(values_in(text)), repeated("7", "[", "x"), 5_000),
     "model: a fenced answer": Case(each(_schema_answer), variants("```\n", "\n", "```json\n \n", " ", after="```")),
-    "model: the end of a sentence": Case(lambda text: _marked(text, "[1]"), repeated(".", "", "x"), 10_000),
+    "model: the end of a sentence": Case(lambda text: add_marks(text, "[1]"), repeated(".", "", "x"), 10_000),
     "model: marks in an answer": Case(
         each(unmarked), variants("[1]", "[1", "[[", "[1](", "【1，", "[1-", "1]]", after="]"), 4_000
     ),

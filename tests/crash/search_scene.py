@@ -1,4 +1,4 @@
-"""A deep search to be killed. Its engine writes down each search that begins; its checkpoints are where it dies."""
+"""A deep search that is killed at a checkpoint. Its engine records each query that begins."""
 
 from __future__ import annotations
 

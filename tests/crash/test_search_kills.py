@@ -1,4 +1,4 @@
-"""A search that is killed at any of its checkpoints goes on from there: the same bytes at the end, no finished search again."""
+"""A search that is killed at any checkpoint resumes there: the same bytes at the end, and no finished query is asked again."""
 
 from __future__ import annotations
 

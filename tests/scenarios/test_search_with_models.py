@@ -207,7 +207,7 @@ async def test_a_lie_is_left_out(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", OTHERWISE)
-async def test_what_is_no_answer_is_replaced(case: str) -> None:
+async def test_an_unusable_answer_is_replaced(case: str) -> None:
     result = await judged(*OTHERWISE[case])
     assert any("made of sentences of the documents" in one for one in result.notes)
 
@@ -226,7 +226,7 @@ async def test_a_model_that_hangs_is_cut_off_by_the_budget() -> None:
     assert any("silent did not answer" in one for one in result.notes)
 
 
-async def test_a_model_that_blocks_or_always_fails_is_done_without() -> None:
+async def test_a_model_that_blocks_or_always_fails_is_replaced() -> None:
     def down(prompt: str) -> str:
         raise OSError("no route")
 
@@ -238,7 +238,7 @@ async def test_a_model_that_blocks_or_always_fails_is_done_without() -> None:
     assert len([one for one in result.notes if "no route" in one]) >= 3
 
 
-async def test_truth_is_told_and_counted() -> None:
+async def test_supported_statements_are_kept_and_tokens_counted() -> None:
     def honest(numbers: dict[str, int]) -> Any:
         return claims(("Lord Byron, Ada's father, died in Missolonghi.", ("ada", FATHER), ("byron", DIED)))(numbers)
 

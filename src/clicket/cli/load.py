@@ -65,7 +65,7 @@ def _set_up(found: dict[str, Tool], settings: Settings) -> None:
 
 def _set_up_search(found: dict[str, Tool], settings: Settings) -> None:
     """`[search]` offers the tool, as `[interpreter]` does."""
-    from clicket.search.deep import DeepSearch, deep_search
+    from clicket.search.tool.tool import DeepSearch, deep_search
 
     if settings.origins.get("tools") != "argument" or found.get(deep_search.name) is deep_search:
         found.pop(deep_search.name, None)

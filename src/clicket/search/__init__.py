@@ -1,4 +1,12 @@
-"""Deep search: several rounds over your own files or the web, an answer that cites what it read, nothing else."""
+"""Deep search: answers a question in several rounds over your own files or the web, and cites every sentence that it quotes.
+
+To read the code, begin with `tool/tool.py` (the entry), then `run/machine.py` (the states) and `findings.py` (the values that pass
+between them). Then follow one round: `planning/planner.py` (which queries), `run/parallel_search.py` and `engines/` (asking),
+`ranking/ranker.py` (the order of the documents), `planning/coverage.py` (is it enough?), and last `synthesis/extractive.py` (the
+answer) and `synthesis/citations.py` (its proof). `llm/parts.py` has the parts that ask a model instead, `protocols.py` says what a part
+of your own must do. `usage.py` counts tokens and notes of a stage. `report/` writes the result as Markdown or HTML. `index/`,
+`extract/`, `embedding/` and `text/` are the local index. `ARCHITECTURE.md` draws it.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +17,22 @@ if TYPE_CHECKING:
     from clicket.kernel import SearchState
     from clicket.model.document import Citation, Document
     from clicket.ports.services import ChatModel, Embedder, SearchEngine
-    from clicket.search.analyzing import CoverageAnalyzer
-    from clicket.search.deep import deep_search, deep_search_stream
-    from clicket.search.dossier import Analysis, Dossier, Found, Round, SearchResult, Synthesis
     from clicket.search.embedding.minilm import MiniLM
     from clicket.search.engines.adapting import as_engine
     from clicket.search.engines.fusion import Mixed
+    from clicket.search.findings import Analysis, Findings, QueryResult, Round, SearchFailed, SearchResult, Synthesis
     from clicket.search.index.index import Index
-    from clicket.search.modelled import ModelAnalyzer, ModelPlanner, ModelSynthesizer
-    from clicket.search.parts import Analyzer, Collection, Planner, Ranker, Synthesizer
-    from clicket.search.planning import BridgePlanner
+    from clicket.search.llm import ModelAnalyzer, ModelPlanner, ModelSynthesizer
+    from clicket.search.planning import BridgePlanner, CoverageAnalyzer
+    from clicket.search.protocols import Analyzer, Collection, Planner, Ranker, Synthesizer
     from clicket.search.ranking import LinkRanker
-    from clicket.search.run.budget import Budget
     from clicket.search.run.checkpoints import Checkpoints, FileCheckpoints, MemoryCheckpoints
-    from clicket.search.run.failure import SearchFailed
+    from clicket.search.run.spec import Budget
     from clicket.search.synthesis import ExtractiveSynthesizer
+    from clicket.search.tool.tool import deep_search, deep_search_stream
+
+    Dossier = Findings
+    Found = QueryResult
 
 __all__ = [
     "Analysis",
@@ -36,11 +45,10 @@ __all__ = [
     "Collection",
     "CoverageAnalyzer",
     "Document",
-    "Dossier",
     "Embedder",
     "ExtractiveSynthesizer",
     "FileCheckpoints",
-    "Found",
+    "Findings",
     "Index",
     "LinkRanker",
     "MemoryCheckpoints",
@@ -50,6 +58,7 @@ __all__ = [
     "ModelPlanner",
     "ModelSynthesizer",
     "Planner",
+    "QueryResult",
     "Ranker",
     "Round",
     "SearchEngine",
@@ -63,31 +72,31 @@ __all__ = [
     "deep_search_stream",
 ]
 
-# Names are fetched when they are first used: who only builds an index loads nothing of planners and models.
+# Names are imported at first use: a program that only builds an index does not load planners and models.
 _HOMES = {
     "clicket.kernel": "SearchState",
     "clicket.model.document": "Citation Document",
     "clicket.ports.services": "ChatModel Embedder SearchEngine",
-    "clicket.search.analyzing": "CoverageAnalyzer",
-    "clicket.search.deep": "deep_search deep_search_stream",
-    "clicket.search.dossier": "Analysis Dossier Found Round SearchResult Synthesis",
     "clicket.search.embedding.minilm": "MiniLM",
     "clicket.search.engines.adapting": "as_engine",
     "clicket.search.engines.fusion": "Mixed",
+    "clicket.search.findings": "Analysis Findings QueryResult Round SearchFailed SearchResult Synthesis",
     "clicket.search.index.index": "Index",
-    "clicket.search.modelled": "ModelAnalyzer ModelPlanner ModelSynthesizer",
-    "clicket.search.parts": "Analyzer Collection Planner Ranker Synthesizer",
-    "clicket.search.planning": "BridgePlanner",
+    "clicket.search.llm": "ModelAnalyzer ModelPlanner ModelSynthesizer",
+    "clicket.search.planning": "BridgePlanner CoverageAnalyzer",
+    "clicket.search.protocols": "Analyzer Collection Planner Ranker Synthesizer",
     "clicket.search.ranking": "LinkRanker",
-    "clicket.search.run.budget": "Budget",
     "clicket.search.run.checkpoints": "Checkpoints FileCheckpoints MemoryCheckpoints",
-    "clicket.search.run.failure": "SearchFailed",
+    "clicket.search.run.spec": "Budget",
     "clicket.search.synthesis": "ExtractiveSynthesizer",
+    "clicket.search.tool.tool": "deep_search deep_search_stream",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_FORMER_NAMES = {"Dossier": "Findings", "Found": "QueryResult"}
 
 
 def __getattr__(name: str) -> Any:
+    name = _FORMER_NAMES.get(name, name)
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

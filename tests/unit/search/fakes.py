@@ -1,4 +1,4 @@
-"""Parts of a search that do what a test tells them, and a loop whose time passes when nobody works."""
+"""Parts of a search that follow a script, and an event loop whose clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.model.document import Document
-from clicket.search.dossier import Analysis, Dossier, Synthesis
+from clicket.search import Analysis, Findings, Synthesis, deep_search_stream
 
 T = TypeVar("T")
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """Waiting takes no time: the clock goes on to the next timer. For work without threads."""
+    """Its clock jumps to the next timer instead of waiting. For work without threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
             ready = select(0)
             if not ready and timeout:
                 self.now += timeout
-            assert ready or timeout is not None, "everybody waits, and for nothing that has a time"
+            assert ready or timeout is not None, "all tasks wait, and no timer is set"
             return ready
 
         self._selector.select = leap  # type: ignore[attr-defined]
@@ -34,7 +34,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 
 def leaping(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it on a loop whose waiting takes no time."""
+    """Run it on a `LeapingLoop`."""
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
         return runner.run(work())
 
@@ -44,7 +44,7 @@ def document(id: str, text: str = "", **more: Any) -> Document:
 
 
 class Engine:
-    """Answers by table: documents, an exception to raise, or "hang". What is not in it finds one document of its own."""
+    """Answers by table: documents, an exception to raise, or "hang". Other queries find one document of their own."""
 
     def __init__(self, table: Mapping[str, Any] | None = None, name: str = "fake", default: Any = None) -> None:
         self.name = name
@@ -65,15 +65,15 @@ class Engine:
 
 
 class Plans:
-    """One list of queries for each round; after the last one, none."""
+    """A planner with one list of queries for each round; after the last one, none."""
 
     def __init__(self, *rounds: Any) -> None:
         self._rounds = rounds
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def plan(self, dossier: Dossier) -> Any:
-        self.seen.append(dossier)
-        at = len(dossier.rounds)
+    async def plan(self, findings: Findings) -> Any:
+        self.seen.append(findings)
+        at = len(findings.rounds)
         planned = self._rounds[at] if at < len(self._rounds) else []
         if planned == "hang":
             await asyncio.Event().wait()
@@ -83,34 +83,34 @@ class Plans:
 
 
 class Scores:
-    """One (score, areas) for each round; the last one stays."""
+    """An analyzer with one (score, areas) for each round; the last one repeats."""
 
     def __init__(self, *rounds: Any) -> None:
         self._rounds = rounds
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def analyze(self, dossier: Dossier) -> Any:
-        self.seen.append(dossier)
-        told = self._rounds[min(len(dossier.rounds), len(self._rounds)) - 1]
-        if told == "hang":
+    async def analyze(self, findings: Findings) -> Any:
+        self.seen.append(findings)
+        given = self._rounds[min(len(findings.rounds), len(self._rounds)) - 1]
+        if given == "hang":
             await asyncio.Event().wait()
-        if isinstance(told, BaseException):
-            raise told
-        if not isinstance(told, tuple):
-            return told
-        score, areas = told
+        if isinstance(given, BaseException):
+            raise given
+        if not isinstance(given, tuple):
+            return given
+        score, areas = given
         return Analysis(completeness_score=score, unexplored_areas=tuple(areas))
 
 
 class Cites:
-    """Cites the first sentence or so of every document, the best first."""
+    """A synthesizer that cites the first 40 characters of every document, the best first."""
 
     def __init__(self) -> None:
-        self.seen: list[Dossier] = []
+        self.seen: list[Findings] = []
 
-    async def synthesize(self, dossier: Dossier) -> Synthesis:
-        self.seen.append(dossier)
-        best = [one for one in dossier.best(len(dossier.ranked)) if one.text]
+    async def synthesize(self, findings: Findings) -> Synthesis:
+        self.seen.append(findings)
+        best = [one for one in findings.best(len(findings.ranked)) if one.text]
         citations = tuple(one.cite(0, min(40, len(one.text))) for one in best)
         return Synthesis(
             answer=" ".join(f"{one.text} [{at}]" for at, one in enumerate(citations, 1)), citations=citations
@@ -118,5 +118,14 @@ class Cites:
 
 
 def kinds(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The states, and the other messages between them."""
+    """The state of each state message, the type of each other message."""
     return [one["state"] if one["messageType"] == "state" else one["messageType"] for one in messages]
+
+
+OPEN: tuple[float, list[str]] = (0.2, ["something"])
+DONE: tuple[float, list[str]] = (0.9, [])
+"""Analyses for `Scores`: the search goes on, or has found enough."""
+
+
+async def messages_of(question: str = "What is it?", **options: Any) -> list[dict[str, Any]]:
+    return [one async for one in deep_search_stream(question, **options)]

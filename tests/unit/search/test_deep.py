@@ -1,4 +1,4 @@
-"""`deep_search` as it is called: its arguments, and what it gives back."""
+"""`deep_search` as a function: its arguments and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.search.fakes import Engine, Plans, document
 import clicket.search
 from clicket.errors import UsageError
 from clicket.search import Budget, Index, deep_search, deep_search_stream
-from clicket.search.run.nearness import Nearness
+from clicket.search.ranking import EmbeddingSimilarity
 
 FILMS = [
     {
@@ -110,7 +110,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
     await deep_search("Which page is of a river?", embedder=meaning, **options)
     assert len(meaning.embedded) == len(set(meaning.embedded))
     assert sum("This is a page" in one for one in meaning.embedded) == 4
-    assert Nearness(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
+    assert EmbeddingSimilarity(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
         ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
-async def test_wrong_options_are_told_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
+async def test_wrong_options_are_refused_before_an_engine_is_asked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         await deep_search("Why?", **options)
     with pytest.raises(UsageError, match=said):

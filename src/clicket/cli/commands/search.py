@@ -61,7 +61,7 @@ async def search(
 
     Needs no key and no network unless you name an engine or a model. Every quoted sentence is checked against its document.
     """
-    from clicket.search.deep import DeepSearch
+    from clicket.search.tool.tool import DeepSearch
 
     terminal = session.terminal
     terminal.lines = stream
@@ -146,7 +146,7 @@ async def _save(runtime: Runtime, result: ToolResult, reports: list[Path]) -> li
     if not reports:
         return []
     from clicket.search import report
-    from clicket.search.dossier import SearchResult
+    from clicket.search.findings import SearchResult
 
     whole = await runtime.artifact(result.output["artifact"])
     found = SearchResult.from_json(msgspec.json.decode(whole))

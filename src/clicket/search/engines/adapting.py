@@ -21,7 +21,7 @@ from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.model.document import Document, Span
 from clicket.search.engines.merging import canonical_url
-from clicket.search.parts import is_collection
+from clicket.search.protocols import is_collection
 from clicket.search.text.cleaning import clean, is_whole
 
 __all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "beside", "off_loop", "said", "stop"]

@@ -18,7 +18,7 @@ from clicket.ports.services import Embedder
 from clicket.search.index.postings import Postings
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
-from clicket.search.ranking.pages import stored
+from clicket.search.ranking.profiles import remember_packed
 from clicket.search.text.terms import all_terms
 
 __all__ = ["Reading"]
@@ -150,7 +150,7 @@ class Reading:
             *row, page = self._connection.execute(_DOCUMENT, (key,)).get
             one, title, text, url, source = map(decoded, row)
             known = Document(id=one, title=title, text=text, url=url, source=source)
-            stored(known, page)
+            remember_packed(known, page)
             self._held += len(text)
             if self._held > _MAX_TEXT:
                 self._texts.clear()

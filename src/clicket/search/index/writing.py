@@ -14,7 +14,7 @@ import msgspec
 from clicket.search.index.passages import passages
 from clicket.search.index.postings import often
 from clicket.search.index.rows import Row, decoded, encoded, row_of
-from clicket.search.ranking.pages import LEAD, packed
+from clicket.search.ranking.profiles import LEAD, pack_profile
 from clicket.search.text.names import own_names
 from clicket.search.text.terms import all_terms, singles, terms
 
@@ -94,7 +94,7 @@ class Writing:
         execute, one = self.connection.execute, row.document
         called, cut = own_names(one.title, one.text[:LEAD]), passages(one.text)
         read = [_terms(one.title, _headings(row, start), one.text[start:stop]) for start, stop in cut]
-        page = packed(one.title, one.text, called, [term for each in read for term in each.body])
+        page = pack_profile(one.title, one.text, called, [term for each in read for term in each.body])
         execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed, page))
         document = self.connection.last_insert_rowid() if key is None else key
         self._documents += 1

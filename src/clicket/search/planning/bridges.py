@@ -1,4 +1,4 @@
-"""Names that the documents found mention and nobody has asked for: where the next hop may lead."""
+"""Names that the best documents mention and that were not asked for yet: bridges to the next hop."""
 
 from __future__ import annotations
 
@@ -9,78 +9,79 @@ from typing import Any
 
 import msgspec
 
-from clicket.search.dossier import Dossier
-from clicket.search.parts import Collection
-from clicket.search.ranking.pages import Page, name_terms, page_of, reduced
-from clicket.search.ranking.sighting import Question, around, spots_of
-from clicket.search.ranking.statistics import Statistics
-from clicket.search.ranking.weights import SOFTNESS
+from clicket.search.findings import Findings
+from clicket.search.protocols import Collection
+from clicket.search.ranking.profiles import DocumentProfile, name_terms, profile_of, without_initials
+from clicket.search.ranking.ranker import SOFTNESS
+from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
+from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import flattened, is_cjk, joined_key, name_key, names
 from clicket.search.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
 _SOURCES = 5
-"""Documents whose names are considered."""
+"""Documents whose mentions are considered."""
 _COMMON = 0.3
-_LONGEST = 10
+"""A name counts only if its rarest term weighs at least this share of the highest weight."""
+_MAX_WORDS = 10
 _MAX_UNSPACED = 12
-_RUN = 400
-
+_MAX_UNSPACED_TEXT = 400
+"""Characters: the longest name in unspaced text, and how much of a text is searched for names."""
 
 _last: tuple[Any, Any, int, list[Bridge]] | None = None
-"""Analyzer and planner ask the same, one after the other: about the very same ranking. No document is held."""
+"""The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
 
 
 class Bridge(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` as it is written in `source`; `worth` is from 0 to about 1."""
+    """`name` as it is written in the document `source`; `score` is from 0 to about 1."""
 
     key: str
     name: str
     source: str
-    worth: float
-    left: tuple[str, ...]
+    score: float
+    missing_terms: tuple[str, ...]
     """Terms of the question that the source does not have."""
 
 
 @lru_cache(maxsize=64)
-def _stretches(question: str) -> tuple[tuple[int, int, str, int], ...]:
-    """Every run of words of a question that says something: from, to, its key, and how many words."""
+def _word_runs(question: str) -> tuple[tuple[int, int, str, int], ...]:
+    """Every run of words of a question that has a term: start, end, key, number of words."""
     words = _words(question)
     runs = [
-        (low, low + size) for size in range(min(_LONGEST, len(words)), 0, -1) for low in range(len(words) - size + 1)
+        (low, low + size) for size in range(min(_MAX_WORDS, len(words)), 0, -1) for low in range(len(words) - size + 1)
     ]
     if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
         keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]
-        says = [bool(name_terms(key)) for key in keys]
-    else:  # the key of several words is made of those of each
+        has_term = [bool(name_terms(key)) for key in keys]
+    else:  # faster: the key of a run is made of the keys of its words
         flat = [flattened(question[start:end]).split() for start, end in words]
-        telling = [bool(terms(" ".join(one))) for one in flat]
+        word_has_term = [bool(terms(" ".join(one))) for one in flat]
         keys = [joined_key([word for one in flat[low:high] for word in one]) for low, high in runs]
-        says = [any(telling[low:high]) for low, high in runs]
+        has_term = [any(word_has_term[low:high]) for low, high in runs]
     return tuple(
         (words[low][0], words[high - 1][1], key, high - low)
-        for (low, high), key, tells in zip(runs, keys, says, strict=True)
-        if tells
+        for (low, high), key, keep in zip(runs, keys, has_term, strict=True)
+        if keep
     )
 
 
 def question_names(question: str, collection: Collection | None) -> list[str]:
-    """Names in the question, in order: those that documents bear, longest first, and those that look like names."""
+    """Names in the question, in order: names of documents (of overlapping ones the longest), and words that look like names."""
     found: list[tuple[int, int, str]] = []
     if collection is not None:
-        found = _borne(question, collection)
+        found = _document_names(question, collection)
     for name, start, end in names(question):
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))
     return [name for _, _, name in sorted(found)]
 
 
-def _borne(question: str, collection: Collection) -> list[tuple[int, int, str]]:
-    """Stretches of the question that are names of documents."""
+def _document_names(question: str, collection: Collection) -> list[tuple[int, int, str]]:
+    """Parts of the question that are names of documents."""
     found: list[tuple[int, int, str]] = []
-    stretches = _stretches(question)
-    for (start, end, _, size), ids in zip(stretches, collection.named([one[2] for one in stretches]), strict=True):
+    word_runs = _word_runs(question)
+    for (start, end, _, size), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
         if not ids or any(low < end and start < high for low, high, _ in found):
             continue
         written = question[start:end]
@@ -105,96 +106,96 @@ def _words(text: str) -> list[tuple[int, int]]:
 
 
 def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, int]]:
-    """Names of documents in text that is written without spaces, the longest at each place."""
-    text = text[:_RUN]
+    """Names of documents in text of a script without spaces; of overlapping ones the longest."""
+    text = text[:_MAX_UNSPACED_TEXT]
     if not is_cjk(text):
         return []
     unspaced = [is_cjk(one) for one in text]
-    spots = [
+    pieces = [
         (text[start : start + size], start, start + size)
         for start in range(len(text))
         if unspaced[start]
         for size in range(min(_MAX_UNSPACED, len(text) - start), 1, -1)
         if unspaced[start + size - 1]
     ]
-    keys = [name_key(piece) for piece, _, _ in spots]
+    keys = [name_key(piece) for piece, _, _ in pieces]
     taken = [False] * len(text)
     found = []
     known = collection.named(keys)
-    for at in sorted(range(len(spots)), key=lambda one: (spots[one][1] - spots[one][2], spots[one][1])):
-        piece, start, end = spots[at]
+    for at in sorted(range(len(pieces)), key=lambda one: (pieces[one][1] - pieces[one][2], pieces[one][1])):
+        piece, start, end = pieces[at]
         if known[at] and not any(taken[start:end]):
             taken[start:end] = [True] * (end - start)
             found.append((piece, start, end))
     return sorted(found, key=lambda one: one[1])
 
 
-def bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
-    """Every name that could lead on, the best first. Those that were asked for, or are in the question, are not among them."""
-    if not dossier.ranked:
+def bridges(findings: Findings, collection: Collection | None, term_weights: TermWeights) -> list[Bridge]:
+    """Bridges, the best first. Names that were asked for, or are in the question, are left out."""
+    if not findings.ranked:
         return []
     global _last
     last = _last
-    if last is not None and last[0] is dossier.ranked and last[1] == dossier.searched and last[2] == id(collection):
+    if last is not None and last[0] is findings.ranked and last[1] == findings.searched and last[2] == id(collection):
         return last[3]
-    found = _bridges(dossier, collection, statistics)
-    _last = (dossier.ranked, dossier.searched, id(collection), found)
+    found = _bridges(findings, collection, term_weights)
+    _last = (findings.ranked, findings.searched, id(collection), found)
     return found
 
 
-def _bridges(dossier: Dossier, collection: Collection | None, statistics: Statistics) -> list[Bridge]:
-    question = Question.of(dossier.question)
-    best = dossier.ranked[0][1]
-    sources = [(page_of(dossier.documents[one]), score) for one, score in dossier.ranked[:_SOURCES]]
-    blocked = "|".join([question.flat, *(reduced(f" {flattened(one)} ") for one in dossier.searched)])
-    mentions = [_new_names(page, blocked, collection) for page, _ in sources]
+def _bridges(findings: Findings, collection: Collection | None, term_weights: TermWeights) -> list[Bridge]:
+    question = QuestionTerms.of(findings.question)
+    best = findings.ranked[0][1]
+    sources = [(profile_of(findings.documents[one]), score) for one, score in findings.ranked[:_SOURCES]]
+    blocked = "|".join([question.flat, *(without_initials(f" {flattened(one)} ") for one in findings.searched)])
+    mentions = [_new_names(profile, blocked, collection) for profile, _ in sources]
     keys = list(dict.fromkeys(key for each in mentions for key, _ in each))
-    pages = [] if collection is not None else [page_of(one) for one in dossier.documents.values()]
-    statistics.learn([*question.terms, *(term for key in keys for term in name_terms(key))], pages)
-    borne: dict[str, Sequence[str]] = {}
+    profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
+    term_weights.learn([*question.terms, *(term for key in keys for term in name_terms(key))], profiles)
+    documents_named: dict[str, Sequence[str]] = {}
     if collection is not None:
-        borne = dict(zip(keys, collection.named(keys), strict=True))
-    weights = {term: statistics[term] for term in question.terms}
+        documents_named = dict(zip(keys, collection.named(keys), strict=True))
+    weights = {term: term_weights[term] for term in question.terms}
     total = sum(weights.values()) or 1.0
-    known, most = statistics.known, statistics.most
+    known, most = term_weights.known, term_weights.max_weight
     found: dict[str, Bridge] = {}
-    for (page, score), each in zip(sources, mentions, strict=True):
-        strength = exp(SOFTNESS * (score - best))
-        if any(question.has(name) for name in page.names[:1]):
+    for (profile, source_score), each in zip(sources, mentions, strict=True):
+        strength = exp(SOFTNESS * (source_score - best))
+        if any(question.contains(name) for name in profile.names[:1]):
             strength = max(strength, 0.8)
-        spots = spots_of(page, weights)
-        left = tuple(term for term in question.terms if term not in page.known)
+        positions = term_positions(profile, weights)
+        missing_terms = tuple(term for term in question.terms if term not in profile.all_terms)
         for key, name in each:
             parts = name_terms(key)
             rarest = max([known.get(term, most) for term in parts], default=0.0) / most
             if rarest < _COMMON:
                 continue
-            early, near = around(page, spots, parts, weights)
-            worth = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
-            ids = borne.get(key, ())
+            early, near = name_context(profile, positions, parts, weights)
+            score = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
+            ids = documents_named.get(key, ())
             if ids:
-                worth /= len(ids) ** 0.25
-                if all(one in dossier.documents for one in ids):
-                    worth *= 0.5
+                score /= len(ids) ** 0.25
+                if all(one in findings.documents for one in ids):
+                    score *= 0.5
             elif collection is not None:
-                worth *= 0.6
-            worth = round(worth, 6)
+                score *= 0.6
+            score = round(score, 6)
             before = found.get(key)
-            if before is None or worth > before.worth:
-                found[key] = Bridge(key=key, name=name, source=page.id, worth=worth, left=left)
-    return sorted(found.values(), key=lambda one: (-one.worth, one.key))
+            if before is None or score > before.score:
+                found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing_terms)
+    return sorted(found.values(), key=lambda one: (-one.score, one.key))
 
 
-def _new_names(page: Page, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:
-    """Names that a page mentions, that are not its own, and that nobody has asked for."""
-    mentioned = dict(page.mentioned)
-    if page.unspaced and collection is not None:
-        for name, _, _ in unspaced_names(page.text, collection):
+def _new_names(profile: DocumentProfile, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:
+    """Names that a document mentions, without its own and those in `blocked`."""
+    mentioned = dict(profile.mentions)
+    if profile.unspaced and collection is not None:
+        for name, _, _ in unspaced_names(profile.text, collection):
             mentioned.setdefault(name_key(name), name)
     return [
         (key, name)
         for key, name in mentioned.items()
         if f" {key} " not in blocked
-        and key not in page.names
+        and key not in profile.names
         and not (not key.isascii() and is_cjk(key) and key in blocked)
     ]

@@ -1,6 +1,6 @@
-"""What to ask next: first the question and the names in it, then the names that lead on, with what is still unanswered.
+"""The built-in planner: first the question and the names in it, then bridges, each with the words that are still unanswered.
 
-No query is asked twice, and when there is nothing new to ask the plan is empty, which ends the search.
+No query is asked twice. If there is nothing new to ask, the plan is empty and the rounds end.
 """
 
 from __future__ import annotations
@@ -9,64 +9,63 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from clicket.search.dossier import Dossier
-from clicket.search.parts import Collection
+from clicket.search.findings import Findings
 from clicket.search.planning.bridges import bridges, question_names
-from clicket.search.ranking.statistics import Statistics
+from clicket.search.protocols import MAX_QUERIES, Collection
+from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
 from clicket.search.text.terms import terms
 
-__all__ = ["OPEN", "BridgePlanner"]
+__all__ = ["MIN_BRIDGE_SCORE", "BridgePlanner"]
 
-OPEN = 0.48
-"""A name that is worth less than this is not worth a third round."""
-_MAX_QUERIES = 5
-_MAX_LEFT = 8
-"""Words of the question that go with a name."""
-_BETWEEN = re.compile(
+MIN_BRIDGE_SCORE = 0.48
+"""Bridges below this score are not worth a third round."""
+_MAX_WORDS = 8
+"""Words of the question that a query has beside the name."""
+_FUNCTION_WORDS = re.compile(
     "什么|怎[么样]|如何|为何|何时|多少|哪[里儿些位个年一]?"
     "|[的了是在有谁吗呢和与或被把从到为由于以之其这那个位座所条些种几第，。、；：？！（）《》“”「」]+"
 )
-"""What stands between the words of unspaced text, or asks."""
+"""Chinese question words, particles and punctuation, which separate the content words."""
 
 
 class BridgePlanner:
-    """The default `Planner`. With a collection it knows which names are names of documents."""
+    """The built-in `Planner`. With a collection it prefers names that are names of documents."""
 
     def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
-        self._statistics = Statistics(collection)
+        self._term_weights = TermWeights(collection)
 
-    async def plan(self, dossier: Dossier) -> Sequence[str]:
-        return fresh(self._planned(dossier), dossier.searched, _MAX_QUERIES)
+    async def plan(self, findings: Findings) -> Sequence[str]:
+        return fresh(self._planned(findings), findings.searched, MAX_QUERIES)
 
-    def _planned(self, dossier: Dossier) -> Iterator[str]:
-        yield dossier.question  # in later rounds too: another planner may have begun, and not have asked it
-        if not dossier.documents:
-            yield from question_names(dossier.question, self._collection)
+    def _planned(self, findings: Findings) -> Iterator[str]:
+        yield findings.question  # also in later rounds: another planner may have run before
+        if not findings.documents:
+            yield from question_names(findings.question, self._collection)
             return
-        ways = bridges(dossier, self._collection, self._statistics)
-        known = {one.key: one for one in ways}
-        for gap in dossier.gaps:
+        found = bridges(findings, self._collection, self._term_weights)
+        known = {one.key: one for one in found}
+        for gap in findings.gaps:
             if name_key(gap) not in known:
                 yield gap
-        first = dict.fromkeys(key for gap in dossier.gaps if (key := name_key(gap)) in known)
-        bar = OPEN if len(dossier.rounds) > 1 else 0.0
-        for key in [*first, *(one.key for one in ways if one.worth >= bar)]:
-            yield _query(dossier.question, known[key].name, known[key].left)
+        from_gaps = dict.fromkeys(key for gap in findings.gaps if (key := name_key(gap)) in known)
+        least = MIN_BRIDGE_SCORE if len(findings.rounds) > 1 else 0.0
+        for key in [*from_gaps, *(one.key for one in found if one.score >= least)]:
+            yield _query(findings.question, known[key].name, known[key].missing_terms)
 
 
 @lru_cache(maxsize=64)
 def _words(question: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The words of a question that say something, each with its terms."""
+    """The words of a question that have terms, with their terms."""
     words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
-    words = [part for word in words for part in (_BETWEEN.split(word) if is_cjk(word) else (word,))]
-    return tuple((word, frozenset(found)) for word in words if (found := terms(word)))
+    words = [part for word in words for part in (_FUNCTION_WORDS.split(word) if is_cjk(word) else (word,))]
+    return tuple((word, frozenset(word_terms)) for word in words if (word_terms := terms(word)))
 
 
-def _query(question: str, name: str, left: Sequence[str]) -> str:
-    """The name, and the words of the question that are still open, as they are written there."""
-    own, wanted = frozenset(terms(name)), frozenset(left)
+def _query(question: str, name: str, missing: Sequence[str]) -> str:
+    """The name, and the words of the question whose terms are missing in the document that mentions the name."""
+    own, wanted = frozenset(terms(name)), frozenset(missing)
     open_words = [word for word, found in _words(question) if found <= wanted and own.isdisjoint(found)]
-    return " ".join([name, *dict.fromkeys(open_words[:_MAX_LEFT])])
+    return " ".join([name, *dict.fromkeys(open_words[:_MAX_WORDS])])

@@ -1,8 +1,12 @@
-"""A search to be read: as Markdown, and as a page."""
+"""A search result to be read: as Markdown, or as an HTML page.
+
+- `contents`: what both show
+- `markdown`, `html`: the two forms
+"""
 
 from __future__ import annotations
 
+from clicket.search.report.html import to_page
 from clicket.search.report.markdown import to_markdown
-from clicket.search.report.page import to_page
 
 __all__ = ["to_markdown", "to_page"]

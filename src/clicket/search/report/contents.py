@@ -1,34 +1,34 @@
-"""What a report shows, before it has a form: sources, excerpts of the documents around what is cited, links that lead somewhere.
+"""What a report shows, before it is Markdown or HTML: sources, excerpts around what is cited, links, and how it was made.
 
-All of it is bounded, however long documents are and however many there are: a report is opened by a person.
+Everything is bounded, however long the documents are and however many there are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from clicket.model.document import Citation, Document
-from clicket.search.dossier import SearchResult
+from clicket.search.findings import STOP_REASONS, SearchResult
 from clicket.search.synthesis.citations import MARK
 
 __all__ = [
     "MAX_LISTED",
-    "Excerpt",
-    "Piece",
-    "Shown",
+    "CitedDocument",
     "Source",
     "answer_parts",
     "contents",
-    "fragment",
+    "counted",
+    "how_made",
     "is_web",
     "one_line",
+    "printable",
+    "quote_url",
     "quoted",
-    "seen",
-    "stopped",
+    "stop_reason",
     "title_of",
 ]
 
@@ -40,39 +40,32 @@ _MAX_QUOTE = 2_000
 _AROUND = 280
 """Characters shown before and after what is cited."""
 _MAX_TEXT = 5_000
-"""Characters of one document: what is shorter is shown whole."""
+"""Characters of one document that are shown; a shorter one is shown whole."""
 _MAX_TEXTS = 40
 _MAX_URL = 2_000
-_ENDS = 24
-_STOPPED = {
-    "complete": "the analysis found enough",
-    "max_loop": "all rounds that were allowed had been made",
-    "nothing_new": "there was nothing new to ask",
-    "budget": "the budget was spent",
-    "engines_failed": "all searches of a later round failed",
-}
-# Controls, half characters, and what turns the direction of the text that follows.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_QUOTE_END = 24
+# Control characters, lone surrogates, and characters that change the direction of text.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Piece(NamedTuple):
-    """A stretch of a document, and the numbers of the citations that hold it."""
+    """A part of a document's text, and the numbers of the citations that contain it."""
 
     text: str
     cited: tuple[int, ...]
     begins: tuple[int, ...]
-    """Those of them that begin here."""
+    """The numbers of those citations that begin here."""
 
 
 class Excerpt(NamedTuple):
-    """Pieces that follow each other. `skipped` characters are left out before them."""
+    """Adjacent pieces. `skipped` characters are left out before them."""
 
     skipped: int
     pieces: tuple[Piece, ...]
 
 
 class Source(NamedTuple):
-    """One citation. `place` is the number of its document among the texts that are shown, or None."""
+    """One citation. `place` is the number of its document among those that are shown, or None."""
 
     number: int
     citation: Citation
@@ -80,8 +73,8 @@ class Source(NamedTuple):
     place: int | None
 
 
-class Shown(NamedTuple):
-    """A cited document with its excerpts; `rest` characters follow the last of them."""
+class CitedDocument(NamedTuple):
+    """A document with its excerpts; `rest` characters follow the last of them."""
 
     number: int
     document: Document
@@ -89,25 +82,26 @@ class Shown(NamedTuple):
     rest: int
 
 
-def contents(result: SearchResult) -> tuple[list[Source], list[Shown]]:
-    """The sources, and the documents that they are from, both in the order of the answer."""
+def contents(result: SearchResult) -> tuple[list[Source], list[CitedDocument]]:
+    """The sources and their documents, both in the order of the answer."""
     documents = {one.id: one for one in result.documents}
     texts: dict[str, int] = {}
     sources: list[Source] = []
     for number, citation in enumerate(result.citations[:_MAX_SOURCES], 1):
         document = documents.get(citation.doc)
         if document is not None and not citation.holds(document):
-            document = None  # cut for the messages, or another version: the quote is shown, no place is claimed
+            document = None  # the text was cut, or is another version: show the quote without a place
         if document is not None and citation.doc not in texts and len(texts) < _MAX_TEXTS:
             texts[citation.doc] = len(texts) + 1
         sources.append(Source(number, citation, document, None if document is None else texts.get(citation.doc)))
-    shown = [
-        _shown(place, documents[key], [one for one in sources if one.place == place]) for key, place in texts.items()
+    cited = [
+        _cited_document(place, documents[key], [one for one in sources if one.place == place])
+        for key, place in texts.items()
     ]
-    return sources, shown
+    return sources, cited
 
 
-def _shown(number: int, document: Document, sources: Sequence[Source]) -> Shown:
+def _cited_document(number: int, document: Document, sources: Sequence[Source]) -> CitedDocument:
     text = document.text
     if len(text) <= _MAX_TEXT:
         windows = [(0, len(text))]
@@ -118,11 +112,11 @@ def _shown(number: int, document: Document, sources: Sequence[Source]) -> Shown:
     for start, end in windows:
         excerpts.append(Excerpt(start - behind, _pieces(text, start, end, sources)))
         behind = end
-    return Shown(number, document, tuple(excerpts), len(text) - behind)
+    return CitedDocument(number, document, tuple(excerpts), len(text) - behind)
 
 
 def _windows(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    """The surroundings of the spans, those that meet as one, until there are enough."""
+    """The spans with their surroundings, overlapping ones joined, up to the limit."""
     windows: list[tuple[int, int]] = []
     left = _MAX_TEXT
     for start, end in sorted(spans):
@@ -140,7 +134,7 @@ def _windows(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, i
 
 
 def _pieces(text: str, start: int, end: int, sources: Sequence[Source]) -> tuple[Piece, ...]:
-    """Cut wherever a citation begins or ends, so that those that overlap are both seen."""
+    """The text cut wherever a citation begins or ends, so that overlapping citations are both visible."""
     spans = [(one.citation.start, one.citation.end, one.number) for one in sources]
     cuts = sorted({start, end, *(at for first, last, _ in spans for at in (first, last) if start < at < end)})
     pieces = []
@@ -152,7 +146,7 @@ def _pieces(text: str, start: int, end: int, sources: Sequence[Source]) -> tuple
 
 
 def answer_parts(paragraph: str, count: int) -> list[str | tuple[int, ...]]:
-    """Text and marks in turn: a mark is the numbers of the sources that it names. Others are text."""
+    """Texts and marks of a paragraph. A mark is a tuple of source numbers; marks with unknown numbers stay text."""
     parts: list[str | tuple[int, ...]] = []
     at = 0
     for found in MARK.finditer(paragraph):
@@ -167,14 +161,14 @@ def answer_parts(paragraph: str, count: int) -> list[str | tuple[int, ...]]:
     return [one for one in parts if one]
 
 
-def seen(text: str, most: int = _MAX_ANSWER) -> str:
-    """Text that can be shown, and not too much of it."""
-    shown = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text[:most])
-    return shown if len(text) <= most else f"{shown} …"
+def printable(text: str, most: int = _MAX_ANSWER) -> str:
+    """The text without unprintable characters, cut after `most` characters."""
+    clean = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:most])
+    return clean if len(text) <= most else f"{clean} …"
 
 
 def one_line(text: str, most: int = _MAX_TITLE) -> str:
-    return seen(" ".join(text[: most * 4].split()), most)
+    return printable(" ".join(text[: most * 4].split()), most)
 
 
 def title_of(document: Document) -> str:
@@ -186,7 +180,7 @@ def quoted(citation: Citation) -> str:
 
 
 def is_web(url: str) -> bool:
-    """May this be a link? Only what leads to a page, and says so plainly."""
+    """Is it a plain http or https URL, which may be a link?"""
     if len(url) > _MAX_URL or not url.isprintable() or any(one.isspace() for one in url) or "\\" in url:
         return False
     try:
@@ -196,18 +190,43 @@ def is_web(url: str) -> bool:
         return False
 
 
-def fragment(url: str, citation: Citation) -> str:
-    """The address of the very words: browsers scroll to them and mark them."""
+def quote_url(url: str, citation: Citation) -> str:
+    """The URL with a text fragment: browsers scroll to the quote and highlight it."""
     words = citation.text.split()
     if len(words) > 2 * 6:
         ends = [" ".join(words[:6]), " ".join(words[-6:])]
-    elif len(citation.text) > 4 * _ENDS:
-        ends = [citation.text[:_ENDS].strip(), citation.text[-_ENDS:].strip()]
+    elif len(citation.text) > 4 * _MAX_QUOTE_END:
+        ends = [citation.text[:_MAX_QUOTE_END].strip(), citation.text[-_MAX_QUOTE_END:].strip()]
     else:
         ends = [" ".join(words)]
     named = ",".join(quote(one.encode(errors="replace"), safe="").replace("-", "%2D") for one in ends)
     return f"{url}{':~:' if '#' in url else '#:~:'}text={named}"
 
 
-def stopped(result: SearchResult) -> str:
-    return _STOPPED.get(result.stopped, one_line(result.stopped))
+def stop_reason(result: SearchResult) -> str:
+    return STOP_REASONS.get(result.stopped, one_line(result.stopped))
+
+
+def counted(count: int, one: str, more: str = "") -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def how_made(result: SearchResult) -> Iterator[str]:
+    """How the answer came about, in sentences."""
+    searches = [found for one in result.rounds for found in one.found]
+    failed = sum(found.error is not None for found in searches)
+    summary = f"{counted(len(result.rounds), 'round')}, {counted(len(searches), 'search', 'searches')}"
+    if failed:
+        summary += f", of which {failed:,} failed"
+    yield f"{summary}; {counted(len(result.documents), 'document')} found, duplicates merged. It ended because {stop_reason(result)}."
+    yield (
+        "Every citation is text of a document that was found, word for word: its position, text and SHA-256 were compared with the "
+        "document before this report was written. Whether a document is right is for the reader to judge."
+    )
+    if any(one.analysis is not None for one in result.rounds):
+        yield "The completeness score says how much of the question the documents cover, not whether the answer is right."
+    if result.usage.total:
+        yield (
+            f"A language model was asked: {counted(result.usage.input_tokens, 'token')} in, "
+            f"{counted(result.usage.output_tokens, 'token')} out."
+        )

@@ -1,4 +1,4 @@
-"""A search as Markdown. What documents and models wrote is text in it: no markup, no HTML and no link of theirs takes effect."""
+"""A search result as Markdown. Text of documents and models is escaped: no markup, HTML or link of theirs takes effect."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import re
 from collections.abc import Iterator
 
 from clicket.model.document import Document
-from clicket.search.dossier import Round, SearchResult
+from clicket.search.findings import Round, SearchResult
 from clicket.search.report.contents import (
     MAX_LISTED,
-    Shown,
+    CitedDocument,
     Source,
     answer_parts,
     contents,
-    fragment,
+    counted,
+    how_made,
     is_web,
     one_line,
+    printable,
+    quote_url,
     quoted,
-    seen,
     title_of,
 )
-from clicket.search.report.making import counted, making
 
 __all__ = ["to_markdown"]
 
@@ -29,8 +30,8 @@ _LIST = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])")
 
 
 def to_markdown(result: SearchResult) -> str:
-    """Question, answer with numbered sources, the documents around what is cited, rounds, and how it was made."""
-    sources, shown = contents(result)
+    """The result as Markdown: question, answer with numbered sources, notes, rounds, documents with excerpts, and how it was made."""
+    sources, cited = contents(result)
     parts = [f"# {_text(one_line(result.question, 1_000))}", *_answer(result)]
     if sources:
         parts += ["## Sources", *(_source(one) for one in sources)]
@@ -39,15 +40,15 @@ def to_markdown(result: SearchResult) -> str:
     if result.rounds:
         parts += ["## Rounds", *(_round(one) for one in result.rounds)]
     if result.documents:
-        parts += ["## Documents", _documents(result, shown)]
-    parts += [_excerpts(one) for one in shown]
-    parts += ["## How this was made", *making(result)]
+        parts += ["## Documents", _documents(result, cited)]
+    parts += [_excerpts(one) for one in cited]
+    parts += ["## How this was made", *how_made(result)]
     return "\n\n".join(parts) + "\n"
 
 
 def _answer(result: SearchResult) -> Iterator[str]:
     count = len(result.citations)
-    for paragraph in re.split(r"\n{2,}", seen(result.answer).strip()):
+    for paragraph in re.split(r"\n{2,}", printable(result.answer).strip()):
         lines = [
             "".join(_text(part) if isinstance(part, str) else _marks(part) for part in answer_parts(line, count))
             for line in paragraph.split("\n")
@@ -65,7 +66,7 @@ def _source(source: Source) -> str:
     if source.place is not None:
         places.append(f"[in the document](#doc-{source.place}-{source.number})")
     if document is not None and is_web(document.url):
-        places.append(f"[on the web](<{_address(fragment(document.url, citation))}>)")
+        places.append(f"[on the web](<{_address(quote_url(document.url, citation))}>)")
     elif document is not None and document.source:
         places.append(_text(one_line(document.source)))
     title = _text(title_of(document) if document is not None else one_line(citation.doc))
@@ -83,12 +84,12 @@ def _notes(result: SearchResult) -> Iterator[str]:
 def _round(one: Round) -> str:
     lines = [f"**Round {one.number}**", ""]
     for found in one.found:
-        told = (
+        outcome = (
             counted(len(found.documents), "document")
             if found.error is None
             else f"**failed**: {_text(one_line(found.error))}"
         )
-        lines.append(f"- {_text(one_line(found.query))} – {told}")
+        lines.append(f"- {_text(one_line(found.query))} – {outcome}")
     if one.analysis is not None:
         lines += ["", f"Completeness {one.completeness_score:.2f}"]
         if one.unexplored_areas:
@@ -96,8 +97,8 @@ def _round(one: Round) -> str:
     return "\n".join(lines)
 
 
-def _documents(result: SearchResult, shown: list[Shown]) -> str:
-    places = {one.document.id: one.number for one in shown}
+def _documents(result: SearchResult, cited: list[CitedDocument]) -> str:
+    places = {one.document.id: one.number for one in cited}
     lines = ["| | document | score | from |", "|---|---|---|---|"]
     for number, document in enumerate(result.documents[:MAX_LISTED], 1):
         title = _text(title_of(document))
@@ -115,29 +116,29 @@ def _from(document: Document) -> str:
     return _text(one_line(document.url or document.source, 80))
 
 
-def _excerpts(shown: Shown) -> str:
-    parts = [f'<a id="doc-{shown.number}"></a>', f"### {_text(title_of(shown.document))}"]
-    for excerpt in shown.excerpts:
+def _excerpts(cited: CitedDocument) -> str:
+    parts = [f'<a id="doc-{cited.number}"></a>', f"### {_text(title_of(cited.document))}"]
+    for excerpt in cited.excerpts:
         text = "… " if excerpt.skipped else ""
         for piece in excerpt.pieces:
-            anchors = "".join(f'<a id="doc-{shown.number}-{number}"></a>' for number in piece.begins)
-            plain = _text(" ".join(seen(piece.text).split()))
+            anchors = "".join(f'<a id="doc-{cited.number}-{number}"></a>' for number in piece.begins)
+            plain = _text(" ".join(printable(piece.text).split()))
             before = " " if piece.text[:1].isspace() else ""
             after = " " if piece.text[-1:].isspace() else ""
             numbers = "".join(f"\\[{number}\\]" for number in piece.cited)
             text += f"{before}{anchors}{f'**{plain}** {numbers}' if piece.cited and plain else plain}{after}"
         parts.append(text.strip())
-    if shown.rest:
+    if cited.rest:
         parts[-1] += " …"
     return "\n\n".join(parts)
 
 
 def _text(text: str) -> str:
-    """As it is, without effect."""
+    """The text, escaped."""
     escaped = _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
     return _LIST.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", escaped)
 
 
 def _address(url: str) -> str:
-    """Inside <…>, where only these end it."""
+    """The URL for use inside <…>."""
     return url.replace("<", "%3C").replace(">", "%3E")

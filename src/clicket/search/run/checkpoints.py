@@ -1,7 +1,8 @@
-"""What a search keeps so that it can go on after a crash. A record names the search it belongs to; one that does not fit, or
-that cannot be read, is as if it were not there. Plain JSON: whoever keeps it must be able to see whether a secret is in it.
+"""Checkpoints of a search: after a crash, a search with the same options takes over what was finished.
 
-Keys: `plan:1`, `search:1:0`, `analysis:1`, `synthesis`: the stage, the round, the number of the query from 0.
+Keys: `plan:1`, `search:1:0`, `analysis:1`, `synthesis`: the stage, the round from 1, the number of the query from 0. A record is
+plain JSON, so that the store can look for secrets in it. It holds the fingerprint of its search; a record with another one, or
+one that cannot be decoded, is not used.
 """
 
 from __future__ import annotations
@@ -19,29 +20,31 @@ from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
 from clicket.private_files import make_folder, opener
-from clicket.search.dossier import Analysis, Synthesis
 from clicket.search.engines.adapting import off_loop
+from clicket.search.findings import Analysis, Synthesis
 
 __all__ = [
-    "AnalysisKept",
+    "AnalysisRecord",
+    "CheckpointReplay",
     "Checkpoints",
     "FileCheckpoints",
-    "Kept",
     "MemoryCheckpoints",
-    "PlanKept",
-    "SearchKept",
-    "SynthesisKept",
-    "pack",
-    "unpack",
+    "PlanRecord",
+    "QueryRecord",
+    "Record",
+    "SynthesisRecord",
 ]
 
-_LONG = 64 * 1024
-"""Bytes that are written off the loop."""
+_LARGE = 64 * 1024
+"""Bytes; larger records are written in a thread."""
+_MAX_RECORD = 32 * 1024 * 1024
+_MAX_SIZE = 256 * 1024 * 1024
+"""Bytes of one query's record, and of all of them: documents may be whole books. Queries beyond are repeated after a crash."""
 Ranked = tuple[tuple[str, float], ...]
 
 
 class Checkpoints(Protocol):
-    """Keeps bytes by key for one search. What `save` has returned from is there after a crash."""
+    """Stores bytes by key, for one search. When `save` has returned, the data survives a crash."""
 
     def load(self) -> Mapping[str, bytes]: ...
 
@@ -49,7 +52,7 @@ class Checkpoints(Protocol):
 
 
 class MemoryCheckpoints:
-    """For tests, and for a search that is tried again in the same process."""
+    """For tests, and for repeating a search in the same process."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -62,10 +65,8 @@ class MemoryCheckpoints:
 
 
 class FileCheckpoints:
-    """A folder for one search, a file for each key: written beside it, then put in its place, so it is whole or not there.
-
-    What is kept outlives the process, not a loss of power.
-    """
+    """A folder for one search, with one file for each key. A file is replaced atomically. It survives the end of the process, not
+    a loss of power."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
@@ -79,45 +80,46 @@ class FileCheckpoints:
         return {unquote(one.stem): one.read_bytes() for one in files}
 
     async def save(self, key: str, data: bytes) -> None:
-        if len(data) <= _LONG:
+        if len(data) <= _LARGE:
             self._write(key, data)
         else:
             await off_loop(lambda: self._write(key, data))
 
     def clear(self) -> None:
-        """Forget everything. The next search begins from the start."""
+        """Delete all checkpoints. The next search starts from the beginning."""
         for one in self.path.glob("*.json"):
             one.unlink(missing_ok=True)
 
     def _write(self, key: str, data: bytes) -> None:
         make_folder(self.path)
         name = quote(key, safe="")
-        beside = self.path / f"{name}.{os.getpid()}.part"
+        part_file = self.path / f"{name}.{os.getpid()}.part"
         try:
-            with open(beside, "wb", opener=opener) as file:
+            with open(part_file, "wb", opener=opener) as file:
                 file.write(data)
-            beside.replace(self.path / f"{name}.json")
+            part_file.replace(self.path / f"{name}.json")
         except BaseException:
             with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
+                part_file.unlink(missing_ok=True)
             raise
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What every record says: whose it is, the last message before it, what the stage noted and used."""
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of every record. `seq` is the number of the last message before it; `notes` and `usage` are those of the stage."""
 
-    fingerprint: str
+    fingerprint: str = ""
     seq: int = 0
     notes: tuple[str, ...] = ()
     usage: Usage = Usage()
 
 
-class PlanKept(Kept, frozen=True, kw_only=True):
+class PlanRecord(Record, frozen=True, kw_only=True):
     queries: tuple[str, ...]
 
 
-class SearchKept(Kept, frozen=True, kw_only=True):
-    """Documents in full: the index may have changed when the search goes on. `cut`: the time of all searches was over."""
+class QueryRecord(Record, frozen=True, kw_only=True):
+    """The outcome of one query. It holds the documents in full, because the index may change until the search resumes. `cut`: the time
+    for all queries of the round ran out."""
 
     query: str
     documents: tuple[Document, ...] = ()
@@ -125,13 +127,13 @@ class SearchKept(Kept, frozen=True, kw_only=True):
     cut: bool = False
 
 
-class AnalysisKept(Kept, frozen=True, kw_only=True):
+class AnalysisRecord(Record, frozen=True, kw_only=True):
     analysis: Analysis
     ranked: Ranked
 
 
-class SynthesisKept(Kept, frozen=True, kw_only=True):
-    """`rounds`, `stopped` and `note` tell where and why the rounds ended: a budget of time is not spent alike twice."""
+class SynthesisRecord(Record, frozen=True, kw_only=True):
+    """`rounds`, `stopped` and `note` say where and why the rounds ended: a resumed search has another clock and might go on."""
 
     synthesis: Synthesis
     ranked: Ranked
@@ -140,17 +142,58 @@ class SynthesisKept(Kept, frozen=True, kw_only=True):
     note: str = ""
 
 
-K = TypeVar("K", bound=Kept)
+R = TypeVar("R", bound=Record)
 
 
-def pack(record: Kept) -> bytes:
-    return msgspec.json.encode(record)
+class CheckpointReplay:
+    """Replays the records of an earlier run of the same search, in order, and saves new ones.
 
+    With the first missing record the search is `live`: from there on all work is done anew, and later records are ignored.
+    """
 
-def unpack(data: bytes, type: type[K], fingerprint: str) -> K | str:
-    """The record, or why it cannot be used."""
-    try:
-        record = msgspec.json.decode(data, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
-        return "it is damaged"
-    return record if record.fingerprint == fingerprint else "it belongs to another search"
+    def __init__(self, checkpoints: Checkpoints | None, fingerprint: str) -> None:
+        self.live = False
+        self.replayed = 0
+        self.records: Mapping[str, bytes] = {}
+        self.saves = checkpoints is not None
+        self._size = 0
+        self._checkpoints = checkpoints
+        self._fingerprint = fingerprint
+
+    def load(self) -> None:
+        if self._checkpoints is not None:
+            self.records = self._checkpoints.load()
+
+    def take(self, key: str, type: type[R]) -> tuple[R | None, str]:
+        """The record or None, and a note if there is a record that cannot be used."""
+        if self.live or key not in self.records:
+            return None, ""
+        record = self._decoded(key, type)
+        if isinstance(record, str):
+            return None, f"The checkpoint {key!r} was not used: {record}"
+        self.replayed += 1
+        return record, ""
+
+    def peek(self, key: str, type: type[R]) -> R | None:
+        """The record, without counting it as replayed."""
+        record = None if self.live or key not in self.records else self._decoded(key, type)
+        return None if isinstance(record, str) else record
+
+    async def save(self, key: str, record: R, seq: int) -> R:
+        if self._checkpoints is not None:
+            record = msgspec.structs.replace(record, fingerprint=self._fingerprint, seq=seq)
+            data = msgspec.json.encode(record)
+            if isinstance(record, QueryRecord):
+                if len(data) > _MAX_RECORD or self._size + len(data) > _MAX_SIZE:
+                    return record
+                self._size += len(data)
+            await self._checkpoints.save(key, data)
+        return record
+
+    def _decoded(self, key: str, type: type[R]) -> R | str:
+        """The record, or why it cannot be used."""
+        try:
+            record = msgspec.json.decode(self.records[key], type=type)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+            return "it is damaged"
+        return record if record.fingerprint == self._fingerprint else "it belongs to another search"

@@ -1,4 +1,4 @@
-"""What a search says while it goes on: plain dicts, numbered from 1 without a gap. Documents in them are cut short."""
+"""The messages of a running search: plain dicts, numbered from 1 without gaps. Texts of documents are cut to `max_page_size`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from clicket.kernel import SearchState
 from clicket.model.document import Document
-from clicket.search.dossier import Round, SearchResult
+from clicket.search.findings import STOP_REASONS, Round, SearchResult
 
-__all__ = ["Message", "Speaker"]
+__all__ = ["Message", "MessageBuilder"]
 
 Message = dict[str, Any]
 
 
-class Speaker:
-    """Makes the messages of one search. `seq` is the number of the last one."""
+class MessageBuilder:
+    """Builds the messages of one search. `seq` is the number of the last one."""
 
     def __init__(self, request_id: str, question: str, max_page_size: int) -> None:
         self.seq = 0
@@ -24,23 +24,19 @@ class Speaker:
         self._question = question
         self._max_page_size = max_page_size
 
-    def state(self, state: SearchState, loop: int, text: str) -> Message:
-        return self._message("state", state, loop, text)
-
-    def resumed(self, state: SearchState, loop: int, text: str) -> Message:
-        """Where it goes on. What was finished before is not announced again."""
-        return self._message("state", state, loop, text, resumed=True)
+    def state(self, state: SearchState, loop: int, text: str, **more: Any) -> Message:
+        return self._message("state", state, loop, text, **more)
 
     def extend(self, loop: int, queries: Sequence[str]) -> Message:
-        """The new queries, those that were asked before already taken out."""
+        """The new queries of a round, without those that were asked before."""
         text = f"Round {loop}: {len(queries)} new {'query' if len(queries) == 1 else 'queries'}"
         result = {"query": list(queries), "docs": [[] for _ in queries]}
         return self._message("extend", SearchState.DECOMPOSING, loop, text, searchResult=result)
 
     def search(self, done: Round, documents: Mapping[str, Document]) -> Message:
-        """What was found, aligned with the queries; `failed` has the error of each search, or null."""
+        """The documents of each query, in the order of the queries; `failed` has the error of each query, or None."""
         failed = [one.error for one in done.found]
-        shown = [
+        docs = [
             [self.document(documents[key], score) for key, score in zip(one.documents, one.scores, strict=True)]
             for one in done.found
         ]
@@ -48,7 +44,7 @@ class Speaker:
         text = f"Round {done.number}: {count} {'document' if count == 1 else 'documents'}"
         if broken := sum(error is not None for error in failed):
             text += f", {broken} of {len(failed)} searches failed"
-        result = {"query": list(done.queries), "docs": shown, "failed": failed}
+        result = {"query": list(done.queries), "docs": docs, "failed": failed}
         return self._message("search", SearchState.SEARCHING, done.number, text, searchResult=result)
 
     def final_result(self, result: SearchResult) -> Message:
@@ -59,7 +55,7 @@ class Speaker:
             "final_result",
             SearchState.COMPLETED,
             len(result.rounds),
-            _ENDINGS.get(result.stopped, "The search is complete"),
+            f"The search ended because {STOP_REASONS.get(result.stopped, result.stopped)}",
             final=True,
             result=plain.pop("answer"),
             **plain,
@@ -69,7 +65,7 @@ class Speaker:
         return self._message("error", SearchState.ERROR, loop, text, final=True, error=text)
 
     def document(self, document: Document, score: float) -> dict[str, Any]:
-        """Of a long text, the part that was found first."""
+        """A document with at most `max_page_size` characters of its text: from the passage that was found first."""
         size = self._max_page_size
         start = document.spans[0][0] if document.spans and len(document.text) > size else 0
         return {
@@ -97,12 +93,3 @@ class Speaker:
             "isFinal": final,
             **more,
         }
-
-
-_ENDINGS = {
-    "complete": "The search is complete",
-    "max_loop": "The search is complete: no more rounds were allowed",
-    "nothing_new": "The search is complete: there was nothing new to ask",
-    "budget": "The search ended because its budget was spent; the answer is made of what was found",
-    "engines_failed": "The search ended because the engines failed; the answer is made of what was found before",
-}

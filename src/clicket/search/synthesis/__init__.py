@@ -1,8 +1,17 @@
-"""The answer, and the citations on which it stands."""
+"""The answer, and the citations that prove it.
+
+- `extractive`: the built-in synthesizer, which answers in sentences of the documents
+- `sentence_selection`: which sentences those are
+- `answer_types`: whether a question asks for a date, a place, a person or a number, and related words
+- `source_documents`: the best documents, split into sentences
+- `citations`: checks every citation against its document, whoever wrote the answer
+- `quotes`: finds a quote in a document
+"""
 
 from __future__ import annotations
 
-from clicket.search.synthesis.citations import check, find_span
+from clicket.search.synthesis.citations import check
 from clicket.search.synthesis.extractive import ExtractiveSynthesizer
+from clicket.search.synthesis.quotes import find_span
 
 __all__ = ["ExtractiveSynthesizer", "check", "find_span"]

@@ -1,6 +1,6 @@
-"""The answer in the documents' own words: at most eight sentences, each a citation, and what was not found is said.
+"""The built-in synthesizer: at most eight sentences of the documents, each with its citation, and what was not found.
 
-Nothing is written here but where a sentence is from; so nothing can be wrong that is not wrong in a document.
+It adds nothing but the source of each sentence, so the answer says nothing that no document says.
 """
 
 from __future__ import annotations
@@ -11,42 +11,44 @@ from collections.abc import Iterator, Sequence
 
 from clicket.errors import UsageError
 from clicket.model.document import Citation
-from clicket.search.dossier import Dossier, Synthesis
-from clicket.search.parts import Collection
-from clicket.search.synthesis.choosing import Choice, choose
+from clicket.search.findings import Findings, Synthesis
+from clicket.search.protocols import Collection
 from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
-from clicket.search.synthesis.reading import Page, read
+from clicket.search.synthesis.sentence_selection import SelectedSentence, select_sentences
+from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
 from clicket.search.text.terms import terms
 
 __all__ = ["ExtractiveSynthesizer"]
 
-_DEPTH = 12
-"""Documents that are read, the best ones: an answer may be in one that does not look it."""
-_SMALL = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
-"""What ties several names together, as in "Stan in Toledo": each is looked for by itself."""
+_MAX_DOCUMENTS = 12
+"""Documents that are read, the best ones."""
+_LINKING_WORDS = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
+"""Words between names, as in "Stan in Toledo": each name is looked for by itself."""
 _MAX_TITLE = 120
 _MAX_PLAIN = 1_000
-_MAX_TOLD = 5
+_MAX_MISSING = 5
 
 
 class ExtractiveSynthesizer:
-    """Given a `collection`, it knows which words are rare there; without one, it judges by the documents that were found."""
+    """The built-in `Synthesizer`. Weights of terms come from the collection, or from the documents found if there is none."""
 
     def __init__(self, collection: Collection | None = None, *, max_sentences: int = 8) -> None:
         if not isinstance(max_sentences, int) or max_sentences < 1:
             raise UsageError(f"max_sentences is at least 1, not {max_sentences!r}")
         self._collection = collection
-        self._most = max_sentences
+        self._max_sentences = max_sentences
 
-    async def synthesize(self, dossier: Dossier) -> Synthesis:
-        return self.extract(dossier)
+    async def synthesize(self, findings: Findings) -> Synthesis:
+        return self.extract(findings)
 
-    def extract(self, dossier: Dossier) -> Synthesis:
-        pages = read(dossier.ranked[:_DEPTH], dossier.documents)
-        chosen = choose(dossier.question, pages, lambda asked: self._rarity(asked, pages), self._most)
-        lines, citations = _told(chosen)
-        missing = list(_missing(dossier, pages))
+    def extract(self, findings: Findings) -> Synthesis:
+        sources = split_documents(findings.ranked[:_MAX_DOCUMENTS], findings.documents)
+        chosen = select_sentences(
+            findings.question, sources, lambda asked: self._term_weights(asked, sources), self._max_sentences
+        )
+        lines, citations = _paragraphs(chosen)
+        missing = list(_missing(findings, sources))
         if not lines:
             lines = ["Nothing was found that answers this question."]
         elif not any(one.covers for one in chosen):
@@ -55,56 +57,53 @@ class ExtractiveSynthesizer:
             lines.append("\n".join(missing))
         return Synthesis(answer="\n\n".join(lines), citations=tuple(citations), by=EXTRACTIVE)
 
-    def _rarity(self, asked: Sequence[str], pages: Sequence[Page]) -> list[float]:
-        """How much each term tells: the rarer, the more."""
+    def _term_weights(self, asked: Sequence[str], sources: Sequence[SourceDocument]) -> list[float]:
+        """The weight of each term: the rarer, the higher."""
         if self._collection is not None:
             size = self._collection.size()
             counts: Sequence[int] = self._collection.frequencies(asked)
         else:
-            size = len(pages)
-            counts = [sum(term in page.terms for page in pages) for term in asked]
+            size = len(sources)
+            counts = [sum(term in source.terms for source in sources) for term in asked]
         return [round(math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)), 6) for count in counts]
 
 
-def _told(chosen: Sequence[Choice]) -> tuple[list[str], list[Citation]]:
+def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Citation]]:
     """A paragraph for each document, the best first, its sentences in the order of the text."""
     citations: list[Citation] = []
     lines: list[str] = []
-    for page in sorted({one.page.rank: one.page for one in chosen}.values(), key=lambda one: one.rank):
+    for source in sorted({one.document.rank: one.document for one in chosen}.values(), key=lambda one: one.rank):
         parts: list[str] = []
-        for one in sorted((one for one in chosen if one.page is page), key=lambda one: one.sentence.start):
-            citation = page.document.cite(one.sentence.start, one.sentence.end)
+        for one in sorted((one for one in chosen if one.document is source), key=lambda one: one.sentence.start):
+            citation = source.document.cite(one.sentence.start, one.sentence.end)
             citations.append(citation)
             parts.append(f"{_plain(citation.text)} [{len(citations)}]")
-        lines.append(f"{_title(page)}: {' '.join(parts)}")
+        lines.append(f"{_title(source)}: {' '.join(parts)}")
     return lines, citations
 
 
 def _plain(text: str) -> str:
-    """One line, without marks of its own: a footnote of the document would read as one of ours."""
+    """One line, without citation marks: a footnote of the document would look like one of ours."""
     return " ".join(unmarked(text[:_MAX_PLAIN]).split())
 
 
-def _title(page: Page) -> str:
-    document = page.document
+def _title(source: SourceDocument) -> str:
+    document = source.document
     title = document.title or leading_name(document.text[:400]) or document.url or document.source or document.id
     return _plain(title)[:_MAX_TITLE] or "Untitled"
 
 
-def _is_known(term: str, pages: Sequence[Page]) -> bool:
-    return any(term in page.terms for page in pages)
-
-
-def _missing(dossier: Dossier, pages: Sequence[Page]) -> Iterator[str]:
-    """What the question names and no document does, and searches that found nothing or failed."""
-    # One word with a capital at the beginning is seldom a name.
-    named = [name for name, start, _ in names(dossier.question) if start > 0 or " " in name]
-    parts = dict.fromkeys(part for name in named for part in _SMALL.split(name))
-    absent = [part for part in parts if any(word.isalpha() and not _is_known(word, pages) for word in terms(part))]
-    for part in absent[:_MAX_TOLD]:
+def _missing(findings: Findings, sources: Sequence[SourceDocument]) -> Iterator[str]:
+    """Names in the question that no document has, and queries that found nothing or failed."""
+    # A single capitalised word at the beginning is seldom a name.
+    named = [name for name, start, _ in names(findings.question) if start > 0 or " " in name]
+    parts = dict.fromkeys(part for name in named for part in _LINKING_WORDS.split(name))
+    known = frozenset[str]().union(*[source.terms for source in sources])
+    absent = [part for part in parts if any(word.isalpha() and word not in known for word in terms(part))]
+    for part in absent[:_MAX_MISSING]:
         yield f"None of the best documents mentions “{_plain(part)}”."
-    empty = [found for one in dossier.rounds for found in one.found if not found.documents]
-    for found in empty[:_MAX_TOLD]:
+    empty = [found for one in findings.rounds for found in one.found if not found.documents]
+    for found in empty[:_MAX_MISSING]:
         if found.error is None:
             yield f"Nothing was found for “{_plain(found.query)}”."
         else:

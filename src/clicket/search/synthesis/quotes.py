@@ -1,13 +1,14 @@
-"""Where a document says what somebody quotes of it. The place is the document's own text: a quote is never believed.
+"""Finds a quote in a document, and returns the place of the document's own text.
 
-Quotes are compared without case, with one kind of blank, quotation mark and dash, and with letters taken apart (NFKD), so
-that a copy which only looks different is found. A word more, less or other is not found, nor is half a word.
+Case, kinds of blanks, quotation marks, dashes and composed letters (NFKD) do not matter. Every word does: a quote with another
+word, or with half a word at its ends, is not found.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
 
@@ -17,7 +18,7 @@ from clicket.search.text.terms import is_unspaced
 __all__ = ["MAX_QUOTE", "find_span"]
 
 MAX_QUOTE = 4_000
-"""Characters. Who cites more than that cites no passage in particular."""
+"""Characters."""
 _MAX_TEXT = 4_000_000
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _AROUND = " \t\r\n\"'…."
@@ -27,20 +28,20 @@ _UNSEEN = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
 
 class _Forms(dict[str, str]):
-    """Each character in the form in which it is compared; worked out once."""
+    """Each character in the form in which it is compared; cached."""
 
     def __missing__(self, character: str) -> str:
-        made = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+        form = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         if len(self) < 100_000:
-            self[character] = made
-        return made
+            self[character] = form
+        return form
 
 
 _FORMS = _Forms(dict.fromkeys(_QUOTES, "'") | dict.fromkeys(_DASHES, "-") | dict.fromkeys(_UNSEEN, "") | {"…": "…"})
 
 
 def find_span(document: Document, quote: str) -> Span | None:
-    """From where to where the document says this, or None when it does not."""
+    """Start and end of the quote in the document's text, or None."""
     if not isinstance(quote, str) or len(quote) > MAX_QUOTE:
         return None
     text = document.text
@@ -59,11 +60,11 @@ def find_span(document: Document, quote: str) -> Span | None:
         return None
     if ends is None:
         return found.start(), found.end()
-    return _place(ends, found.start()), _place(ends, found.end() - 1) + 1
+    return bisect_right(ends, found.start()), bisect_right(ends, found.end() - 1) + 1
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Would a cut here go through a word? Scripts without spaces between words can be cut anywhere."""
+    """Would a cut here split a word? Scripts without spaces between words can be cut anywhere."""
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
@@ -74,7 +75,7 @@ def _inside_word(text: str, at: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(quote: str) -> re.Pattern[str] | None:
-    """What finds the quote in a folded text: its words in this order, blanks between them as they may be."""
+    """A pattern that finds the quote in a folded text: its tokens in this order, any blanks between them."""
     folded = "".join(map(_FORMS.__getitem__, quote)).strip(_AROUND)
     tokens = list(_TOKEN.finditer(folded))
     if not any(one[0][0].isalnum() for one in tokens):
@@ -95,22 +96,10 @@ def _pattern(quote: str) -> re.Pattern[str] | None:
 
 @lru_cache(maxsize=8)
 def _folded(text: str) -> tuple[str, list[int] | None]:
-    """The text as it is compared, and for each of its characters where it ends there; None when nothing moved."""
+    """The folded text, and for each character of the text where it ends in the folded one; None if all offsets are equal."""
     pieces = list(map(_FORMS.__getitem__, text))
     folded = "".join(pieces)
     lengths = list(map(len, pieces))
     if len(folded) == len(text) and max(lengths, default=1) == 1:
         return folded, None
     return folded, list(accumulate(lengths))
-
-
-def _place(ends: list[int], at: int) -> int:
-    """Which character of the text the folded one at `at` came from: the first that ends behind it."""
-    low, high = 0, len(ends) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if ends[middle] > at:
-            high = middle
-        else:
-            low = middle + 1
-    return low

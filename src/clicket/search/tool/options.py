@@ -1,23 +1,21 @@
-"""The options of the tool `deep_search`, as Python or `[search]` of a settings file gives them, checked in one place."""
+"""The options of the tool `deep_search`, from Python or from `[search]` of a settings file, checked."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
-from clicket.ports.services import Embedder
-from clicket.search.run.budget import Budget
-from clicket.search.run.checkpoints import Checkpoints
+from clicket.search.run.spec import Budget
 
-__all__ = ["INDEX", "MAX_LOOP", "Makers", "SearchOptions", "Setup", "setup_of"]
+__all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "refuse_unknown", "setup_of"]
 
 INDEX = ".clicket/search.db"
 MAX_LOOP = 10
@@ -29,40 +27,21 @@ _DESCRIPTION = (
 _PARTS = ("planner", "analyzer", "synthesizer", "ranker")
 
 
-class SearchOptions(TypedDict, total=False):
-    """What one search may be told; see `prepare`."""
-
-    engine: Any
-    engines: Sequence[Any] | None
-    model: Any
-    planner: Any
-    analyzer: Any
-    synthesizer: Any
-    ranker: Any
-    embedder: Embedder | None
-    max_loop: int
-    budget: Budget | None
-    checkpoints: Checkpoints | None
-    request_id: str | None
-    k: int | None
-    max_page_size: int | None
-
-
 class Makers(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes engines and models from their declarations; whoever reads a settings file brings them along."""
+    """Functions that make engines and models from their declarations in a settings file."""
 
     engine: Callable[[Any], Any] | None = None
     model: Callable[[Any], Any] | None = None
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are seconds."""
+    """The options of one tool. Times are seconds."""
 
     index: str = INDEX
-    """The index that is searched when no engine is given, and where `engines` say `index`."""
+    """The index file, searched if no engine is given, or if `engines` contains `index`."""
     engine: Any = None
     engines: tuple[Any, ...] = ()
-    """Several engines, whose results are fused; `index` among them is the index."""
+    """Several engines, whose results are fused; `index` stands for the index file."""
     model: Any = None
     planner: Any = None
     analyzer: Any = None
@@ -71,27 +50,27 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     embedder: Any = None
     """For the index: an embedder, or `minilm`."""
     max_loop: int = 3
-    """Rounds, for calls that do not say."""
+    """Rounds, unless the call sets them."""
     k: int | None = None
-    """Documents of one search."""
+    """Documents of one query."""
     budget: Budget = Budget()
     max_page_size: int | None = None
-    """Characters of a document in messages, and in the output."""
+    """Characters of a document in messages and in the output."""
     max_documents: int = 20
-    """Documents in the output, the best first. All that were found are counted."""
+    """Documents in the output, the best first; `documents_found` counts all."""
     whole: bool = False
-    """Keep the whole result, with the texts of all documents, as an artifact that the output names. Such outputs are not cached:
-    the artifact goes with its call."""
+    """Store the whole result, with the texts of all documents, as an artifact that the output names. Such outputs are not cached:
+    the artifact is deleted with its call."""
     timeout: float | None = 600.0
     idle_timeout: float | None = 30.0
     cache: float | bool | None = True
     name: str = "deep_search"
     description: str = _DESCRIPTION
     options: dict[str, Any] = {}
-    """Everything else that `@tool` takes."""
+    """Other options of `@tool`."""
 
     def tool_options(self) -> dict[str, Any]:
-        """A search changes nothing, so after a crash it goes on. What failed is not tried again: engines have tried themselves."""
+        """A search is read-only, so after a crash it runs again. A failure is not retried: engines retry themselves."""
         own = {
             "timeout": self.timeout,
             "idle_timeout": self.idle_timeout,
@@ -103,9 +82,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return {**own, **self.options}
 
     def version(self) -> str:
-        """Results of one set-up are not served for another."""
-        limits = self.budget
-        said = (
+        """Part of the cache key: results of one set-up are not served for another."""
+        fields = (
             str(Path(self.index).absolute()) if self.needs_index else "",
             [_name_of(one) for one in (self.engine, *self.engines) if one is not None],
             [_name_of(getattr(self, name)) for name in ("model", "embedder", *_PARTS)],
@@ -114,9 +92,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             self.max_documents,
             self.max_page_size,
             self.whole,
-            (limits.max_rounds, limits.max_queries, limits.max_documents, limits.max_tokens),
+            self.budget.counts,
         )
-        return sha256(encode(said)).hexdigest()[:12]
+        return sha256(encode(fields)).hexdigest()[:12]
 
     @property
     def needs_index(self) -> bool:
@@ -129,34 +107,32 @@ _TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
 def setup_of(
     given: Mapping[str, Any], base: Setup | None = None, where: str = "deep_search", makers: Makers | None = None
 ) -> Setup:
-    """`base` with other values; every wrong one is refused by its name."""
+    """`base` with these values. Raises `UsageError` that names the wrong option."""
     values: dict[str, Any] = {}
+    refuse_unknown(given, _TYPES, where)
     for name, value in given.items():
-        if name not in _TYPES:
-            raise UsageError(
-                f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
-            )
         plain = os.fspath(value) if isinstance(value, os.PathLike) else value
         if name == "budget" and isinstance(plain, Budget):
             values[name] = plain
             continue
-        if name == "budget":
-            _refuse_unknown(plain, where)
+        if name == "budget" and isinstance(plain, Mapping):
+            refuse_unknown(plain, Budget.__struct_fields__, f"{where}: budget")
         try:
             values[name] = msgspec.convert(plain, _TYPES[name])
         except msgspec.ValidationError as error:
-            shown = "" if name in ("engine", "engines", "model") else f" = {value!r}"  # declarations may hold keys
+            shown = (
+                "" if name in ("engine", "engines", "model") else f" = {value!r}"
+            )  # declarations may contain secrets
             raise UsageError(f"{where}: {name}{shown} does not fit: {str(error).rstrip('.')}.") from None
     setup = msgspec.structs.replace(base or Setup(), **values)
-    return _made(_checked(setup, where), where, makers or Makers())
+    return _resolved(_checked(setup, where), where, makers or Makers())
 
 
-def _refuse_unknown(given: Any, where: str) -> None:
-    known = Budget.__struct_fields__
-    for name in given if isinstance(given, Mapping) else ():
+def refuse_unknown(given: Iterable[Any], known: Collection[str], where: str) -> None:
+    for name in given:
         if name not in known:
             raise UsageError(
-                f"{where}: budget has no {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
+                f"{where}: unknown option {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
             )
 
 
@@ -176,8 +152,8 @@ def _checked(setup: Setup, where: str) -> Setup:
     return setup
 
 
-def _made(setup: Setup, where: str, makers: Makers) -> Setup:
-    """Declarations become what they declare."""
+def _resolved(setup: Setup, where: str, makers: Makers) -> Setup:
+    """The set-up with engines, model and embedder made from their declarations."""
 
     def engine(given: Any) -> Any:
         if not isinstance(given, str | Mapping) or given == "index":
@@ -187,7 +163,7 @@ def _made(setup: Setup, where: str, makers: Makers) -> Setup:
                 f"{where}: an engine is an object with `search`, or 'index'. Declarations like {_kind(given)} are for the "
                 "settings file; in Python make the engine itself: from clicket.web import engine_of."
             )
-        return _told(where, "engines", makers.engine, given)
+        return _make(where, "engines", makers.engine, given)
 
     model = setup.model
     if isinstance(model, str | Mapping):
@@ -196,7 +172,7 @@ def _made(setup: Setup, where: str, makers: Makers) -> Setup:
                 f"{where}: a model is an object, or a function from text to text; for {_kind(model)} make one with "
                 "clicket.models.model_of."
             )
-        model = _told(where, "model", makers.model, model)
+        model = _make(where, "model", makers.model, model)
     embedder = setup.embedder
     if isinstance(embedder, str):
         if embedder.lower() != "minilm":
@@ -210,7 +186,7 @@ def _made(setup: Setup, where: str, makers: Makers) -> Setup:
     return msgspec.structs.replace(setup, engine=one, engines=several, model=model, embedder=embedder)
 
 
-def _told(where: str, name: str, make: Callable[[Any], Any], given: Any) -> Any:
+def _make(where: str, name: str, make: Callable[[Any], Any], given: Any) -> Any:
     try:
         return make(given)
     except UsageError as error:
@@ -218,7 +194,7 @@ def _told(where: str, name: str, make: Callable[[Any], Any], given: Any) -> Any:
 
 
 def _kind(given: Any) -> str:
-    """A declaration without what it may hold."""
+    """A declaration without its secrets."""
     return repr(given if isinstance(given, str) else {"kind": given.get("kind")})
 
 

@@ -13,7 +13,7 @@ from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.model.document import Document
 from clicket.search.index.index import Index
 from clicket.search.index.passages import LONGEST, passages
-from clicket.search.parts import Collection
+from clicket.search.protocols import Collection
 
 FILMS = [
     {

@@ -1,10 +1,12 @@
+"""The built-in planner: queries of the first round and of later ones."""
+
 from __future__ import annotations
 
 import msgspec
 from tests.unit.search.ranking.corpora import CHINESE, FILMS, index_of, searched
 
 from clicket.model.document import Document
-from clicket.search.dossier import Dossier, Found, Round
+from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.planning import BridgePlanner
 from clicket.search.text.terms import terms
 
@@ -13,20 +15,20 @@ QUESTION = "In which town did the director of Silver Harbour grow up?"
 
 async def test_the_first_round_asks_the_question_and_its_names() -> None:
     with index_of(FILMS) as index:
-        assert tuple(await BridgePlanner(index).plan(Dossier(question=QUESTION))) == (QUESTION, "Silver Harbour")
-    assert tuple(await BridgePlanner().plan(Dossier(question=QUESTION))) == (QUESTION, "Silver Harbour")
+        assert tuple(await BridgePlanner(index).plan(Findings(question=QUESTION))) == (QUESTION, "Silver Harbour")
+    assert tuple(await BridgePlanner().plan(Findings(question=QUESTION))) == (QUESTION, "Silver Harbour")
 
 
 async def test_a_title_in_small_letters_is_known_by_the_collection() -> None:
     with index_of(FILMS) as index:
-        planned = await BridgePlanner(index).plan(Dossier(question="who directed silver harbour and when"))
+        planned = await BridgePlanner(index).plan(Findings(question="who directed silver harbour and when"))
     assert "silver harbour" in planned
 
 
 async def test_later_rounds_ask_for_names_with_what_is_open() -> None:
     with index_of({key: FILMS[key] for key in ("film", "director", "town")}) as index:
-        dossier = await searched(index, QUESTION, collection=index, rounds=1)
-        planned = await BridgePlanner(index).plan(dossier)
+        findings = await searched(index, QUESTION, collection=index, rounds=1)
+        planned = await BridgePlanner(index).plan(findings)
     asked = next(one for one in planned if one.startswith("Ilse Brandt"))
     assert "town" in asked
     assert "Silver" not in asked
@@ -34,23 +36,23 @@ async def test_later_rounds_ask_for_names_with_what_is_open() -> None:
 
 async def test_no_query_is_asked_twice_and_at_most_five_a_round() -> None:
     with index_of(FILMS) as index:
-        dossier = await searched(index, QUESTION, collection=index, rounds=9)
-    keys = [frozenset(terms(one)) for one in dossier.searched]
+        findings = await searched(index, QUESTION, collection=index, rounds=9)
+    keys = [frozenset(terms(one)) for one in findings.searched]
     assert len(set(keys)) == len(keys)
-    assert all(len(one.queries) <= 5 for one in dossier.rounds)
+    assert all(len(one.queries) <= 5 for one in findings.rounds)
 
 
 async def test_a_plan_with_nothing_new_is_empty() -> None:
     with index_of({"film": ("Silver Harbour", "Silver Harbour is a film.")}) as index:
-        dossier = await searched(index, "What is Silver Harbour?", collection=index, rounds=5)
-        assert not await BridgePlanner(index).plan(dossier)
-    assert len(dossier.rounds) == 1
+        findings = await searched(index, "What is Silver Harbour?", collection=index, rounds=5)
+        assert not await BridgePlanner(index).plan(findings)
+    assert len(findings.rounds) == 1
 
 
 async def test_gaps_come_first() -> None:
-    found = (Found(query=QUESTION, documents=("film",)),)
+    found = (QueryResult(query=QUESTION, documents=("film",)),)
     documents = {"film": Document(id="film", title=FILMS["film"][0], text=FILMS["film"][1])}
-    dossier = Dossier(
+    findings = Findings(
         question=QUESTION,
         rounds=(Round(number=1, found=found),),
         documents=documents,
@@ -58,21 +60,21 @@ async def test_gaps_come_first() -> None:
         searched=(QUESTION,),
         gaps=("childhood of the director", "Tom Reed"),
     )
-    planned = await BridgePlanner().plan(dossier)
+    planned = await BridgePlanner().plan(findings)
     assert planned[0] == "childhood of the director"
     assert planned[1].startswith("Tom Reed")
-    again = msgspec.structs.replace(dossier, searched=(QUESTION, "director childhood"))
+    again = msgspec.structs.replace(findings, searched=(QUESTION, "director childhood"))
     assert "childhood of the director" not in await BridgePlanner().plan(again)
 
 
 async def test_names_in_a_chinese_question_are_found_without_marks() -> None:
     with index_of(CHINESE) as index:
-        planned = await BridgePlanner(index).plan(Dossier(question="青石镇的作者林望舒出生在哪里"))
+        planned = await BridgePlanner(index).plan(Findings(question="青石镇的作者林望舒出生在哪里"))
     assert {"青石镇", "林望舒"} <= set(planned)
 
 
 async def test_later_rounds_ask_in_chinese_for_names_with_what_is_open() -> None:
     with index_of(CHINESE) as index:
-        dossier = await searched(index, "《青石镇》的作者的出生地是哪里？", collection=index, rounds=1)
-        planned = await BridgePlanner(index).plan(dossier)
+        findings = await searched(index, "《青石镇》的作者的出生地是哪里？", collection=index, rounds=1)
+        planned = await BridgePlanner(index).plan(findings)
     assert "林望舒 出生地" in planned

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from clicket.model.document import Document
-from clicket.search.analyzing import CoverageAnalyzer
-from clicket.search.dossier import Dossier, Found, Round
+from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.index.index import Index
-from clicket.search.parts import Collection
 from clicket.search.planning import BridgePlanner
+from clicket.search.planning.coverage import CoverageAnalyzer
+from clicket.search.protocols import Collection
 from clicket.search.ranking import LinkRanker
 
 FILMS = {
@@ -43,30 +43,32 @@ def index_of(rows: Mapping[str, tuple[str, str]], *, titles: bool = True) -> Ind
 
 async def searched(
     index: Index, question: str, *, collection: Collection | None, rounds: int = 3, k: int = 10
-) -> Dossier:
+) -> Findings:
     planner, ranker, analyzer = BridgePlanner(collection), LinkRanker(collection), CoverageAnalyzer(collection)
-    dossier = Dossier(question=question)
+    findings = Findings(question=question)
     for number in range(1, rounds + 1):
-        queries = await planner.plan(dossier)
+        queries = await planner.plan(findings)
         if not queries:
             break
-        found, documents = [], dict(dossier.documents)
+        found, documents = [], dict(findings.documents)
         for query in queries:
             answer = await index.search(query, k=k)
             documents |= {one.id: one for one in answer if one.id not in documents}
-            found.append(Found(query=query, documents=tuple(one.id for one in answer)))
-        dossier = msgspec.structs.replace(
-            dossier,
-            rounds=(*dossier.rounds, Round(number=number, found=tuple(found))),
+            found.append(QueryResult(query=query, documents=tuple(one.id for one in answer)))
+        findings = msgspec.structs.replace(
+            findings,
+            rounds=(*findings.rounds, Round(number=number, found=tuple(found))),
             documents=documents,
-            searched=(*dossier.searched, *queries),
+            searched=(*findings.searched, *queries),
         )
-        dossier = msgspec.structs.replace(dossier, ranked=tuple(ranker.rank(dossier)))
-        analysis = await analyzer.analyze(dossier)
-        last = msgspec.structs.replace(dossier.rounds[-1], analysis=analysis)
-        dossier = msgspec.structs.replace(dossier, rounds=(*dossier.rounds[:-1], last), gaps=analysis.unexplored_areas)
-    return dossier
+        findings = msgspec.structs.replace(findings, ranked=tuple(ranker.rank(findings)))
+        analysis = await analyzer.analyze(findings)
+        last = msgspec.structs.replace(findings.rounds[-1], analysis=analysis)
+        findings = msgspec.structs.replace(
+            findings, rounds=(*findings.rounds[:-1], last), gaps=analysis.unexplored_areas
+        )
+    return findings
 
 
-def best(dossier: Dossier, count: int) -> set[str]:
-    return {one for one, _ in dossier.ranked[:count]}
+def best(findings: Findings, count: int) -> set[str]:
+    return {one for one, _ in findings.ranked[:count]}

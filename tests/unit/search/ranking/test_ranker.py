@@ -1,3 +1,5 @@
+"""The built-in ranker finds the documents of several hops; its order is deterministic."""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +12,7 @@ import pytest
 from tests.unit.search.ranking.corpora import CHINESE, FILMS, best, index_of, searched
 
 from clicket.model.document import Document
-from clicket.search.dossier import Dossier, Found, Round
+from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.ranking import LinkRanker
 
 
@@ -18,51 +20,51 @@ from clicket.search.ranking import LinkRanker
 @pytest.mark.parametrize("titles", [True, False], ids=["titles", "no titles"])
 async def test_two_hops_are_found_together(known: bool, titles: bool) -> None:
     with index_of(FILMS, titles=titles) as index:
-        dossier = await searched(
+        findings = await searched(
             index, "In which town did the director of Silver Harbour grow up?", collection=index if known else None
         )
-    assert best(dossier, 2) == {"film", "director"}
+    assert best(findings, 2) == {"film", "director"}
 
 
 @pytest.mark.parametrize("titles", [True, False], ids=["titles", "no titles"])
 async def test_a_comparison_needs_both_and_what_both_lead_to(titles: bool) -> None:
     with index_of(FILMS, titles=titles) as index:
-        dossier = await searched(
+        findings = await searched(
             index, "Which film has the younger director, Silver Harbour or Golden Harbour?", collection=index
         )
-    assert best(dossier, 4) == {"film", "director", "other", "third"}
+    assert best(findings, 4) == {"film", "director", "other", "third"}
 
 
 async def test_a_chain_of_three_is_followed() -> None:
     with index_of(FILMS) as index:
         question = "Which river runs through the town where the director of Silver Harbour grew up?"
-        dossier = await searched(index, question, collection=index)
-    assert best(dossier, 4) >= {"film", "director", "town"}
+        findings = await searched(index, question, collection=index)
+    assert best(findings, 4) >= {"film", "director", "town"}
 
 
 async def test_two_hops_in_chinese() -> None:
     with index_of(CHINESE) as index:
-        dossier = await searched(index, "《青石镇》的作者出生在哪个县？", collection=index)
-    assert best(dossier, 3) == {"书", "人", "县"}
+        findings = await searched(index, "《青石镇》的作者出生在哪个县？", collection=index)
+    assert best(findings, 3) == {"书", "人", "县"}
 
 
 def test_all_documents_are_ranked_and_equal_ones_by_id() -> None:
     rows = {key: Document(id=key, text="The same text.") for key in ("b", "c", "a")}
-    found = (Found(query="text", documents=("b", "c", "a")),)
-    dossier = Dossier(question="same text", rounds=(Round(number=1, found=found),), documents=rows)
-    assert [key for key, _ in LinkRanker().rank(dossier)] == ["a", "b", "c"]
+    found = (QueryResult(query="text", documents=("b", "c", "a")),)
+    findings = Findings(question="same text", rounds=(Round(number=1, found=found),), documents=rows)
+    assert [key for key, _ in LinkRanker().rank(findings)] == ["a", "b", "c"]
 
 
-def test_what_stood_far_down_comes_last_but_is_there() -> None:
+def test_documents_far_down_a_query_are_ranked_last() -> None:
     rows = {f"{number:02}": Document(id=f"{number:02}", text=f"Harbour number {number}") for number in range(30)}
-    found = (Found(query="harbour", documents=tuple(rows)),)
-    ranked = LinkRanker().rank(Dossier(question="harbour", rounds=(Round(number=1, found=found),), documents=rows))
+    found = (QueryResult(query="harbour", documents=tuple(rows)),)
+    ranked = LinkRanker().rank(Findings(question="harbour", rounds=(Round(number=1, found=found),), documents=rows))
     assert len(ranked) == 30
     assert {key for key, _ in ranked[10:]} == set(list(rows)[10:])
 
 
 def test_nothing_found_is_an_empty_ranking() -> None:
-    assert list(LinkRanker().rank(Dossier(question="x"))) == []
+    assert list(LinkRanker().rank(Findings(question="x"))) == []
 
 
 def test_documents_without_text_or_with_odd_text_are_ranked() -> None:
@@ -75,7 +77,7 @@ def test_documents_without_text_or_with_odd_text_are_ranked() -> None:
             ("d", "X", "x " * 50_000),
         ]
     }
-    assert len(LinkRanker().rank(Dossier(question="", documents=rows))) == 4
+    assert len(LinkRanker().rank(Findings(question="", documents=rows))) == 4
 
 
 def test_the_order_does_not_depend_on_the_hash_seed() -> None:
@@ -94,7 +96,7 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=root,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join((str(root), str(root / "src")))},
             capture_output=True,
             text=True,
             check=True,

@@ -1,3 +1,5 @@
+"""Reports: Markdown and HTML, links, escaping, excerpts."""
+
 from __future__ import annotations
 
 import re
@@ -7,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from clicket.model.document import Citation, Document
-from clicket.search.dossier import Analysis, Found, Round, SearchResult
+from clicket.search.findings import Analysis, QueryResult, Round, SearchResult
 from clicket.search.report import to_markdown, to_page
 
 HOSTILE = (
@@ -34,8 +36,8 @@ def result(*, hostile: str = "", url: str = "https://x.example/p?a=1&b=2", text:
             Round(
                 number=1,
                 found=(
-                    Found(query=f"tower{hostile}", documents=("1", "2")),
-                    Found(query="x", error=f"timed out{hostile}"),
+                    QueryResult(query=f"tower{hostile}", documents=("1", "2")),
+                    QueryResult(query="x", error=f"timed out{hostile}"),
                 ),
                 analysis=Analysis(
                     completeness_score=0.5, unexplored_areas=(f"Pisa{hostile}",), components={f"coverage{hostile}": 0.5}
@@ -93,7 +95,7 @@ def test_a_page_shows_question_answer_sources_rounds_and_documents() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE])
-def test_every_link_within_leads_somewhere_and_no_other_leads_anywhere_but_to_the_web(hostile: str) -> None:
+def test_links_lead_to_anchors_or_to_the_web(hostile: str) -> None:
     for page in (to_page(result(hostile=hostile)), rendered(to_markdown(result(hostile=hostile)))):
         there = seen(page)
         assert len(there.ids) == len(set(there.ids))
@@ -103,7 +105,7 @@ def test_every_link_within_leads_somewhere_and_no_other_leads_anywhere_but_to_th
         assert all(link.startswith(("#", "https://x.example/p?a=1")) for link in there.links)
 
 
-def test_what_others_wrote_is_text() -> None:
+def test_text_of_documents_and_models_is_escaped() -> None:
     for page in (to_page(result(hostile=HOSTILE)), rendered(to_markdown(result(hostile=HOSTILE)))):
         there = seen(page)
         assert not there.tags & {"script", "img", "iframe", "object", "form", "em"}
@@ -125,7 +127,7 @@ def test_what_others_wrote_is_text() -> None:
         "JaVaScRiPt:x",
     ],
 )
-def test_an_address_that_is_no_web_page_is_not_a_link(url: str) -> None:
+def test_only_web_urls_become_links(url: str) -> None:
     for page in (to_page(result(url=url)), rendered(to_markdown(result(url=url)))):
         assert all(link.startswith("#") for link in seen(page).links)
 
@@ -137,7 +139,7 @@ def test_a_long_document_shows_only_what_is_around_the_citations() -> None:
         assert "The tower is" in report
 
 
-def test_a_citation_that_the_document_does_not_hold_claims_no_place() -> None:
+def test_a_citation_that_does_not_match_its_document_has_no_link_to_it() -> None:
     found = result()
     other = Citation(doc="1", start=0, end=5, sha256="0", text="Other")
     plain = SearchResult(

@@ -1,4 +1,4 @@
-"""Whatever planners, analyzers, synthesizers and engines do: the search ends, by its rules, and cites only what is there."""
+"""With any planner, analyzer, synthesizer and engine, a search ends by its rules and cites only text of its documents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from tests.unit.search.fakes import leaping
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.document import Citation, Document
 from clicket.search import Analysis, Budget, MemoryCheckpoints, Synthesis
-from clicket.search.dossier import Dossier
-from clicket.search.run.failure import SearchFailed
+from clicket.search.findings import Findings, SearchFailed
+from clicket.search.run.builder import build_search
 from clicket.search.run.machine import Machine
-from clicket.search.run.preparing import prepare
 from clicket.search.text.queries import key_of
 
 QUERIES = [
@@ -88,20 +87,20 @@ class Chaos:
         self._plans, self._answers, self._scores, self._writing = plans, answers, scores, writing
         self.asked: list[str] = []
 
-    async def plan(self, dossier: Dossier) -> Any:
-        return await self._do(self._plans[len(dossier.rounds) % len(self._plans)])
+    async def plan(self, findings: Findings) -> Any:
+        return await self._do(self._plans[len(findings.rounds) % len(self._plans)])
 
     async def search(self, query: str, *, k: int, deadline: float | None) -> Any:
         self.asked.append(query)
         return await self._do(self._answers[sum(map(ord, query)) % len(self._answers)])
 
-    async def analyze(self, dossier: Dossier) -> Any:
-        told = await self._do(self._scores[len(dossier.rounds) % len(self._scores)])
+    async def analyze(self, findings: Findings) -> Any:
+        told = await self._do(self._scores[len(findings.rounds) % len(self._scores)])
         return Analysis(completeness_score=told[0], unexplored_areas=told[1]) if isinstance(told, tuple) else told
 
-    async def synthesize(self, dossier: Dossier) -> Any:
+    async def synthesize(self, findings: Findings) -> Any:
         told = await self._do(self._writing)
-        texts = [one for one in dossier.documents.values() if one.text]
+        texts = [one for one in findings.documents.values() if one.text]
         if told == "cites":
             return Synthesis(answer="It is so [1].", citations=tuple(one.cite(0, 1) for one in texts))
         if told == "lies":
@@ -148,7 +147,7 @@ async def follow(machine: Machine) -> list[dict[str, Any]]:
         searching=st.sampled_from([5.0, 60.0]),
     ),
 )
-def test_it_ends_by_its_rules(
+def test_every_search_ends_by_its_rules(
     plans: list[Any],
     answers: list[Any],
     scores: list[Any],
@@ -161,7 +160,7 @@ def test_it_ends_by_its_rules(
         chaos = Chaos(plans, answers, scores, writing)
         parts: dict[str, Any] = {"planner": chaos, "analyzer": chaos, "synthesizer": chaos} if given_parts else {}
         parts["engine"] = chaos
-        return prepare("Which river is it?", **parts, max_loop=max_loop, budget=budget, checkpoints=kept)
+        return build_search("Which river is it?", **parts, max_loop=max_loop, budget=budget, checkpoints=kept)
 
     kept = MemoryCheckpoints()
     machine = begin(kept)

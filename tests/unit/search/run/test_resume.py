@@ -1,7 +1,8 @@
-"""A search that was stopped goes on: the same bytes in the end, and nothing that was finished is done again."""
+"""A search resumes from its checkpoints: it ends with the same bytes, and no finished stage is repeated."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from tests.unit.search.fakes import Engine, Plans, Scores, document, kinds, leap
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.search import Budget, FileCheckpoints, MemoryCheckpoints, SearchResult, deep_search, deep_search_stream
-from clicket.search.ledger import note, spend
+from clicket.search.usage import add_note, add_usage
+from clicket.testing import ScriptedModel
 
 QUESTION = "Where was the director of Alpha born?"
 TABLE: dict[str, Any] = {
@@ -101,11 +103,11 @@ def test_a_finished_search_is_not_run_at_all() -> None:
     assert engine.asked == []
 
 
-def test_what_the_last_plan_cost_and_said_is_taken_over_though_it_was_empty() -> None:
-    async def planned(dossier: Any) -> list[str]:
-        spend(Usage(input_tokens=5))
-        note(f"planned round {len(dossier.rounds) + 1}")
-        return ["alpha"] if not dossier.rounds else []
+def test_notes_and_usage_of_an_empty_last_plan_are_replayed() -> None:
+    async def planned(findings: Any) -> list[str]:
+        add_usage(Usage(input_tokens=5))
+        add_note(f"planned round {len(findings.rounds) + 1}")
+        return ["alpha"] if not findings.rounds else []
 
     kept, told = MemoryCheckpoints(), {"planner": planned, "analyzer": Scores((0.3, ["more"]))}
     first = leaping(lambda: deep_search(QUESTION, engine=Engine(TABLE), checkpoints=kept, **told))
@@ -114,7 +116,7 @@ def test_what_the_last_plan_cost_and_said_is_taken_over_though_it_was_empty() ->
     assert encoded(leaping(lambda: deep_search(QUESTION, engine=Engine(), checkpoints=kept, **told))) == encoded(first)
 
 
-def test_what_was_found_stays_found_when_the_engine_has_other_documents_by_then() -> None:
+def test_a_resumed_search_keeps_its_documents_though_the_engine_has_others() -> None:
     wanted, _, kept = whole()
     del kept.kept["synthesis"]
     engine = Engine(default=[document("other")])
@@ -138,7 +140,7 @@ def test_finished_work_is_not_announced_again_and_the_numbers_go_on() -> None:
     assert after[1]["searchResult"]["query"] == ["delta", "slow"]
 
 
-def test_an_end_by_time_is_the_same_end_when_it_is_taken_over() -> None:
+def test_a_search_ended_by_time_resumes_with_the_same_end() -> None:
     engine, kept = Engine(TABLE), MemoryCheckpoints()
     told = {**options(engine), "checkpoints": kept, "max_loop": 5}
     first = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=19, query=30), **told))
@@ -148,13 +150,13 @@ def test_an_end_by_time_is_the_same_end_when_it_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[]", b'{"fingerprint":"x"}', b"\xff\xfe", b"[" * 100_000])
-def test_a_damaged_record_is_told_of_and_done_again(damage: bytes) -> None:
+def test_a_damaged_record_is_noted_and_done_again(damage: bytes) -> None:
     wanted, _, kept = whole()
     kept.kept["search:2:0"] = damage
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
     assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
-    assert "The checkpoint 'search:2:0' was not used: it is damaged" in result.notes
+    assert any("'search:2:0'" in note and "damaged" in note for note in result.notes)
     assert [one.id for one in result.documents] == [one["id"] for one in msgspec.json.decode(wanted)["documents"]]
 
 
@@ -164,11 +166,11 @@ def test_records_of_another_search_are_not_used(other: dict[str, Any]) -> None:
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **{**options(engine), **other}))
     assert "alpha" in engine.asked
-    assert "The checkpoint 'plan:1' was not used: it belongs to another search" in result.notes
+    assert any("'plan:1'" in note and "another search" in note for note in result.notes)
 
 
-def test_what_is_too_long_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.search.run.recall._MAX_RECORD", 4_000)
+def test_a_query_with_too_large_a_record_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.search.run.checkpoints._MAX_RECORD", 4_000)
     table = {"long": [document("l", "word " * 700)], "books": [document("b", "word " * 1_000)]}
     told: dict[str, Any] = {"planner": Plans(["long", "books"]), "analyzer": Scores((0.9, [])), "max_loop": 1}
     kept = MemoryCheckpoints()
@@ -181,7 +183,7 @@ def test_what_is_too_long_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert encoded(again) == encoded(first)
 
 
-def test_files_keep_it_too(tmp_path: Path) -> None:
+def test_checkpoints_in_files(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     first = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=FileCheckpoints(folder), **options(first)))
@@ -233,3 +235,21 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
     first = run("1")
     assert first == run("2")
     assert msgspec.json.decode(first)["documents"]
+
+
+@pytest.mark.parametrize("parts", ["built_in", "model"])
+async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
+    """The fixture was written before modules of the search were renamed: neither engine nor model is asked again."""
+    stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
+    checkpoints = MemoryCheckpoints()
+    checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}
+    engine, model = Engine(name="library"), ScriptedModel([], name="scripted")
+    result = await deep_search(
+        "Where was the founder of the Marrow Institute born?",
+        engine=engine,
+        model=model if parts == "model" else None,
+        max_loop=2,
+        checkpoints=checkpoints,
+    )
+    assert (engine.asked, model.requests) == ([], [])
+    assert (result.answer, list(result.notes), result.stopped) == (stored["answer"], stored["notes"], stored["stopped"])

@@ -1,3 +1,5 @@
+"""Citations that do not match their document are removed, with the statements that rest on them."""
+
 from __future__ import annotations
 
 import time
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.model.document import Citation, Document
-from clicket.search.dossier import Synthesis
+from clicket.search.findings import Synthesis
 from clicket.search.synthesis import check
 from clicket.search.synthesis.citations import EXTRACTIVE, NOTHING_LEFT
 
@@ -45,7 +47,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_citation_that_does_not_hold_goes_and_takes_its_statement_along(name: str) -> None:
+def test_a_false_citation_is_removed_with_its_statement(name: str) -> None:
     given = Synthesis(answer="It is Paris [2]. It is Oslo [1].", citations=(OSLO, LIES[name]), by="model")  # type: ignore[arg-type]
     checked = check(given, DOCUMENTS)
     assert checked.citations == (OSLO,)
@@ -71,14 +73,14 @@ def test_a_citation_that_does_not_hold_goes_and_takes_its_statement_along(name: 
         ("", ""),
     ],
 )
-def test_marks_are_numbered_anew_and_what_has_none_is_told_apart(answer: str, expected: str) -> None:
+def test_marks_are_renumbered_and_statements_without_marks_are_labelled(answer: str, expected: str) -> None:
     given = Synthesis(answer=answer, citations=(PARIS, LIES["moved"], LYON, LYON), by="model")
     checked = check(given, DOCUMENTS)
     assert checked.answer == expected
     assert checked.citations == (PARIS, LYON)
 
 
-def test_what_an_extractive_answer_says_of_the_search_needs_no_source() -> None:
+def test_sentences_about_the_search_need_no_citation() -> None:
     given = Synthesis(answer="A: Paris [1]\n\nNothing was found for “x”.", citations=(PARIS,), by=EXTRACTIVE)
     assert check(given, DOCUMENTS) == given
 
@@ -106,7 +108,7 @@ _CITATIONS = st.builds(
     answer=st.text(alphabet="[]()1234,- .\nab。【】#*:!", max_size=200),
     citations=st.lists(_CITATIONS | st.sampled_from([PARIS, LYON, OSLO]), max_size=5),
 )
-def test_whatever_is_given_only_what_holds_is_left_and_checking_again_changes_nothing(
+def test_only_valid_citations_are_left_and_checking_again_changes_nothing(
     answer: str, citations: list[Citation]
 ) -> None:
     checked = check(Synthesis(answer=answer, citations=tuple(citations), by="model"), DOCUMENTS)

@@ -1,3 +1,5 @@
+"""The built-in synthesizer: which sentences it takes, and how it cites them."""
+
 from __future__ import annotations
 
 import os
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from clicket.errors import UsageError
 from clicket.model.document import Document
-from clicket.search.dossier import Dossier, Found, Round
+from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.synthesis import ExtractiveSynthesizer, check
 from clicket.search.text.sentences import MAX_SENTENCE
 
@@ -27,13 +29,13 @@ WEBB = Document(
 OTHER = Document(id="other", title="Calf", text="A calf is a young cow. Cows eat grass.")
 
 
-def dossier(question: str, *documents: Document, rounds: tuple[Round, ...] = ()) -> Dossier:
+def findings(question: str, *documents: Document, rounds: tuple[Round, ...] = ()) -> Findings:
     ranked = tuple((one.id, 1.0 - number / 10) for number, one in enumerate(documents))
-    return Dossier(question=question, documents={one.id: one for one in documents}, ranked=ranked, rounds=rounds)
+    return Findings(question=question, documents={one.id: one for one in documents}, ranked=ranked, rounds=rounds)
 
 
 def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
-    asked = dossier("Who is the spouse of the director of The Golden Calf?", FILM, WEBB, OTHER)
+    asked = findings("Who is the spouse of the director of The Golden Calf?", FILM, WEBB, OTHER)
     synthesis = ExtractiveSynthesizer(max_sentences=3).extract(asked)
     said = [one.text for one in synthesis.citations]
     assert "In 1929 he married the actress Mary Eaton." in said
@@ -47,7 +49,7 @@ def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
 def test_a_chinese_question_is_answered_from_chinese_texts() -> None:
     film = Document(id="1", title="红高粱", text="《红高粱》是一部1987年的电影。导演是张艺谋。它很有名。")
     person = Document(id="2", title="张艺谋", text="张艺谋是中国导演。他出生于陕西西安。他喜欢摄影。")
-    synthesis = ExtractiveSynthesizer(max_sentences=3).extract(dossier("《红高粱》的导演出生在哪里？", film, person))
+    synthesis = ExtractiveSynthesizer(max_sentences=3).extract(findings("《红高粱》的导演出生在哪里？", film, person))
     said = [one.text for one in synthesis.citations]
     assert "导演是张艺谋。" in said
     assert "他出生于陕西西安。" in said
@@ -57,7 +59,7 @@ def test_only_the_parts_that_were_found_are_read() -> None:
     text = "The tower is old. " * 1_000 + "The tower is in Pisa. " + "The tower is old. " * 1_000
     start = text.index("The tower is in Pisa.")
     long = Document(id="1", title="Tower", text=text, spans=((start, start + 22),))
-    synthesis = ExtractiveSynthesizer().extract(dossier("Where is the tower?", long))
+    synthesis = ExtractiveSynthesizer().extract(findings("Where is the tower?", long))
     assert [one.text for one in synthesis.citations] == ["The tower is in Pisa."]
 
 
@@ -70,7 +72,7 @@ def test_of_a_long_text_the_best_parts_are_read_and_headings_are_no_answers() ->
     start = text.index("# Where")
     parts = ((start, start + 3_000), (0, 3_000), (3_000, 6_000))
     long = Document(id="1", title="Tower", text=text, spans=parts)
-    said = [one.text for one in ExtractiveSynthesizer().extract(dossier("Where is the tower?", long)).citations]
+    said = [one.text for one in ExtractiveSynthesizer().extract(findings("Where is the tower?", long)).citations]
     assert "The tower is in Pisa." in said
     assert "Where is the tower?" not in said
 
@@ -81,35 +83,39 @@ def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
     person = Document(
         id="2", title="Ada Holt", text="Ada Holt\n========\n\nAda Holt was an engineer. She was born in Quill."
     )
-    asked = dossier("Where was the designer of Tarn Light born?", tower, person)
+    asked = findings("Where was the designer of Tarn Light born?", tower, person)
     said = [one.text for one in ExtractiveSynthesizer(max_sentences=3).extract(asked).citations]
     assert {"It was designed by Ada Holt.", "She was born in Quill."} <= set(said)
     assert not {"Tarn Light", "Ada Holt"} & set(said)
 
 
-def test_what_was_not_found_is_said() -> None:
+def test_the_answer_says_what_was_not_found() -> None:
     searched = Round(
         number=1,
-        found=(Found(query="Zorbland"), Found(query="calf", error="timed out"), Found(query="x", documents=("film",))),
+        found=(
+            QueryResult(query="Zorbland"),
+            QueryResult(query="calf", error="timed out"),
+            QueryResult(query="x", documents=("film",)),
+        ),
     )
     answer = (
         ExtractiveSynthesizer()
-        .extract(dossier("Is Zorbland larger than The Golden Calf?", FILM, rounds=(searched,)))
+        .extract(findings("Is Zorbland larger than The Golden Calf?", FILM, rounds=(searched,)))
         .answer
     )
-    assert "None of the best documents mentions “Zorbland”." in answer
-    assert "Nothing was found for “Zorbland”." in answer
-    assert "The search for “calf” failed." in answer
+    lines = [line for line in answer.split("\n") if "“" in line]
+    assert [("Zorbland" in line, "calf" in line) for line in lines] == [(True, False), (True, False), (False, True)]
+    assert "failed" in lines[-1]
     assert "“x”" not in answer
     assert "mentions “The Golden Calf”" not in answer
-    empty = ExtractiveSynthesizer().extract(dossier("Who?"))
+    empty = ExtractiveSynthesizer().extract(findings("Who?"))
     assert empty.citations == ()
     assert "Nothing was found" in empty.answer
 
 
 def test_footnote_marks_of_a_document_are_not_ours() -> None:
     noted = Document(id="1", title="Tower [9]", text="The tower is in Pisa [7] and leans.[8] It is old.")
-    asked = dossier("Where is the tower?", noted)
+    asked = findings("Where is the tower?", noted)
     synthesis = ExtractiveSynthesizer().extract(asked)
     assert "[7]" in synthesis.citations[0].text
     assert all(mark not in synthesis.answer for mark in ("[7]", "[8]", "[9]"))
@@ -140,7 +146,7 @@ def test_every_citation_holds_whatever_the_texts_are(
         Document(id=str(number), title=title, text=text, spans=tuple(spans))
         for number, (title, text, spans) in enumerate(texts)
     ]
-    asked = dossier(question, *documents)
+    asked = findings(question, *documents)
     synthesis = ExtractiveSynthesizer().extract(asked)
     assert len(synthesis.citations) <= 8
     for one in synthesis.citations:
@@ -153,7 +159,7 @@ def test_the_same_bytes_under_any_hash_seed() -> None:
     program = (
         "import msgspec, sys; sys.path.insert(0, sys.argv[1]); import test_extractive as t;"
         "from clicket.search.report import to_page;"
-        "s = t.ExtractiveSynthesizer().extract(t.dossier('Who married the director of The Golden Calf?', t.FILM, t.WEBB, t.OTHER));"
+        "s = t.ExtractiveSynthesizer().extract(t.findings('Who married the director of The Golden Calf?', t.FILM, t.WEBB, t.OTHER));"
         "print(msgspec.json.encode(s).hex())"
     )
     here = os.path.dirname(__file__)

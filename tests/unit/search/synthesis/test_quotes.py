@@ -1,3 +1,5 @@
+"""Quotes are found in a document although they look different, but not with other words."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Options of the search tool: what is wrong is told by its name, before anything is asked."""
+"""Options of the search tool: an error names the wrong option before an engine is asked."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ class Engine:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "named"),
     [
-        ({"max_loops": 1}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
-        ({"max_loop": 0}, "max_loop is a number of rounds from 1 to 10, not 0"),
-        ({"max_loop": 11}, "from 1 to 10, not 11"),
-        ({"max_loop": "three"}, "max_loop = 'three' does not fit"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"max_documents": 0}, "max_documents must be at least 1"),
-        ({"index": ""}, "index is the path of a file"),
-        ({"budget": {"querry": 1}}, "budget has no 'querry'. Did you mean 'query'"),
-        ({"budget": {"query": -1}}, "number of seconds above 0"),
-        ({"budget": 5}, "budget = 5 does not fit"),
-        ({"engine": Engine("a"), "engines": [Engine("b")]}, "one engine, or several engines, not both"),
-        ({"engines": [{"kind": "brave", "key": "s3cret"}]}, "in Python make the engine itself"),
-        ({"engine": "brave"}, "Declarations like 'brave' are for the settings file"),
-        ({"engines": "brave"}, "engines does not fit"),
-        ({"model": "openai:gpt"}, "clicket.models.model_of"),
-        ({"options": {"isolation": "process"}}, "leave isolation out"),
-        ({"embedder": "word2vec"}, "embedder is 'minilm' or an object"),
+        ({"max_loops": 1}, ["'max_loops'", "'max_loop'"]),
+        ({"max_loop": 0}, ["max_loop", "1", "10", "0"]),
+        ({"max_loop": 11}, ["max_loop", "1", "10", "11"]),
+        ({"max_loop": "three"}, ["max_loop", "'three'"]),
+        ({"k": 0}, ["k ", "1", "0"]),
+        ({"max_documents": 0}, ["max_documents", "1", "0"]),
+        ({"index": ""}, ["index", INDEX]),
+        ({"budget": {"querry": 1}}, ["budget", "'querry'", "'query'"]),
+        ({"budget": {"query": -1}}, ["query", "-1"]),
+        ({"budget": 5}, ["budget", "5"]),
+        ({"engine": Engine("a"), "engines": [Engine("b")]}, ["engine", "engines"]),
+        ({"engines": [{"kind": "brave", "key": "s3cret"}]}, ["'brave'", "clicket.web"]),
+        ({"engine": "brave"}, ["'brave'", "clicket.web"]),
+        ({"engines": "brave"}, ["engines"]),
+        ({"model": "openai:gpt"}, ["'openai:gpt'", "clicket.models.model_of"]),
+        ({"options": {"isolation": "process"}}, ["isolation"]),
+        ({"embedder": "word2vec"}, ["embedder", "'word2vec'"]),
     ],
 )
-def test_what_is_wrong_is_told_by_its_name(given: dict[str, Any], said: str) -> None:
+def test_an_error_names_the_place_and_the_wrong_option(given: dict[str, Any], named: list[str]) -> None:
     with pytest.raises(UsageError) as refused:
         setup_of(given, where="[search] of clicket.toml")
-    assert refused.value.message.startswith("[search] of clicket.toml: ")
-    assert said in refused.value.message
+    for one in ("[search] of clicket.toml", *named):
+        assert one in refused.value.message
     assert "s3cret" not in refused.value.message
 
 
 def test_options_of_every_tool_are_checked_too() -> None:
-    with pytest.raises(UsageError, match="unknown option 'retries'"):
+    with pytest.raises(UsageError, match="'retries'"):
         deep_search.tool(options={"retries": 3})
-    with pytest.raises(UsageError, match="timeout must be a number of seconds above 0"):
+    with pytest.raises(UsageError, match="timeout"):
         deep_search.tool(timeout=-1)
 
 
-def test_as_it_is() -> None:
+def test_defaults() -> None:
     options = deep_search.options
     assert (options.timeout, options.idle_timeout, options.cache, options.read_only) == (600, 30, True, True)
     assert deep_search.setup.index == INDEX
@@ -80,7 +80,7 @@ def test_a_tool_with_other_options_leaves_the_first_as_it_was(tmp_path: Path) ->
     assert other.bind({"query": " q "}) == {"query": "q", "max_loop": 2}
 
 
-def test_declarations_become_what_they_declare() -> None:
+def test_engines_and_models_are_made_from_declarations() -> None:
     made: list[Any] = []
 
     def engine_of(declared: Any) -> Engine:
@@ -103,7 +103,7 @@ def test_declarations_become_what_they_declare() -> None:
         setup_of({"engines": [{"kind": "brav"}]}, makers=makers)
 
 
-def test_results_of_one_set_up_are_not_those_of_another(tmp_path: Path) -> None:
+def test_every_option_changes_the_version(tmp_path: Path) -> None:
     setups = [
         Setup(),
         Setup(index=str(tmp_path / "a.db")),

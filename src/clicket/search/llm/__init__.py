@@ -1,0 +1,20 @@
+"""The parts of a search that ask a language model. Nothing that a model says is used unchecked.
+
+- `parts`: planner, analyzer and synthesizer; each falls back to the built-in part
+- `prompts`: the prompts; texts of documents are marked as data
+- `context_budget`: which parts of the documents fit into a prompt
+- `structured_chat`: one question to a model, with retries, a time limit and a token budget; the answer is a checked value
+- `response_formats`: the three answers that are asked for, their schemas and parsers
+- `lenient_json`: reads JSON as models write it
+- `verification`: a statement counts only if its quotes are in the documents and support it
+- `numbers`: the numbers in a text in one form, for verification
+- `model_adapter`: turns functions and other libraries' objects into a `ChatModel`
+"""
+
+from __future__ import annotations
+
+from clicket.search.llm.model_adapter import as_model
+from clicket.search.llm.parts import ModelAnalyzer, ModelPlanner, ModelSynthesizer
+from clicket.search.llm.structured_chat import StructuredChat
+
+__all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "StructuredChat", "as_model"]

@@ -1,0 +1,108 @@
+"""Which parts of the documents fit into a prompt: the best documents, and of long ones the sentences about the question.
+
+The text is the document's own, word for word, so that the model can quote it; […] stands where something is left out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from clicket.model.document import Document, Span
+from clicket.search.findings import Findings
+from clicket.search.text.sentences import sentences
+from clicket.search.text.terms import terms
+from clicket.search.usage import current_usage
+
+__all__ = ["PromptDocument", "count_tokens", "fit_documents"]
+
+_GAP = " […] "
+_MIN_TOKENS = 40
+"""Tokens: a document with fewer is left out."""
+_SHARE = 0.3
+"""The share of the remaining tokens that each document in turn may use."""
+_RESERVED = 1_500
+"""Tokens for the rest of the prompt, and for the answer."""
+_MAX_READ = 20_000
+"""Characters of one document that are read."""
+_AROUND = 400
+"""Characters before and after a passage that was found."""
+
+
+class PromptDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document as the model sees it. `number` counts from 1."""
+
+    number: int
+    document: Document
+    text: str
+
+
+def count_tokens(text: str) -> int:
+    """An estimate: four ASCII characters are one token, and so is each other character."""
+    plain = len(text.encode("ascii", "ignore"))
+    return (plain + 3) // 4 + len(text) - plain
+
+
+def fit_documents(findings: Findings, *, documents: int, tokens: int, each: int | None = None) -> list[PromptDocument]:
+    """The best documents that fit into `tokens` and into the stage's budget, with at most `each` tokens of one."""
+    wanted = frozenset(terms(findings.question))
+    fitted: list[PromptDocument] = []
+    budget = current_usage().tokens_left
+    left = tokens if budget is None else min(tokens, budget - _RESERVED)
+    for document in findings.best(documents):
+        share = int(left * _SHARE) if each is None else min(each, left)
+        if share < _MIN_TOKENS:
+            break
+        text = _cut(document, wanted, share)
+        if text.strip():
+            fitted.append(PromptDocument(number=len(fitted) + 1, document=document, text=text))
+            left -= count_tokens(text) + 30  # its title and its marks
+    return fitted
+
+
+def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
+    text = document.text
+    if len(text) <= tokens * 4 and count_tokens(text) <= tokens:
+        return text
+    spans = [
+        (first + start, first + end) for first, last in _parts(document) for start, end in sentences(text[first:last])
+    ]
+    scored = sorted(
+        range(len(spans)), key=lambda at: (-len(wanted.intersection(terms(text[spans[at][0] : spans[at][1]]))), at)
+    )
+    # The first sentence usually says what the text is about.
+    order = [0, *(at for at in scored if at != 0)] if spans else []
+    chosen: list[int] = []
+    for at in order:
+        cost = count_tokens(text[spans[at][0] : spans[at][1]]) + 2
+        if cost <= tokens:
+            chosen.append(at)
+            tokens -= cost
+    return _joined(text, [spans[at] for at in sorted(chosen)])
+
+
+def _parts(document: Document) -> list[Span]:
+    """The start, and the passages that were found with their surroundings; no overlaps."""
+    end = len(document.text)
+    if not document.spans:
+        return [(0, min(end, _MAX_READ))]
+    parts: list[Span] = [(0, min(end, _AROUND))]
+    read = _AROUND
+    for start, stop in sorted(document.spans):
+        first, last = max(start - _AROUND, parts[-1][1]), min(stop + _AROUND, end, start + _MAX_READ)
+        if first < last and read < _MAX_READ:
+            parts.append((first, last))
+            read += last - first
+    return parts
+
+
+def _joined(text: str, spans: list[Span]) -> str:
+    """The sentences as one text; a gap mark between those that are not neighbours."""
+    joined = ""
+    before: Span | None = None
+    for start, end in spans:
+        between = text[before[1] : start] if before is not None else ""
+        if before is not None:
+            joined += between if len(between) < 20 and not between.strip() else _GAP
+        joined += text[start:end]
+        before = (start, end)
+    return joined

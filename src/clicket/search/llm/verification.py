@@ -1,0 +1,173 @@
+"""Verifies a model's claims against the documents, without a model.
+
+Every quote must be in the document that it names, word for word. Then the quotes must support the statement: each number, name and
+address in it is in a quote, in the title of a quoted document or in the question; a negation has a negation there too; and if
+both are in English, or both in a script without spaces, a third of the statement's terms are in the quotes and most of them in
+quotes, titles and question. That catches what models usually invent. It does not verify_claims that a statement follows, so the quotes
+are always shown with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from clicket.model.document import Citation, Document
+from clicket.search.llm.context_budget import PromptDocument
+from clicket.search.llm.numbers import numbers_in
+from clicket.search.llm.response_formats import Claim, Quote, one_line
+from clicket.search.synthesis.citations import unmarked
+from clicket.search.synthesis.quotes import find_span
+from clicket.search.text.terms import STOPWORDS, fold, is_unspaced, terms
+
+__all__ = ["VerifiedClaims", "verify_claims"]
+
+_MIN_QUOTE = 12
+_MIN_UNSPACED = 4
+"""Characters: a shorter quote is in every document and proves nothing."""
+_OPENING = 120
+_MAX_UNSUPPORTED = 300
+_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"(?<!\w)[^\W\d_]\w*")
+_ADDRESS = re.compile(r"(?:https?|ftp|javascript|data|mailto):\S+|www\.\S+|\]\s*\(\S+", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:not(?! only)|never|no(?!\.? ?\d)|none|nobody|nothing|neither|nor|without|cannot)\b|n['’]t\b"
+    r"|不是|不在|不会|不能|不曾|没有|并非|并不|从未|未曾|绝不|绝非",
+    re.IGNORECASE,
+)
+_IMPLICIT_NEGATION = re.compile(
+    r"\b(?:un(?!iver|ited|ique|iform|derst)\w{4,}|fail\w*|refus\w*|den(?:y|ied|ies)|lack\w*|absent|except|instead|rather|ceased|stopped|lost|reject\w*|only)\b"
+    r"|[不没未非无否拒]",
+    re.IGNORECASE,
+)
+"""Words by which a source says no without a negation."""
+_END = re.compile(r"[.!?…:]\s*\Z")
+_GERMAN = frozenset(
+    "der das dem ein eine einer und ist wurde von vom mit zum zur auf nicht sich als aus bei nach".split()
+)
+_SENTENCE_STARTERS = frozenset(
+    """according additionally although among another available based besides born consequently currently despite died
+    document documents earlier either eventually every everything finally first founded furthermore given hence however
+    information instead known later likewise like located many meanwhile moreover named neither no none notably nothing
+    originally overall people per released second several similarly since sources specifically therefore though thus today
+    together two three unlike within without whereas yes""".split()
+)
+"""Words, beside stopwords, that often begin a sentence without being names."""
+
+
+class VerifiedClaims(msgspec.Struct, frozen=True, kw_only=True):
+    """The supported statements with their citations, and the statements of all other claims."""
+
+    claims: tuple[tuple[str, tuple[Citation, ...]], ...] = ()
+    unsupported: tuple[str, ...] = ()
+
+
+def verify_claims(claims: Iterable[Claim], found: Sequence[PromptDocument], question: str) -> VerifiedClaims:
+    held: dict[str, tuple[Citation, ...]] = {}
+    unsupported: dict[str, None] = {}
+    for claim in claims:
+        statement = one_line(unmarked(claim.statement), len(claim.statement))
+        cited = _citations(claim.quotes, found)
+        if statement and cited is not None and _is_supported(statement, cited, found, question):
+            held.setdefault(statement, cited)
+        elif statement:
+            unsupported.setdefault(statement[:_MAX_UNSUPPORTED])
+    return VerifiedClaims(claims=tuple(held.items()), unsupported=tuple(unsupported))
+
+
+def _citations(quotes: Sequence[Quote], found: Sequence[PromptDocument]) -> tuple[Citation, ...] | None:
+    """The citation of each quote; None if one of them is not found, because the model said that the claim needs it."""
+    citations: dict[tuple[str, int, int], Citation] = {}
+    for quote in quotes:
+        citation = next(
+            (one for document in _documents_of(quote.doc, found) if (one := _citation(document, quote.text))), None
+        )
+        if citation is None:
+            return None
+        citations.setdefault((citation.doc, citation.start, citation.end), citation)
+    return tuple(citations.values()) or None
+
+
+def _documents_of(doc: str, found: Sequence[PromptDocument]) -> list[Document]:
+    """The document with this number in the prompt, and the one with this id: ids may be numbers too, and the quote decides."""
+    number = _NUMBER.search(doc)
+    at = int(number.group()[:6]) if number is not None and len(doc) <= 20 else 0
+    return [one.document for one in found if one.number == at or one.document.id == doc]
+
+
+def _citation(document: Document, text: str) -> Citation | None:
+    span = find_span(document, text)
+    if span is None:
+        return None
+    citation = document.cite(*span)
+    text_found = citation.text.strip()
+    unspaced = sum(is_unspaced(mark) for mark in text_found[:_MIN_QUOTE])
+    return citation if len(text_found) >= _MIN_QUOTE or unspaced >= _MIN_UNSPACED else None
+
+
+def _is_supported(statement: str, cited: Sequence[Citation], found: Sequence[PromptDocument], question: str) -> bool:
+    # Without a title, the first characters say what the text is about.
+    subjects = {one.document.id: one.document.title or one.document.text[:_OPENING] for one in found}
+    quoted = " \n ".join(one.text for one in cited)
+    known = " \n ".join([quoted, *(subjects.get(one.doc, "") for one in cited), question])
+    if any(address not in quoted for address in _ADDRESS.findall(statement)):
+        return False
+    if not numbers_in(statement) <= numbers_in(known, claimed=False):
+        return False
+    if _NEGATION.search(statement) and not (_NEGATION.search(known) or _IMPLICIT_NEGATION.search(known)):
+        return False
+    words = frozenset(terms(known))
+    return all(_is_known(name, words) for name in _names(statement)) and _shares_terms(statement, quoted, words)
+
+
+def _names(statement: str) -> list[str]:
+    """Capitalised words. At the start of a sentence only English words count that are unusual there."""
+    words = [found.group() for found in _WORD.finditer(statement)]
+    if _count_stopwords(words, STOPWORDS) < _count_stopwords(words, _GERMAN) > 1:  # in German every noun is capitalised
+        return []
+    english = _count_stopwords(words, STOPWORDS) * 7 >= len(words)
+    names: list[str] = []
+    for found in _WORD.finditer(statement):
+        word = found.group()
+        if word == word.lower() or fold(word) in STOPWORDS:
+            continue
+        begins = not statement[: found.start()].strip() or bool(_END.search(statement, 0, found.start()))
+        if not begins or (english and fold(word) not in _SENTENCE_STARTERS):
+            names.append(word)
+    return names
+
+
+def _is_known(name: str, words: frozenset[str]) -> bool:
+    """Is each term of the name known, or a longer or shorter form of it, such as German for Germany?"""
+    return all(term in words or any(_same_stem(term, word) for word in words) for term in terms(name))
+
+
+def _same_stem(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return len(short) >= 4 and len(short) * 5 >= len(long) * 3 and long.startswith(short)
+
+
+def _shares_terms(statement: str, quoted: str, known: frozenset[str]) -> bool:
+    """Checked only if both are English, or both in a script without spaces: across languages the words differ."""
+    if not (_is_english(statement) and _is_english(quoted)) and not (_is_unspaced(statement) and _is_unspaced(quoted)):
+        return True
+    stated, in_quotes = frozenset(terms(statement)), frozenset(terms(quoted))
+    enough = len(stated & in_quotes) * 3 >= len(stated) and len(stated & known) * 5 >= len(stated) * 3
+    return enough and bool(stated & in_quotes)
+
+
+def _is_english(text: str) -> bool:
+    """Is at least every seventh word an English stopword?"""
+    words = [found.group() for found in _WORD.finditer(text)]
+    return bool(words) and _count_stopwords(words, STOPWORDS) * 7 >= len(words)
+
+
+def _count_stopwords(words: Sequence[str], small: frozenset[str]) -> int:
+    """Single letters do not count: every language has them."""
+    return sum(len(word) > 1 and fold(word) in small for word in words)
+
+
+def _is_unspaced(text: str) -> bool:
+    return sum(is_unspaced(mark) for mark in text) * 2 >= len(text)

@@ -1,0 +1,274 @@
+"""The features of documents by which the ranker scores them: of a document alone, of its links, and of later queries.
+
+A document links to another one if it mentions one of that document's names; links lead from hop to hop. A name in the
+question counts as a whole: a document with "Blood" but without "Blood Street" does not match it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log
+from typing import NamedTuple
+
+import msgspec
+
+from clicket.search.ranking.profiles import DocumentProfile, name_terms
+from clicket.search.ranking.term_match import (
+    QuestionTerms,
+    TermMatch,
+    best_window,
+    match_terms,
+    name_context,
+    term_positions,
+)
+from clicket.search.ranking.term_weights import TermWeights
+
+__all__ = ["FeatureExtractor", "Features", "Link", "link_features"]
+
+_LINK_FEATURES = 8
+"""Features of a document's links; `ranker` lists all features."""
+_MAX_NAMES = 4
+"""Names of a document that are looked for in the question."""
+_COMMON = 0.4
+"""A name counts only if its rarest term weighs at least this share of the highest weight."""
+_MAX_SOURCES = 16
+"""Documents from which links are followed."""
+_NAME_FACTOR = 1.2
+"""How much more a term counts as part of a name that is found as a whole."""
+_ANCHOR, _NOVEL = 8, 10
+"""Columns of a document's own features."""
+
+
+class Link(NamedTuple):
+    """`source` mentions a name of `target`; both are positions in the list of profiles. `size` is the number of terms of the name,
+    `place` the position of the target among all that the source mentions."""
+
+    source: int
+    target: int
+    strength: float
+    early: float
+    residue: float
+    joint: float
+    size: int
+    place: int
+
+
+class Features(msgspec.Struct, frozen=True, kw_only=True):
+    rows: list[list[float]]
+    """For each profile its own features, without links and queries."""
+    links: list[Link]
+    anchors: list[tuple[str, list[int]]]
+    """Names in the question, each with the positions of the profiles that have it."""
+
+
+class FeatureExtractor:
+    """Computes features for one question. Matches of terms are cached, so a later round matches only new documents."""
+
+    def __init__(self, question: QuestionTerms, term_weights: TermWeights) -> None:
+        self.question = question
+        self.term_weights = term_weights
+        self._matches: dict[str, TermMatch] = {}
+        self.weights: dict[str, float] = {}
+        self.total = 1.0
+
+    def match(self, profiles: Sequence[DocumentProfile]) -> list[TermMatch]:
+        term_weights = self.term_weights
+        term_weights.learn(self.question.terms, profiles)
+        weights = {term: term_weights[term] for term in self.question.terms}
+        if weights != self.weights:
+            self.weights, self.total = weights, sum(weights.values()) or 1.0
+            self._matches.clear()
+        for profile in profiles:
+            known = self._matches.get(profile.id)
+            if known is None or known.profile is not profile:
+                self._matches[profile.id] = match_terms(profile, self.question, self.weights, self.total)
+        return [self._matches[profile.id] for profile in profiles]
+
+    def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
+        matches = self.match(profiles)
+        names_in_question = _anchors(matches)
+        wanted = [term for profile in profiles for term in profile.name_terms]
+        self.term_weights.learn(wanted + [term for name, _ in names_in_question for term in name_terms(name)], profiles)
+        anchors = _longest_names(self.question, names_in_question, self.term_weights)
+        rows = self._rows(matches, anchors, similarities)
+        rough = [row[0] + row[1] + row[3] + 0.5 * row[_ANCHOR] for row in rows]
+        order = sorted(range(len(profiles)), key=lambda one: (-round(rough[one], 6), profiles[one].id))
+        union: set[str] = set()
+        for one in order:
+            new = [term for term in matches[one].bm25 if term not in union]
+            if new:
+                rows[one][_NOVEL] = sum(self.weights[term] for term in new) / self.total
+                union.update(new)
+        return Features(rows=rows, links=self._links(matches, order[:_MAX_SOURCES]), anchors=anchors)
+
+    def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
+        """For each profile, the highest share of a query that is close together in it (`asked`)."""
+        wanted = [name_terms(query) for query in queries]
+        self.term_weights.learn([*self.question.terms, *(term for each in wanted for term in each)], profiles)
+        found = [0.0] * len(profiles)
+        for each in wanted:
+            weights = {term: self.term_weights[term] for term in each}
+            total = sum(weights.values())
+            for at, profile in enumerate(profiles):
+                has = sum([weight for term, weight in weights.items() if term in profile.all_terms])
+                if has > found[at] * total:
+                    found[at] = max(found[at], best_window(term_positions(profile, weights), weights) / total)
+        return found
+
+    def _rows(
+        self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
+    ) -> list[list[float]]:
+        weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
+        names = []
+        for name, bearers in anchors:
+            parts = frozenset(name_terms(name))
+            names.append((name, parts, sum(weights.get(term, 0.0) for term in sorted(parts)), frozenset(bearers)))
+        in_names = frozenset[str]().union(*(parts for _, parts, _, _ in names))
+        same_name = Counter(one.profile.names[0] for one in matches if one.profile.names)
+        rows = []
+        for at, one in enumerate(matches):
+            profile = one.profile
+            words = rest = 0.0
+            for term, score in one.bm25.items():
+                words += score
+                if term not in in_names:
+                    rest += score
+            whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
+            for name, parts, weight, bearing in names:
+                if at in bearing:
+                    anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
+                    rarity = max(rarity, weight / most)
+                    whole += _NAME_FACTOR * weight
+                elif parts <= profile.all_terms and _mentions_name(profile, name):
+                    mentions += weight / self.total
+                    whole += _NAME_FACTOR * weight
+            own = shared = 0.0
+            for term in profile.name_terms:
+                weight = known.get(term, most)
+                own += weight
+                if term in weights:
+                    shared += weight
+            title = shared / own if own else 0.0
+            bearers_of_name = log(same_name[profile.names[0]]) if profile.names else 0.0
+            meaning = 0.0 if similarities is None else similarities[at]
+            length, thin = log(one.length + 1), 12 / (12 + one.length)
+            row = [words, whole, rest, one.proximity, title, length, thin, bearers_of_name, anchor, rarity]
+            rows.append([*row, 0.0, mentions, meaning])
+        for column in range(3):
+            highest = max((row[column] for row in rows), default=0.0) or 1.0
+            for row in rows:
+                row[column] /= highest
+        return rows
+
+    def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
+        profiles = [one.profile for one in matches]
+        mentions = _find_mentions(matches, sources)
+        words = {name: name_terms(name) for _, _, name, _ in mentions}
+        term_weights, weights = self.term_weights, self.weights
+        term_weights.learn([*weights, *(term for each in words.values() for term in each)], profiles)
+        known, most = term_weights.known, term_weights.max_weight
+        bearers = Counter(name for profile in profiles for name in profile.names)
+        siblings_of: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
+        for source, target, name, rank in mentions:
+            parts = words[name]
+            if not parts:
+                continue
+            rarest = max([known.get(term, most) for term in parts]) / most
+            strength = (0.5 + 0.5 * rarest) / bearers[name] ** 0.25 * (1.0 if rank < 2 else 0.8)
+            early, near = name_context(profiles[source], matches[source].positions, parts, weights)
+            here, has = matches[source].bm25, matches[source].matched_weight
+            more = sum([weights[term] for term in matches[target].bm25 if term not in here])
+            residue = more / (self.total - has) if self.total - has > 1e-9 else 0.0
+            link = (source, target, strength, early, residue, (has + more) / self.total, len(parts))
+            score = strength * (1 + near / self.total + residue + 0.3 * early)
+            siblings_of.setdefault(source, []).append((-round(score, 6), profiles[target].id, link))
+        links: list[Link] = []
+        for siblings in siblings_of.values():
+            siblings.sort(key=lambda one: one[:2])
+            links += [Link(*link, place) for place, (_, _, link) in enumerate(siblings)]
+        return links
+
+
+def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:
+    """Names of documents that are in the question."""
+    found: dict[str, list[int]] = {}
+    for at, one in enumerate(matches):
+        for name in one.names_in_question:
+            if name in one.profile.names[:_MAX_NAMES]:
+                found.setdefault(name, []).append(at)
+    return list(found.items())
+
+
+def _longest_names(
+    question: QuestionTerms, anchors: list[tuple[str, list[int]]], term_weights: TermWeights
+) -> list[tuple[str, list[int]]]:
+    """Those that are rare enough to be names, and not part of a longer one."""
+    left = question.flat
+    chosen = []
+    for name, bearers in sorted(anchors, key=lambda one: (-len(one[0]), one[0])):
+        rarest = max((term_weights[term] for term in name_terms(name)), default=0.0)
+        if rarest < _COMMON * term_weights.max_weight:
+            continue
+        padded = f" {name} "
+        if padded in left:
+            left = left.replace(padded, " | ")
+            chosen.append((name, bearers))
+        elif not name.isascii() and name in left:
+            left = left.replace(name, "|")
+            chosen.append((name, bearers))
+    return chosen
+
+
+def _mentions_name(profile: DocumentProfile, name: str) -> bool:
+    return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
+
+
+def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
+    """Mentions as (source, target, name, rank of the name among the target's names)."""
+    by_word: dict[str, list[tuple[str, str, int, int]]] = {}
+    unspaced: list[tuple[str, int, int]] = []
+    for at, one in enumerate(matches):
+        for rank, name in one.linkable_names:
+            if one.profile.unspaced and not name.isascii():
+                unspaced.append((name, at, rank))
+            by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
+    known = by_word.keys()
+    mentions = []
+    for source in sources:
+        profile = matches[source].profile
+        own, flat = profile.names[:3], profile.flat
+        seen: dict[int, tuple[int, str]] = {}
+        for word in known & profile.words:
+            for name, padded, at, rank in by_word[word]:
+                if at != source and padded in flat and name not in own:
+                    before = seen.get(at)
+                    if before is None or rank < before[0]:
+                        seen[at] = (rank, name)
+        if profile.unspaced:
+            for name, at, rank in unspaced:
+                if at != source and at not in seen and name in flat and name not in own:
+                    seen[at] = (rank, name)
+        mentions += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
+    return mentions
+
+
+def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:
+    """For each profile the features of its links. `strengths` are the strengths of the documents alone, from 0 to 1."""
+    rows = [[0.0] * _LINK_FEATURES for _ in features.rows]
+    anchored = [row[_ANCHOR] for row in features.rows]
+    for link in features.links:
+        row, value = rows[link.target], strengths[link.source] * link.strength
+        if value > row[0]:
+            row[0], row[7] = value, link.size / 3
+        row[1] = max(row[1], value * link.residue)
+        row[2] = max(row[2], value * link.early)
+        row[3] = max(row[3], value / (1 + link.place))
+        if anchored[link.source]:
+            row[4] = max(row[4], value / (1 + link.place))
+        row[6] += value
+        back = rows[link.source]
+        back[5] = max(back[5], strengths[link.target] * link.joint)
+    for row in rows:
+        row[6] = log(1 + row[6])
+    return rows

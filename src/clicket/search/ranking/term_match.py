@@ -1,0 +1,117 @@
+"""Matches the terms of a question against one document: which of them it has, where, and how close together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from clicket.search.ranking.profiles import DocumentProfile, without_initials
+from clicket.search.text.names import flattened
+from clicket.search.text.terms import terms
+
+__all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_context", "term_positions"]
+
+_K1, _B, _TYPICAL = 1.2, 0.3, 80
+_TITLE_WEIGHT = 2
+_WINDOW = 16
+"""Terms within this distance count as close together: about a long sentence without its stopwords."""
+
+
+class QuestionTerms(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    terms: tuple[str, ...]
+    flat: str
+
+    @classmethod
+    def of(cls, text: str) -> QuestionTerms:
+        return cls(text=text, terms=tuple(dict.fromkeys(terms(text))), flat=without_initials(f" {flattened(text)} "))
+
+    def contains(self, name: str) -> bool:
+        return f" {name} " in self.flat or (not name.isascii() and len(name) > 1 and name in self.flat)
+
+
+class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    profile: DocumentProfile
+    bm25: dict[str, float]
+    """The BM25 score of each question term that the document has."""
+    positions: list[tuple[int, str]]
+    """Where these terms are in the text, counted in terms."""
+    proximity: float
+    """The highest weight of terms within one window, as a share of the question's weight."""
+    length: int
+    matched_weight: float
+    """The weight of all terms that it has."""
+    linkable_names: list[tuple[int, str]]
+    """Its names that are not in the question, by which other documents may mention it, each with its rank."""
+    names_in_question: list[str]
+    """Its names that are in the question."""
+
+
+def match_terms(
+    profile: DocumentProfile, question: QuestionTerms, weights: Mapping[str, float], total: float
+) -> TermMatch:
+    length = len(profile.terms) + _TITLE_WEIGHT * len(profile.title_terms)
+    norm = _K1 * (1 - _B + _B * length / _TYPICAL)
+    bm25: dict[str, float] = {}
+    matched_weight = 0.0
+    for term in weights:
+        if term not in profile.all_terms:
+            continue
+        matched_weight += weights[term]
+        count = profile.terms.count(term) + _TITLE_WEIGHT * profile.title_terms.count(term)
+        bm25[term] = weights[term] * count * (_K1 + 1) / (count + norm)
+    positions = term_positions(profile, bm25)
+    linkable_names, names_in_question = [], []
+    for rank, name in enumerate(profile.names):
+        if question.contains(name):
+            names_in_question.append(name)
+        elif len(name) > 2 or not name.isascii():
+            linkable_names.append((rank, name))
+    return TermMatch(
+        profile=profile,
+        bm25=bm25,
+        positions=positions,
+        proximity=best_window(positions, weights) / total,
+        length=length,
+        matched_weight=matched_weight,
+        linkable_names=linkable_names,
+        names_in_question=names_in_question,
+    )
+
+
+def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
+    """The highest weight of terms within one window, each term counted once."""
+    best = 0.0
+    for first, (low, _) in enumerate(positions):
+        seen = set()
+        together = 0.0
+        for at, term in positions[first:]:
+            if at - low >= _WINDOW:
+                break
+            if term not in seen:
+                seen.add(term)
+                together += weights[term]
+        best = max(best, together)
+    return best
+
+
+def term_positions(profile: DocumentProfile, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+    """Where the terms are in the text of a document, counted in terms."""
+    if profile.all_terms.isdisjoint(weights):
+        return []
+    return [(at, term) for at, term in enumerate(profile.terms) if term in weights]
+
+
+def name_context(
+    profile: DocumentProfile, positions: list[tuple[int, str]], name: tuple[str, ...], weights: Mapping[str, float]
+) -> tuple[float, float]:
+    """How early a name is in the text (1 at its start), and the weight of the question terms close to it."""
+    if not name or name[0] not in profile.all_terms:
+        return 0.0, 0.0
+    try:
+        at = profile.terms.index(name[0])
+    except ValueError:  # it is in the title only
+        return 0.0, 0.0
+    near = dict.fromkeys([term for spot, term in positions if -_WINDOW < spot - at < _WINDOW])
+    return 1 / (1 + at / 12), sum([weights[term] for term in near])

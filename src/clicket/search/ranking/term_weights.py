@@ -1,0 +1,64 @@
+"""Inverse document frequencies: of the collection if there is one, else of the documents found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import log
+
+from clicket.search.protocols import Collection
+from clicket.search.ranking.profiles import DocumentProfile
+from clicket.search.text.terms import is_unspaced
+
+__all__ = ["TermWeights"]
+
+_MAX_KNOWN = 100_000
+_UNSEEN_PAIR = 0.3
+"""Factor for a pair of characters of unspaced text that no document has: mostly it spans two words, and its absence says little."""
+
+
+class TermWeights:
+    """Weights of terms: the rarer, the higher. They are cached until the size of the collection changes."""
+
+    def __init__(self, collection: Collection | None = None) -> None:
+        self._collection = collection
+        self._size = -1
+        self._found: tuple[str, ...] | None = None
+        self.known: dict[str, float] = {}
+        """The weights of all terms that were learnt, for hot loops; other terms weigh `max_weight`."""
+        self.max_weight = 1.0
+        """The weight of a term that occurs once."""
+
+    def learn(self, terms: Iterable[str], found: Sequence[DocumentProfile] = ()) -> None:
+        """Look up the weights of these terms. `found` are the documents to count in if there is no collection."""
+        if self._collection is None:
+            these = tuple(page.id for page in found)
+            if these != self._found:
+                self._found = these
+                self.known.clear()
+                self._reset(len(found))
+            for term in dict.fromkeys(terms):
+                self.known[term] = self._weight_of(term, sum(term in one.all_terms for one in found))
+            return
+        size = self._collection.size()
+        if size != self._size or len(self.known) > _MAX_KNOWN:
+            self.known.clear()
+            self._reset(size)
+        known = self.known
+        new = [term for term in dict.fromkeys(terms) if term not in known]
+        if new:
+            for term, count in zip(new, self._collection.frequencies(new), strict=True):
+                known[term] = self._weight_of(term, count)
+
+    def _reset(self, size: int) -> None:
+        self._size = size
+        self.max_weight = max(self._idf(1), 1e-6)
+
+    def _weight_of(self, term: str, count: int) -> float:
+        weight = self._idf(count)
+        return weight if count or not is_unspaced(term) else _UNSEEN_PAIR * weight
+
+    def _idf(self, count: int) -> float:
+        return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))
+
+    def __getitem__(self, term: str) -> float:
+        return self.known.get(term, self.max_weight)

@@ -1,0 +1,189 @@
+"""Builds the machine of one search: checks every option, and gives every part that is not given its built-in default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, TypedDict, Unpack
+from uuid import uuid4
+
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.ports.services import Embedder
+from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine
+from clicket.search.engines.fusion import Mixed
+from clicket.search.planning import BridgePlanner, CoverageAnalyzer
+from clicket.search.protocols import Collection, is_collection
+from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
+from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
+from clicket.search.run.machine import Machine
+from clicket.search.run.part import Part, ThreadedPart
+from clicket.search.run.spec import Budget, Parts, SearchSpec
+from clicket.search.synthesis import ExtractiveSynthesizer
+from clicket.search.text.cleaning import clean
+
+__all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
+
+_K = 10
+_PAGE_SIZE = 200
+_MAX_LOOP = 100
+MAX_QUESTION = 10_000
+"""Characters."""
+_VERSION = 1
+"""Of the fingerprint. A change makes the checkpoints of older versions unusable."""
+_PACKAGE = "clicket.search."
+_FINGERPRINT_NAMES = {
+    "planning.coverage.CoverageAnalyzer": "analyzing.CoverageAnalyzer",
+    "llm.parts.ModelPlanner": "modelled.planner.ModelPlanner",
+    "llm.parts.ModelAnalyzer": "modelled.analyzer.ModelAnalyzer",
+    "llm.parts.ModelSynthesizer": "modelled.synthesizer.ModelSynthesizer",
+}
+"""Parts of this package that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of one search."""
+
+    engine: Any
+    engines: Sequence[Any] | None
+    model: Any
+    planner: Any
+    analyzer: Any
+    synthesizer: Any
+    ranker: Any
+    embedder: Embedder | None
+    max_loop: int
+    budget: Budget | None
+    checkpoints: Checkpoints | None
+    request_id: str | None
+    k: int | None
+    max_page_size: int | None
+
+
+def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
+    """The machine of one search. Raises `UsageError` for a wrong option; no engine and no model is asked yet."""
+    question = _question(question)
+    budget, checkpoints, embedder = options.get("budget"), options.get("checkpoints"), options.get("embedder")
+    k, model, request_id = options.get("k"), options.get("model"), options.get("request_id")
+    if not isinstance(budget, Budget | None):
+        raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
+    engine, collection = _engine(options.get("engine"), options.get("engines"))
+    spec = SearchSpec(
+        question=question,
+        max_loop=_whole("max_loop", options.get("max_loop", 3), _MAX_LOOP),
+        k=_K if k is None else _whole("k", k, MAX_RESULTS),
+        budget=Budget() if budget is None else budget,
+        request_id=uuid4().hex if request_id is None else str(request_id),
+        max_page_size=_page_size(options.get("max_page_size")),
+        merge_similar=collection is None,
+    )
+    similarity = None
+    if embedder is not None and (
+        collection is None or collection.similarities("", ()) is None
+    ):  # no vectors of its own
+        similarity = EmbeddingSimilarity(embedder)
+    defaults: dict[str, Any] = {
+        "planner": BridgePlanner(collection),
+        "ranker": LinkRanker(collection, similarity),
+        "analyzer": CoverageAnalyzer(collection),
+        "synthesizer": ExtractiveSynthesizer(collection),
+    }
+    given: dict[str, Any] = {role: options.get(role) for role in defaults}
+    model_name = ""
+    if model is not None:
+        model_parts, model_name = _model_parts(model, defaults)
+        given = {role: model_parts.get(role) if part is None else part for role, part in given.items()}
+
+    def part(role: str, *, slow: bool = False) -> Part[Any]:
+        return Part(role, given=given[role], default=defaults[role], slow=slow)
+
+    parts = Parts(
+        engine=engine,
+        planner=part("planner"),
+        ranker=part("ranker", slow=similarity is not None),
+        analyzer=part("analyzer"),
+        synthesizer=part("synthesizer"),
+    )
+    fingerprint = "" if checkpoints is None else _fingerprint(spec, parts, model_name, embedder)
+    return Machine(spec, parts, CheckpointReplay(checkpoints, fingerprint))
+
+
+def _question(given: Any) -> str:
+    if not isinstance(given, str):
+        raise UsageError(f"The question is a text, not {type(given).__name__}.")
+    question = clean(given).strip()
+    if not question:
+        raise UsageError("The question is empty. Ask a question.")
+    if len(question) > MAX_QUESTION:
+        raise UsageError(
+            f"The question has {len(question):,} characters; at most {MAX_QUESTION:,} are allowed. Ask one question, and put its "
+            "background into the documents."
+        )
+    return question
+
+
+def _whole(name: str, given: Any, most: int) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+        raise UsageError(f"{name} is a whole number from 1 to {most}, not {given!r}.")
+    return given
+
+
+def _page_size(given: Any) -> int:
+    if given is None:
+        setting = os.environ.get("SINGLE_PAGE_MAX_SIZE", "").strip()
+        return int(setting) if setting.isascii() and setting.isdigit() else _PAGE_SIZE
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise UsageError(f"max_page_size is a number of characters from 0 up, not {given!r}.")
+    return given
+
+
+def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
+    """The engine to ask, and the same as a `Collection` if it is one."""
+    if engine is not None and engines is not None:
+        raise UsageError("Give engine= or engines=, not both.")
+    if isinstance(engine, list | tuple):
+        engine, engines = None, engine
+    if engines is not None:
+        if isinstance(engines, str) or not isinstance(engines, Sequence):
+            raise UsageError("engines= takes a list of engines.")
+        if len(engines) != 1:
+            return Mixed(engines), None
+        engine = engines[0]
+    if engine is None:
+        raise UsageError(
+            "There is nothing to search in. Give engine=, for example clicket.search.Index.open('docs.db'), "
+            "or a function that takes a query and returns documents."
+        )
+    return as_engine(engine), engine if is_collection(engine) else None
+
+
+def _model_parts(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    from clicket.search.llm import ModelAnalyzer, ModelPlanner, ModelSynthesizer, as_model
+
+    chat_model = as_model(model)
+    return {
+        "planner": ModelPlanner(chat_model, fallback=ThreadedPart(defaults["planner"])),
+        "analyzer": ModelAnalyzer(chat_model, fallback=ThreadedPart(defaults["analyzer"])),
+        "synthesizer": ModelSynthesizer(chat_model, fallback=ThreadedPart(defaults["synthesizer"])),
+    }, chat_model.name
+
+
+def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder | None) -> str:
+    """Identifies a search, so that it does not resume from checkpoints of another one. Limits of time are not part of it: a
+    resumed search may have others."""
+    names = [one.name for one in (parts.planner, parts.ranker, parts.analyzer, parts.synthesizer)]
+    former = {_PACKAGE + name: _PACKAGE + before for name, before in _FINGERPRINT_NAMES.items()}
+    fields = [
+        _VERSION,
+        spec.question,
+        spec.max_loop,
+        spec.k,
+        spec.budget.counts,
+        parts.engine.name,
+        [former.get(name, name) for name in names],
+        model,
+        "" if embedder is None else embedder.name,
+    ]
+    return sha256(msgspec.json.encode(fields)).hexdigest()[:32]

@@ -1,0 +1,146 @@
+"""The best documents, split into sentences: the terms of each sentence, and which other documents it mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from clicket.model.document import Document, Span
+from clicket.search.ranking.profiles import name_terms, profile_of
+from clicket.search.text.names import flattened, is_cjk, name_key
+from clicket.search.text.sentences import sentences
+from clicket.search.text.terms import terms
+
+__all__ = ["Sentence", "SourceDocument", "mentions", "split_documents"]
+
+_MAX_READ = 6_000
+"""Characters of one document that are read."""
+_SCORE_STEP = 0.1
+"""How fast the score falls with the rank."""
+_MIN_LETTERS = 3
+"""Letters and digits of a sentence; what has fewer is a rule, the number of a list item or a stray mark."""
+_LONG = 40
+"""Longer sentences are not counted."""
+
+
+class Sentence(NamedTuple):
+    start: int
+    end: int
+    terms: frozenset[str]
+    part: str
+    """The part of the text that it is in."""
+    offset: int
+    """Where that part begins in the text."""
+
+    @property
+    def text(self) -> str:
+        return self.part[self.start - self.offset : self.end - self.offset]
+
+
+class SourceDocument(NamedTuple):
+    """A document with its sentences. `score` is 1 for the best and depends on the rank alone, because every ranker has a scale of its
+    own; `key` is equal for documents of the same name."""
+
+    document: Document
+    rank: int
+    score: float
+    sentences: tuple[Sentence, ...]
+    key: str
+    names: tuple[tuple[str, frozenset[str]], ...]
+    """Its own names, each with its terms."""
+    title: frozenset[str]
+    terms: frozenset[str]
+
+
+def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str, Document]) -> list[SourceDocument]:
+    sources: list[SourceDocument] = []
+    for rank, (key, _) in enumerate(ranked):
+        document = documents.get(key)
+        if document is None or not document.text:
+            continue
+        found: list[Sentence] = []
+        heading = document.title
+        for start, end in _parts(document):
+            part = document.text[start:end]
+            found += [
+                Sentence(start + first, start + last, held, part, start)
+                for first, last, held in _sentences(part)
+                if last - first != len(heading) or part[first:last] != heading
+            ]
+        names, title, same = _own_names(heading, profile_of(document).full_names)
+        sources.append(
+            SourceDocument(
+                document=document,
+                rank=rank,
+                score=round(1 / (1 + _SCORE_STEP * rank), 6),
+                sentences=tuple(found),
+                key=same or key,
+                names=names,
+                title=title,
+                terms=title.union(*[one.terms for one in found]),
+            )
+        )
+    return sources
+
+
+@lru_cache(maxsize=4096)
+def _own_names(
+    title: str, names: tuple[str, ...]
+) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
+    """The names of a document with their terms, the terms of its title, and the key of its name."""
+    name = title or (names[0] if names else "")
+    found = [(one, frozenset(name_terms(one))) for one in names]
+    return tuple([one for one in found if one[1]]), frozenset(name_terms(name)), name_key(name)
+
+
+def _parts(document: Document) -> list[Span]:
+    """The spans of a text that are read: those that were found, the best first until the limit, in the order of the text."""
+    length = len(document.text)
+    if length <= _MAX_READ and document.spans in ((), ((0, length),)):
+        return [(0, length)]
+    taken: list[Span] = []
+    left = _MAX_READ
+    for first, last in document.spans or ((0, length),):
+        start = max(first, 0)
+        end = min(last, length, start + left)
+        if start < end:
+            taken.append((start, end))
+            left -= end - start
+    parts: list[Span] = []
+    behind = 0
+    for start, end in sorted(taken):
+        if max(start, behind) < end:
+            parts.append((max(start, behind), end))
+            behind = end
+    return parts
+
+
+@lru_cache(maxsize=4096)
+def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
+    spans = []
+    plain = "\n" not in part and "# " not in part  # there is no heading in it
+    for start, end in sentences(part):
+        text = part[start:end]
+        if (plain or not _is_heading(part, start, end)) and (
+            end - start > _LONG or sum(map(str.isalnum, text)) >= _MIN_LETTERS
+        ):
+            spans.append((start, end, frozenset(terms(text))))
+    return tuple(spans)
+
+
+def _is_heading(part: str, start: int, end: int) -> bool:
+    """Is it a Markdown heading? A heading states no fact."""
+    return part[max(0, start - 2) : start] == "# " or part[end : end + 3] in ("\n==", "\n--")
+
+
+def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:
+    """Does the sentence contain the name? `needed` are the name's terms, which are compared first because that is fast."""
+    return needed <= sentence.terms and (
+        name in _flat(sentence.text) if is_cjk(name) else f" {name} " in _flat(sentence.text)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _flat(text: str) -> str:
+    return f" {flattened(text)} "

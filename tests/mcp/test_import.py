@@ -121,8 +121,8 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.success, again.error
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
-        link = rt.registry.get("steps")._link
-        await eventually(lambda: link._client is None, timeout=PATIENCE)
+        connection = rt.registry.get("steps")._connection
+        await eventually(lambda: connection._client is None, timeout=PATIENCE)
         # It died while nobody asked it anything: what may be done only once has not been done, and is.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 
@@ -148,7 +148,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
     meanwhile: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under 2025-11-25 it has forgotten our session, and we open another."""
-    monkeypatch.setattr("clicket.mcp.wires.Client", partial(Client, mode=mode))
+    monkeypatch.setattr("clicket.mcp.transports.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
             port = int(url.rsplit(":", 1)[1].split("/")[0])

@@ -193,7 +193,7 @@ async def test_a_key_that_may_not_approve_is_not_asked() -> None:
 
 
 async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.mcp.sweep.EVERY", 0.0)
+    monkeypatch.setattr("clicket.mcp.task_state.SWEEP_EVERY", 0.0)
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         store = rt.store
         for number in range(50):

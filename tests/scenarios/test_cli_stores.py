@@ -18,7 +18,7 @@ from tests.scenarios.kit import sqlite_url
 from tests.scenarios.worker_tools import TOOLS
 
 from clicket import Settings
-from clicket.cli.words import parse_size, shown_url
+from clicket.cli.formatting import parse_size, shown_url
 from clicket.errors import UsageError
 from clicket.sync import Runtime
 

@@ -17,7 +17,7 @@ from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.agents import ReActAgent
-from clicket.cli.serving import Teller
+from clicket.cli.worker_log import Teller
 from clicket.cli.terminal import Terminal
 from clicket.testing import ScriptedModel
 

@@ -11,8 +11,8 @@ from math import ceil
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.formatting import duration
 from clicket.cli.terminal import clean
-from clicket.cli.words import duration
 from clicket.model.figures import PER_DOUBLING, Figure, bucket_top, quantile
 
 __all__ = ["bars", "lines"]

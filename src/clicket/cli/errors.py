@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from clicket.cli.exit_codes import DONE, FAILED, INTERRUPTED, UNREACHABLE, WRONG_USE
+from clicket.cli.formatting import shown_url
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import shown_url
 from clicket.errors import (
     AgentBusy,
     ClicketError,

@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
+from clicket.cli.formatting import duration, size
 from clicket.cli.notebook_files import Pictures
 from clicket.cli.terminal import Terminal, clean, clean_lines
-from clicket.cli.words import duration, size
 from clicket.interpreter.result import Result
 from clicket.interpreter.run.parsing import plain_text
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from clicket.cli.formatting import shown_url
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import shown_url
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model import Record
 from clicket.ports import Query
@@ -45,7 +45,7 @@ class Session:
     @cached_property
     def tools(self) -> list[Any]:
         """Every tool that can be found; what is broken elsewhere than in the user's own words is a warning."""
-        from clicket.cli.load import find_tools
+        from clicket.cli.tool_loader import find_tools
 
         return find_tools(self.settings, warn=lambda text: self.terminal.say(f"warning: {text}", style="yellow"))
 

@@ -28,7 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry(
         "demo",
         "demo",
-        "A tour in under a minute: good calls, bad ones, a kill -9 with its recovery, and an agent that survives one. Needs nothing.",
+        "Take a tour in half a minute: calls that succeed and fail, recovery after kill -9, and an agent that survives it. Needs nothing.",
     ),
     "serve": Entry("serve", "serve", "Serve the tools over HTTP."),
     "call": Entry("call", "call", "Run a tool and print its output."),

@@ -17,16 +17,16 @@ from rich.text import Text
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_thread, complete_waiting
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, as_state, decision_on, duration, short, shortened
 from clicket.cli.options import CallerOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, decision_on, duration, short, shortened
 from clicket.errors import UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
 from clicket.tools import Registry
 
-__all__ = ["approve", "deny", "who"]
+__all__ = ["approve", "deny", "user_name"]
 
 IdArgument = Annotated[
     str | None,
@@ -66,8 +66,8 @@ async def approve(
         view, record = await find_call(runtime, id, thread, caller)
         if given is not None and record.waiting_for == "approval":
             _examine(session, runtime, record, given)
-        name = who(by)
-        seen = seen or asked_in(record)
+        name = user_name(by)
+        seen = seen or approval_hash(record)
         done = await view.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given, seen=seen)
         after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "approved", name)
@@ -90,14 +90,14 @@ async def deny(
         return
     async with session.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
-        name = who(by)
-        seen = seen or asked_in(record)
+        name = user_name(by)
+        seen = seen or approval_hash(record)
         done = await view.deny(record.id, thread=record.thread, by=name, reason=reason, seen=seen)
         after = await view.get(record.id, thread=record.thread)
     _tell(session.terminal, after, done, "denied", name)
 
 
-def asked_in(record: Record) -> str:
+def approval_hash(record: Record) -> str:
     """The hash of what a call waits with: the decision is about what was read here, whatever happens to the call meanwhile."""
     return str((record.approval or {}).get("hash") or "") if record.waiting_for == "approval" else ""
 
@@ -116,7 +116,7 @@ def _examine(session: Session, runtime: Runtime, record: Record, given: str) -> 
     runtime.examine(record, given, registry=Registry(session.tools))
 
 
-def who(by: str | None) -> str:
+def user_name(by: str | None) -> str:
     if by is not None:
         return by
     try:
@@ -125,14 +125,14 @@ def who(by: str | None) -> str:
         return ""
 
 
-def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -> None:
+def _tell(terminal: Terminal, record: Record, done: bool, decision: str, by: str) -> None:
     if terminal.json:
         found = {"id": record.id, "thread": record.thread, "decided": done, "state": str(record.state)}
         terminal.print_json({**found, "approval": record.approval})
     elif done:
         edited = " with other arguments" if record.approval and record.approval["edited"] else ""
-        name = f" by {clean(who)}" if who else ""
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
+        name = f" by {clean(by)}" if by else ""
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {decision}{name}{edited}"))
     else:
         before = decision_on(record)
         told = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"

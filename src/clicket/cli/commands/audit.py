@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.formatting import ago, short
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
-from clicket.cli.words import ago, short
 
 __all__ = ["audit"]
 

@@ -14,9 +14,9 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from clicket.cli.formatting import duration
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import duration
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 from clicket.tools import tool

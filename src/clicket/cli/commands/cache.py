@@ -9,9 +9,9 @@ import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.formatting import ago, duration, parse_duration, size
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
-from clicket.cli.words import ago, duration, parse_duration, size
 from clicket.ports import CacheStats
 from clicket.views import CachePage
 

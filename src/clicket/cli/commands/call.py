@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from clicket.cli.call_progress import CallProgress
 from clicket.cli.completion import complete_tool
 from clicket.cli.errors import CallFailed
-from clicket.cli.live import LiveLine
+from clicket.cli.formatting import as_state, duration, parse_duration, with_type
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import as_state, duration, parse_duration, with_type
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
 from clicket.ports import Handle
@@ -79,7 +79,7 @@ class _Watch:
 
     def __init__(self, terminal: Terminal, tool: str, *, stream: bool) -> None:
         self.terminal = terminal
-        self.line = LiveLine(terminal, tool)
+        self.line = CallProgress(terminal, tool)
         self.streamed = False
         self._shows = stream or (terminal.out.is_terminal and not terminal.json)
         self._events = stream and terminal.json

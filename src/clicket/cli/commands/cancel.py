@@ -10,10 +10,10 @@ import typer
 
 from clicket.cli.completion import complete_active, complete_thread
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import as_state, parse_duration
 from clicket.cli.options import CallerOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
-from clicket.cli.words import as_state, parse_duration
 from clicket.kernel import State
 
 __all__ = ["cancel"]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clicket.cli.errors import INTERRUPTED, CallFailed
+from clicket.cli.formatting import parse_duration, parse_size
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import parse_duration, parse_size
 from clicket.errors import UsageError
 
 if TYPE_CHECKING:

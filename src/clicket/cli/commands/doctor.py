@@ -15,10 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.checks import Check, sandbox_check, store_checks
+from clicket.cli.doctor_checks import Check, sandbox_check, store_checks
 from clicket.cli.errors import UNREACHABLE, CallFailed
+from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import duration, short
 from clicket.errors import ClicketError
 from clicket.runtime import Runtime
 from clicket.settings import Settings

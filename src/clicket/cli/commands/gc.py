@@ -9,9 +9,9 @@ import msgspec
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from clicket.cli.formatting import duration, parse_duration, parse_size, size
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import duration, parse_duration, parse_size, size
 from clicket.ports import Keep, Sweep
 from clicket.runtime import Runtime
 

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, short, size
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, short, size
 from clicket.errors import NotFound, UsageError
 from clicket.private_files import make_folder
 

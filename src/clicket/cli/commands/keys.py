@@ -13,8 +13,8 @@ from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, parse_duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import ago, parse_duration, short
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import keys

@@ -16,10 +16,10 @@ import typer
 from rich.table import Table
 
 from clicket.cli.errors import UNREACHABLE, CallFailed
-from clicket.cli.serving import Leaving
+from clicket.cli.formatting import short
 from clicket.cli.session import Session, join_declared
 from clicket.cli.terminal import clean
-from clicket.cli.words import short
+from clicket.cli.worker_log import Leaving
 from clicket.errors import RetryableError, UsageError
 from clicket.runtime import Runtime
 
@@ -51,7 +51,7 @@ async def mcp(
 
 
 async def _serve(session: Session) -> None:
-    from clicket.mcp.stdio import serve_stdio, unless_left
+    from clicket.mcp.stdio import serve_stdio, unless_client_leaves
     from clicket.telemetry.logs import Discreet
 
     if session.terminal.json:
@@ -64,7 +64,7 @@ async def _serve(session: Session) -> None:
     with Leaving() as leaving:
         async with session.runtime() as runtime:
             # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
-            await leaving.unless_asked(unless_left(join_declared(runtime)))
+            await leaving.unless_asked(unless_client_leaves(join_declared(runtime)))
             if leaving.signal is None:
                 tools = await runtime.tools()
                 store = runtime.store

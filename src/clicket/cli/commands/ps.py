@@ -14,11 +14,11 @@ from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_thread, complete_tool
+from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, shortened, with_type
 from clicket.cli.options import CallerOption
-from clicket.cli.owners import Owners, waits
+from clicket.cli.orphans import Owners, waits
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, duration, pairs_of, short, shortened, with_type
 from clicket.model import Page, Record
 from clicket.ports import Stored
 from clicket.views import HistoryOptions, history_query

@@ -15,11 +15,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.owners import active_calls, orphans, waits
-from clicket.cli.serving import Leaving
+from clicket.cli.formatting import duration
+from clicket.cli.orphans import active_calls, orphans, waits
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import duration
+from clicket.cli.worker_log import Leaving
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
 from clicket.journal import Entry

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.chart import bars, lines
+from clicket.cli.formatting import STYLES, duration, parse_duration
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import STYLES, duration, parse_duration
 from clicket.kernel import State
 from clicket.model.figures import Figure
 from clicket.telemetry import Anomaly, Report, ToolReport, anomalies_in, figures_in, named, report_of

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from clicket.cli.call_progress import CallProgress
 from clicket.cli.commands.call import interrupted
 from clicket.cli.errors import CallFailed
-from clicket.cli.live import LiveLine
-from clicket.cli.load import search_setup
-from clicket.cli.search_view import SearchView
+from clicket.cli.formatting import parse_duration
+from clicket.cli.search_view import SearchView, print_answer
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import parse_duration
+from clicket.cli.tool_loader import search_setup
 from clicket.errors import UsageError
 from clicket.model import ToolResult
 from clicket.runtime import Runtime
@@ -84,7 +84,7 @@ async def _watched(
     runtime: Runtime, terminal: Terminal, tool: str, asked: dict[str, Any], *, stream: bool, **how: Any
 ) -> ToolResult:
     handle = await runtime.submit(tool, asked, **how)
-    view, line = SearchView(terminal), LiveLine(terminal, "search")
+    view, line = SearchView(terminal), CallProgress(terminal, "search")
     try:
         with line:
             async for event in handle.events():
@@ -161,6 +161,6 @@ def _tell(terminal: Terminal, result: ToolResult, saved: list[str], *, stream: b
         (terminal.print_json_line if stream else terminal.print_json)(whole)
         return
     if result.success:
-        SearchView(terminal).end(result, saved)
+        print_answer(terminal, result, saved)
     elif result.error is not None:
         terminal.complain(result.error.code, result.error.message)

@@ -14,9 +14,9 @@ import typer
 from rich.text import Text
 
 from clicket import server
-from clicket.cli.serving import Leaving, Teller
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
+from clicket.cli.worker_log import Leaving, Teller
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.telemetry.logs import configure, follow

@@ -9,8 +9,8 @@ import typer
 
 from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.options import CallerOption
-from clicket.cli.owners import is_orphan
-from clicket.cli.render import draw_record
+from clicket.cli.orphans import is_orphan
+from clicket.cli.record_view import draw_record
 from clicket.cli.session import Session, find_call
 
 __all__ = ["show"]

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from clicket.cli.completion import complete_id, complete_thread
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import at, shortened, what_happened
 from clicket.cli.options import CallerOption
-from clicket.cli.owners import is_orphan
+from clicket.cli.orphans import is_orphan
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import at, shortened, what_happened
 from clicket.errors import NotFound
 from clicket.kernel import State
 from clicket.model import Event, Record

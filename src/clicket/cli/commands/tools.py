@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.completion import complete_tool
+from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import duration, short
 from clicket.errors import NotFound, did_you_mean
 from clicket.runtime import Runtime, ToolInfo
 

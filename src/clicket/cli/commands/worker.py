@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clicket.cli.serving import Leaving, Teller
 from clicket.cli.session import Session, join_declared
+from clicket.cli.worker_log import Leaving, Teller
 from clicket.runtime import Runtime
 
 __all__ = ["worker"]

@@ -1,121 +1,145 @@
-"""One animated line on stderr while a call runs. Without a terminal: a plain line for each retry, and for progress once a second."""
+"""Animated rows for running calls: a spinner, the call's status, its progress bar and the time. Only on a terminal.
+
+`CallProgress` is one call; without a terminal it prints a plain line for each retry, and for progress once a second.
+"""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from clicket.cli.formatting import duration
+from clicket.cli.formatting import MARKS, STYLES, duration, short
 from clicket.cli.terminal import Terminal, clean
 from clicket.kernel import State
 from clicket.model import Event
 
-__all__ = ["CallProgress"]
+__all__ = ["CallProgress", "CallRows"]
 
 _LINE_EVERY = 1.0
+_MAX_ROWS = 8
+
+
+class CallRows(Progress):
+    """One row for each call that is open. At most eight rows are shown."""
+
+    def __init__(self, console: Console, *, plain: bool, get_time: Callable[[], float] | None = None) -> None:
+        super().__init__(
+            SpinnerColumn("line" if plain else "dots"),
+            TextColumn("{task.fields[name]}", style="bold", markup=False),
+            TextColumn("{task.fields[arguments]}", style="bright_black", markup=False),
+            _StatusColumn(),
+            _OptionalBar(bar_width=28),
+            _TimeColumn(),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_time=get_time,
+        )
+
+    def add_row(self, name: str, arguments: str = "", state: State | None = State.PENDING) -> TaskID:
+        row = self.add_task("", total=None, name=clean(name), arguments=short(arguments, 40), status="")
+        self.update(row, state=state, attempt=1, until=None, left=None, bar=False)
+        return row
+
+    def show(self, row: TaskID, event: Event) -> None:
+        """Update the row of a call with one of its events."""
+        data = event.data
+        self.update(row, state=event.state)
+        if event.type == "attempt_started":
+            self.update(row, attempt=data["attempt"])
+        elif event.type == "progress":
+            share, left = data.get("percentage"), data.get("estimated_time_remaining")
+            status = short(str(data.get("status", "")))
+            self.update(row, status=status, left=left, bar=share is not None, total=100, completed=share or 0)
+        elif event.type == "output":
+            self.update(row, status=short(data.get("content", ""), 40))
+        elif event.type in ("approval_requested", "approval_given"):
+            self.update(row, status="waiting for approval" if event.type == "approval_requested" else "")
+        elif event.type == "note" and data.get("text") and data.get("reason") != "checkpoint":
+            self.update(row, status=short(str(data["text"])))
+        elif event.state is State.RETRYING:
+            attempt = next(task.fields["attempt"] for task in self.tasks if task.id == row)
+            status = f"{short(str((data.get('error') or {}).get('message', '')), 60)}; attempt {attempt + 1}"
+            self.update(row, status=status, until=time.monotonic() + (data.get("delay") or 0.0), bar=False)
+        elif event.is_terminal:
+            self.update(row, status=duration(data.get("duration")), until=None, bar=False)
+            self.stop_task(row)
+        elif event.type == "state_changed":
+            self.update(row, status="", until=None)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks[:_MAX_ROWS])
+        if len(self.tasks) > _MAX_ROWS:
+            yield Text(f"  and {len(self.tasks) - _MAX_ROWS} more", "bright_black")
 
 
 class CallProgress:
-    """A spinner, what the call is doing, its progress bar and the time left.
-
-    With a `console` the caller prints retries and progress itself where nothing is `animated`.
-    """
+    """The row of one call. With a `console` of its own, nothing is printed where the row is not `animated`."""
 
     def __init__(
         self, terminal: Terminal, name: str, *, console: Console | None = None, animated: bool | None = None
     ) -> None:
         self._terminal = terminal
         self._name = clean(name)
-        self._said_at = 0.0
-        self._progress: Progress | None = None
-        self._task: Any = None
+        self._printed_at = 0.0
         self._attempt = 1
         self._prints = console is None and not terminal.json
+        self._rows: CallRows | None = None
         if terminal.interactive if animated is None else animated:
-            self._progress = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.fields[name]}", style="bold", markup=False),
-                _StatusColumn(),
-                _OptionalBar(bar_width=28),
-                _TimeLeft(),
-                console=console or terminal.err,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._task = self._progress.add_task(
-                "", total=None, name=self._name, doing="pending", style="bright_black", until=None, left=None, bar=False
-            )
+            self._rows = CallRows(console or terminal.err, plain=terminal.plain)
+            self._row = self._rows.add_row(name)
 
     def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
+        if self._rows is not None:
+            self._rows.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if self._rows is not None:
+            self._rows.stop()
 
     def take(self, event: Event) -> None:
-        """Show what the event changed."""
-        if event.type == "state_changed":
-            self._on_state(event)
-        elif event.type == "attempt_started":
-            self._attempt = event.data["attempt"]
-        elif event.type == "progress":
-            self._on_progress(event.data)
-        elif event.type == "note" and event.data.get("text") and event.data.get("reason") != "checkpoint":
-            self._show(doing=clean(str(event.data["text"]))[:80])
+        if self._rows is not None:
+            self._rows.show(self._row, event)
+        elif self._prints:
+            self._print(event)
 
-    def _on_state(self, event: Event) -> None:
+    def _print(self, event: Event) -> None:
         data = event.data
-        if event.state is State.RETRYING:
+        if event.type == "attempt_started":
+            self._attempt = data["attempt"]
+        elif event.type == "state_changed" and event.state is State.RETRYING:
             why = clean(str((data.get("error") or {}).get("message", "")))[:60]
-            delay = data.get("delay") or 0.0
-            doing = f"attempt {self._attempt + 1} in {duration(delay)}"
-            self._show(
-                doing=f"{why}; attempt {self._attempt + 1}", style="yellow", until=time.monotonic() + delay, bar=False
-            )
-            self._say(f"{self._name}: {why}; {doing}")
-        elif not event.state.is_terminal:
-            attempt = f", attempt {self._attempt + 1}" if event.state is State.RUNNING and self._attempt > 1 else ""
-            self._show(doing=f"{event.state}{attempt}", style="cyan", until=None)
-
-    def _on_progress(self, data: dict[str, Any]) -> None:
-        share, total = data.get("percentage"), data.get("total_steps")
-        text = clean(data.get("status", ""))
-        self._show(doing=text or "running", left=data.get("estimated_time_remaining"), bar=share is not None)
-        if self._progress is not None:
-            self._progress.update(self._task, total=total, completed=data["step"])
-        elif share == 100 or time.monotonic() - self._said_at >= _LINE_EVERY:
-            amount = f"{share:.0f} %" if share is not None else f"{data['step']:g}"
-            self._say(f"{self._name}: {amount} {text}".rstrip())
-
-    def _show(self, **fields: Any) -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, **fields)
+            self._say(f"{why}; attempt {self._attempt + 1} in {duration(data.get('delay') or 0.0)}")
+        elif event.type == "progress":
+            share = data.get("percentage")
+            if share == 100 or time.monotonic() - self._printed_at >= _LINE_EVERY:
+                amount = f"{share:.0f} %" if share is not None else f"{data['step']:g}"
+                self._say(f"{amount} {clean(data.get('status', ''))}".rstrip())
 
     def _say(self, text: str) -> None:
-        if self._progress is None and self._prints:
-            self._said_at = time.monotonic()
-            self._terminal.say(text)
+        self._printed_at = time.monotonic()
+        self._terminal.say(f"{self._name}: {text}")
 
 
 class _StatusColumn(ProgressColumn):
-    """What the call is doing, with a countdown to the next attempt."""
+    """The state, what the call is doing, and a countdown to the next attempt."""
 
     def render(self, task: Task) -> Text:
-        text = Text(task.fields["doing"], style=task.fields["style"])
+        state: State | None = task.fields["state"]
+        if state is None:
+            return Text("")
+        text = Text(f"{MARKS[state]} {state}" if state.is_terminal else str(state), STYLES[state])
+        text.append(f"  {task.fields['status']}", "default not bold")
         if task.fields["until"] is not None:
             text.append(f" in {max(task.fields['until'] - time.monotonic(), 0):.1f} s", style="yellow")
         return text
@@ -128,9 +152,11 @@ class _OptionalBar(BarColumn):
         return super().render(task) if task.fields["bar"] else Text("")
 
 
-class _TimeLeft(ProgressColumn):
+class _TimeColumn(ProgressColumn):
+    """The percentage and the time left, or the time since the call began."""
+
     def render(self, task: Task) -> Text:
         if not task.fields["bar"]:
-            return Text(duration(task.elapsed or 0.0), style="bright_black")
+            return Text("" if task.stop_time is not None else duration(task.elapsed or 0.0), style="bright_black")
         left = task.fields["left"]
         return Text(f"{task.percentage:>3.0f} %" + (f"  {duration(left)} left" if left else ""), style="bright_black")

@@ -1,91 +1,31 @@
-"""Processes that run other people's calls: they say what they do, and leave in order when a signal asks them to."""
+"""Reports what a worker or server does: lines on stderr for people, JSON lines on stdout for programs."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from rich.text import Text
 
 from clicket.cli.errors import silence_stdout
 from clicket.cli.formatting import as_state, at, duration, short
 from clicket.cli.terminal import Terminal, clean
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.engine import Recovered
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.runtime import Runtime
 
-__all__ = ["Leaving", "Teller"]
-
-T = TypeVar("T")
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+__all__ = ["WorkerLog"]
 
 
-class Leaving:
-    """The first TERM or INT asks to leave. The second ends the process where it stands: the store stays whole, and what
-    ran here is recovered by the next runtime.
 
-    The handlers are the kernel's own, not the loop's, so that a tool which holds the loop up cannot hold up the second.
-    """
-
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
-        self._asked = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._loop.remove_signal_handler(signal.SIGTERM)
-        self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        if self.signal is not None:
-            _end_now(number)
-        self.signal = signal.Signals(number)
-        self._loop.call_soon_threadsafe(self._asked.set)
-
-    async def asked(self) -> None:
-        """Wait until somebody wants us to leave."""
-        await self._asked.wait()
-
-    async def unless_asked(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Do some work; None: somebody wants us to leave, and it was given up."""
-        task, asked = asyncio.ensure_future(work), asyncio.ensure_future(self._asked.wait())
-        try:
-            await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            given_up = not task.done()
-            for each in (task, asked):
-                each.cancel()
-            await asyncio.gather(task, asked, return_exceptions=True)
-        return None if given_up else task.result()
-
-
-def _end_now(number: int) -> None:
-    """Written past Python's buffers: the signal may have come in the middle of a write to one of them."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    with suppress(OSError):
-        os.write(2, b"ended at once; calls that ran here are recovered by the next runtime over this store\n")
-    os._exit(128 + number)
-
-
-class Teller:
-    """Says what a worker does, while it does it: lines on stderr for people, JSON lines on stdout for programs."""
+class WorkerLog:
+    """An observer of the journal. `started` and `ended` count attempts and calls."""
 
     def __init__(self, terminal: Terminal, *, quiet: bool) -> None:
         self.terminal = terminal
@@ -96,12 +36,11 @@ class Teller:
         self._output_closed = False
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
-        """A listener of the journal: what it is told is durable."""
         for event in events:
             if event.type == "attempt_started":
                 self.started += 1
                 attempt = event.data["attempt"]
-                self._tell(entry, "started", Text(f"attempt {attempt}"), event, attempt=attempt)
+                self._report(entry, "started", Text(f"attempt {attempt}"), event, attempt=attempt)
             elif event.is_terminal:
                 self.ended += 1
                 error = event.data.get("error") or {}
@@ -109,7 +48,7 @@ class Teller:
                 text = Text(f"{error['code']}: {short(error['message'], 100)}", style="red") if error else Text("")
                 text.append(f"  {duration(took)}" if error else duration(took), style="bright_black")
                 facts = {"error": error.get("code"), "duration": took, "attempts": entry.attempts}
-                self._tell(entry, "ended", text, event, **facts)
+                self._report(entry, "ended", text, event, **facts)
             elif event.type == "state_changed" and event.state is State.RETRYING:
                 self._retrying(entry, event)
 
@@ -117,13 +56,13 @@ class Teller:
         error = event.data.get("error") or {}
         why = short(error.get("message", ""), 100)
         if not entry.owned:
-            self._tell(entry, "handed_back", Text(f"handed back: {why}"), event, error=error.get("code"))
+            self._report(entry, "handed_back", Text(f"handed back: {why}"), event, error=error.get("code"))
             return
         delay = event.data.get("delay")
-        when = f"in {duration(delay)}" if delay is not None else "when somebody approves"
-        self._tell(entry, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
+        when = f"in {duration(delay)}" if delay is not None else "when it is approved"
+        self._report(entry, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
 
-    def _tell(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
+    def _report(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
             names = {"id": entry.id, "thread": entry.thread, "tool": entry.tool, "state": str(event.state)}
             trace = {"traceback": event.data["traceback"]} if "traceback" in event.data else {}
@@ -138,7 +77,7 @@ class Teller:
                 self._say("\n".join(f"    {each}" for each in lines), style="bright_black")
 
     def _say(self, text: str | Text, style: str = "") -> None:
-        with suppress(BrokenPipeError):  # nobody reads it; the work goes on
+        with suppress(BrokenPipeError):  # the reader is gone; the work goes on
             self.terminal.say(text, style=style)
 
     def json(self, what: str, moment: float, **facts: Any) -> None:
@@ -146,7 +85,7 @@ class Teller:
             return
         try:
             self.terminal.print_json_line({"event": what, "at": moment, **facts})
-        except BrokenPipeError:  # nobody reads it; the work goes on
+        except BrokenPipeError:  # the reader is gone; the work goes on
             self._output_closed = True
             silence_stdout()
 
@@ -168,24 +107,24 @@ class Teller:
             self.json("recovered", time.time(), **_counts(report))
         else:
             parts = ", ".join(f"{count} {name}" for name, count in _counts(report).items() if count)
-            self._say(f"took over {report.total} calls of owners that are gone: {parts}", style="yellow")
+            self._say(f"took over {report.total} calls of dead owners: {parts}", style="yellow")
 
-    async def draining(self, leaving: Leaving, runtime: Runtime) -> None:
-        """Say which calls the process waits for before it ends, and how long."""
+    async def draining(self, shutdown: ShutdownSignals, runtime: Runtime) -> None:
+        """Report which calls the process waits for before it ends, and how long."""
         calls = runtime.held_calls()
         running = [call for call in calls if call.is_running]
-        patience, reason = runtime.settings.close_timeout, leaving.signal.name if leaving.signal else "an error"
+        timeout, reason = runtime.settings.close_timeout, shutdown.signal.name if shutdown.signal else "an error"
         if self.terminal.json:
             ids = [call.id for call in running]
             waiting = len(calls) - len(running)
-            self.json("draining", time.time(), signal=reason, running=ids, waiting=waiting, patience=patience)
+            self.json("draining", time.time(), signal=reason, running=ids, waiting=waiting, patience=timeout)
             return
         if not calls:
             self._say(f"{reason}: nothing is running here", style="yellow")
             return
         self._say(
-            f"{reason}: no new calls; {len(running)} running: {duration(patience)} to finish, "
-            f"{len(calls) - len(running)} waiting ones go back. Once more ends at once.",
+            f"{reason}: no new calls; {len(running)} running: {duration(timeout)} to finish, "
+            f"{len(calls) - len(running)} waiting ones go back to the store. A second signal ends the process at once.",
             style="yellow",
         )
         for call in running:

@@ -107,15 +107,6 @@ async def _together(runtime: Runtime, seconds: float) -> tuple[float, int]:
         for _ in range(_TOGETHER):
             group.create_task(caller())
     return done / (time.perf_counter() - began), done
-
-
-def _bar(terminal: Terminal) -> Progress:
-    return Progress(
-        TextColumn("measuring"), BarColumn(), TextColumn("{task.description}"), console=terminal.err, transient=True,
-        disable=not terminal.interactive,
-    )  # fmt: skip
-
-
 def _print(terminal: Terminal, figures: list[Figure]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
     table.add_column("STORE", no_wrap=True)

@@ -119,34 +119,3 @@ async def _compact(runtime: Runtime, terminal: Terminal) -> int | None:
     await store.compact()
     after: int = await store.size()
     return max(before - after, 0)
-
-
-class _Counter:
-    """How much is gone, where somebody sees it."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), console=terminal.err, transient=True,
-            disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking", total=None)
-
-    def expect(self, total: int) -> None:
-        self._bar.update(self._task, total=total)
-
-    def show(self, swept: Sweep) -> None:
-        text = f"{swept.calls} calls removed, {size(swept.bytes)}"
-        self._bar.update(self._task, description=text, completed=swept.calls)
-        quiet = self._terminal.json or self._terminal.interactive
-        if not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(text)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

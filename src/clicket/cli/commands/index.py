@@ -208,39 +208,3 @@ def _tell(terminal: Terminal, folder: str, report: FolderReport) -> None:
         terminal.say(f"  skipped {count}{clean(reason)}: {named}", style="bright_black")
     if len(ordered) > _MOST_REASONS:
         terminal.say(f"  and {len(ordered) - _MOST_REASONS} more reasons; --json lists all.", style="bright_black")
-
-
-class _Bar:
-    """How far it is, where somebody sees it; elsewhere a line now and then."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._bar = Progress(
-            SpinnerColumn(), BarColumn(bar_width=28), TaskProgressColumn(), TextColumn("{task.description}"),
-            console=terminal.err, transient=True, disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking", total=None)
-
-    def show(self, progress: FolderProgress) -> None:
-        if progress.stage == "vectors":
-            self.vectors(progress.done, progress.total)
-        else:
-            self._draw(progress.done, progress.total, progress.path, f"{size(progress.done)} of {size(progress.total)}")
-
-    def vectors(self, done: int, total: int) -> None:
-        self._draw(done, total, "making vectors", f"{done:,} of {total:,} vectors")
-
-    def _draw(self, done: int, total: int, text: str, told: str) -> None:
-        self._bar.update(self._task, description=escape(short(text, 50)), completed=done, total=max(total, 1))
-        quiet = self._terminal.json or self._terminal.interactive
-        if not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(f"{told}  {short(text, 80)}")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

@@ -19,7 +19,7 @@ from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.formatting import short
 from clicket.cli.session import Session, join_declared
 from clicket.cli.terminal import clean
-from clicket.cli.worker_log import Leaving
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.errors import RetryableError, UsageError
 from clicket.runtime import Runtime
 
@@ -61,29 +61,29 @@ async def _serve(session: Session) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     with redirect_stdout(sys.stderr):
         _ = session.tools  # their modules may print when they are imported
-    with Leaving() as leaving:
+    with ShutdownSignals() as shutdown:
         async with session.runtime() as runtime:
             # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
-            await leaving.unless_asked(unless_client_leaves(join_declared(runtime)))
-            if leaving.signal is None:
+            await shutdown.run_until_requested(unless_client_leaves(join_declared(runtime)))
+            if shutdown.signal is None:
                 tools = await runtime.tools()
                 store = runtime.store
                 session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
-                await _until_asked(serve_stdio(runtime), runtime, leaving)
-    if leaving.signal is not None:
+                await _until_asked(serve_stdio(runtime), runtime, shutdown)
+    if shutdown.signal is not None:
         raise KeyboardInterrupt
 
 
-async def _until_asked(serving: Coroutine[Any, Any, None], runtime: Runtime, leaving: Leaving) -> None:
+async def _until_asked(serving: Coroutine[Any, Any, None], runtime: Runtime, shutdown: ShutdownSignals) -> None:
     """A thread waits in a read of stdin, and nothing but its end wakes it: who is told to leave before that dies of the signal."""
-    tasks = asyncio.ensure_future(serving), asyncio.ensure_future(leaving.asked())
+    tasks = asyncio.ensure_future(serving), asyncio.ensure_future(shutdown.wait())
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     tasks[1].cancel()
     if tasks[0].done():
         await tasks[0]
         return
     await runtime.close()
-    number = leaving.signal or signal.SIGTERM
+    number = shutdown.signal or signal.SIGTERM
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 

@@ -19,7 +19,7 @@ from clicket.cli.formatting import duration
 from clicket.cli.orphans import active_calls, orphans, waits
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.worker_log import Leaving
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
 from clicket.journal import Entry
@@ -59,12 +59,12 @@ async def recover(
         _print(terminal, ledger)
         return
     runtime = session.host(engine="local" if wait else "workers")
-    with Leaving() as leaving:
-        opened = await leaving.unless_asked(runtime.open())
+    with ShutdownSignals() as shutdown:
+        opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
-            await _take_over(runtime, tools, ledger, leaving, terminal)
+            await _take_over(runtime, tools, ledger, shutdown, terminal)
     _print(terminal, ledger)
-    if leaving.signal is not None:
+    if shutdown.signal is not None:
         raise KeyboardInterrupt
 
 
@@ -96,7 +96,7 @@ class Ledger:
                     self.unknown.append({**names, "attempts": entry.attempts})
 
 
-async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving: Leaving, terminal: Terminal) -> None:
+async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, shutdown: ShutdownSignals, terminal: Terminal) -> None:
     runtime.stop_claiming()  # calls that only wait for a worker are a worker's
     runtime.observers.add(ledger)
     try:
@@ -109,13 +109,13 @@ async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving
                 ledger.report = report
                 bar.found(report)
 
-            report = await leaving.unless_asked(runtime.recover(progress=found))
+            report = await shutdown.run_until_requested(runtime.recover(progress=found))
             if report is not None:
                 ledger.report = report
                 ledger.elsewhere.update(stored.events[0].data["tool"] for stored in await orphans(runtime))
-                await leaving.unless_asked(_see_through(runtime, bar))
+                await shutdown.run_until_requested(_see_through(runtime, bar))
     finally:
-        _say_goodbye(runtime, leaving, terminal)
+        _say_goodbye(runtime, shutdown, terminal)
         await runtime.close()
 
 
@@ -142,11 +142,11 @@ async def _see_through(runtime: Runtime, bar: _Bar) -> None:
             group.create_task(end(call.id, call.thread, call.caller))
 
 
-def _say_goodbye(runtime: Runtime, leaving: Leaving, terminal: Terminal) -> None:
+def _say_goodbye(runtime: Runtime, shutdown: ShutdownSignals, terminal: Terminal) -> None:
     running = sum(1 for call in runtime.held_calls() if call.is_running)
-    if leaving.signal is not None and running and not terminal.json:
+    if shutdown.signal is not None and running and not terminal.json:
         terminal.say(
-            f"{leaving.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
+            f"{shutdown.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
             "the others are handed back. Once more ends at once.",
             style="yellow",
         )
@@ -185,44 +185,3 @@ def _print(terminal: Terminal, ledger: Ledger) -> None:
     if ledger.elsewhere:
         names = ", ".join(f"{clean(name)} ({count})" for name, count in sorted(ledger.elsewhere.items()))
         terminal.say(f"left alone, because their tools are not here: {names}. Name them with --tools.", style="yellow")
-
-
-class _Bar:
-    """How far it is, where somebody sees it: a bar on a terminal, else a line now and then."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._done = self._total = 0
-        self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), TextColumn("{task.fields[rest]}"),
-            console=terminal.err, transient=True, disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking for calls of dead owners", total=None, rest="")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def found(self, report: Recovered) -> None:
-        self._show(f"took over {report.total} calls")
-
-    def running(self, total: int) -> None:
-        self._total = total
-        self._bar.update(self._task, total=total)
-        self._show(f"{total} calls to run" if total else "")
-
-    def ended(self) -> None:
-        self._done += 1
-        self._bar.update(self._task, completed=self._done, rest=f"{self._done}/{self._total}")
-        self._show("running what was left", f"{self._done} of {self._total} have ended")
-
-    def _show(self, text: str, plain: str = "") -> None:
-        self._bar.update(self._task, description=text)
-        quiet = self._terminal.json or self._terminal.interactive
-        if text and not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(plain or text)

@@ -16,7 +16,8 @@ from rich.text import Text
 from clicket import server
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.worker_log import Leaving, Teller
+from clicket.cli.shutdown import ShutdownSignals
+from clicket.cli.worker_log import WorkerLog
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.telemetry.logs import configure, follow
@@ -54,28 +55,28 @@ async def serve(
     server.allow_connections(options.max_connections)
     runtime = session.runtime()
     _log(log_format, runtime)
-    with Leaving() as leaving:
-        opened = await leaving.unless_asked(runtime.open())
+    with ShutdownSignals() as shutdown:
+        opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
             gc.collect()
             gc.freeze()  # what is there now stays: a full collection need not walk all of it again and again
-            await _serve(runtime, session, host, port, options, leaving)
-    if leaving.signal is signal.SIGINT:
+            await _serve(runtime, session, host, port, options, shutdown)
+    if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
 
 
-async def _serve(runtime: Runtime, session: Session, host: str, port: int, options: Any, leaving: Leaving) -> None:
-    teller = Teller(session.terminal, quiet=True)
+async def _serve(runtime: Runtime, session: Session, host: str, port: int, options: Any, shutdown: ShutdownSignals) -> None:
+    log = WorkerLog(session.terminal, quiet=True)
     try:
         async with server.serving(runtime, host=host, port=port, options=options) as served:
             _tell(session.terminal, runtime, session.store_url, served)
-            await leaving.asked()
-            await teller.draining(leaving, runtime)
+            await shutdown.wait()
+            await log.draining(shutdown, runtime)
     finally:
         await runtime.close()
         options.access_lines.flush()
     if session.terminal.json:
-        teller.json("stopped", time.time())
+        log.json("stopped", time.time())
     else:
         session.terminal.say("stopped", style="yellow")
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from clicket.cli.session import Session, join_declared
-from clicket.cli.worker_log import Leaving, Teller
+from clicket.cli.shutdown import ShutdownSignals
+from clicket.cli.worker_log import WorkerLog
 from clicket.runtime import Runtime
 
 __all__ = ["worker"]
@@ -28,20 +29,20 @@ async def worker(
     What does not finish is handed back if it may be repeated, else it fails
     as outcome_unknown. A second signal ends the process at once.
     """
-    teller = Teller(session.terminal, quiet=quiet)
+    log = WorkerLog(session.terminal, quiet=quiet)
     tools = session.needed_tools
     runtime = session.host(engine="local", max_concurrency=concurrency)
-    with Leaving() as leaving:
-        opened = await leaving.unless_asked(runtime.open())
+    with ShutdownSignals() as shutdown:
+        opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
-            await _serve(runtime, tools, teller, leaving)
-    if leaving.signal is signal.SIGINT:
+            await _serve(runtime, tools, log, shutdown)
+    if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
 
 
-async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Leaving) -> None:
-    runtime.observers.add(teller)
-    teller.ready(runtime, [tool.name for tool in tools])
+async def _serve(runtime: Runtime, tools: list[Any], log: WorkerLog, shutdown: ShutdownSignals) -> None:
+    runtime.observers.add(log)
+    log.ready(runtime, [tool.name for tool in tools])
     try:
         for tool in tools:  # only now, so that nothing is claimed before it can be told
             runtime.add(tool)
@@ -50,11 +51,11 @@ async def _serve(runtime: Runtime, tools: list[Any], teller: Teller, leaving: Le
             from clicket.roster import agents_of
 
             agents_of(runtime)  # turns that were cut off are gone on with here, too
-        report = await leaving.unless_asked(runtime.recover())
+        report = await shutdown.run_until_requested(runtime.recover())
         if report is not None:
-            teller.recovered(report)
-        await leaving.asked()
+            log.recovered(report)
+        await shutdown.wait()
     finally:
-        await teller.draining(leaving, runtime)
+        await log.draining(shutdown, runtime)
         await runtime.close()
-        teller.stopped()
+        log.stopped()

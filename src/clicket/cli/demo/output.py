@@ -104,7 +104,8 @@ class TourOutput:
                     self.remark(f"↻ attempt {attempt}: {why}; attempt {attempt + 1} in {delay}", "yellow")
                 elif event.type == "note" and "pid" in data:
                     self.remark(f"runs in process {data['pid']}, which has started process {data['child']}")
-                progress.take(event)
+                if event.type != "output":
+                    progress.take(event)
                 reported += event.type == "progress"
                 if steps is not None and reported >= steps:
                     break

@@ -130,10 +130,10 @@ def test_each_open_call_is_drawn_with_its_state() -> None:
     send_event(live, "c4", "state_changed", State.COMPLETED, duration=0.25)
     send_event(live, "another", "progress", State.RUNNING, percentage=1.0)
     text = drawn(live)
-    for words in ("page 2", "waits for your approval", "busy", "some words", "✓", "250 ms", "and 2 more"):
+    for words in ("page 2", "waiting for approval", "busy", "some words", "✓", "250 ms", "and 2 more"):
         assert words in text
     send_event(live, "c1", "approval_given", State.PENDING)
-    assert "waits for your approval" not in drawn(live)
+    assert "waiting for approval" not in drawn(live)
     assert live.busy
     live.clear()
     assert not live.busy
@@ -154,5 +154,5 @@ def send_event(live: LiveCalls, call_id: str, type: Any, state: State, **data: A
 def drawn(live: LiveCalls) -> str:
     console = Console(file=io.StringIO(), width=160)
     with console.capture() as text:
-        console.print(live.draw())
+        console.print(live.rows.get_renderable())
     return text.get()

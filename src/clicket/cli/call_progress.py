@@ -108,7 +108,7 @@ class CallProgress:
             self._rows.stop()
 
     def take(self, event: Event) -> None:
-        if self._rows is not None:
+        if self._rows is not None and not event.is_terminal:
             self._rows.show(self._row, event)
         elif self._prints:
             self._print(event)

@@ -1,4 +1,4 @@
-"""What `clicket doctor` looks at beside this process: a store, whatever its kind, and the sandbox for programs."""
+"""The checks of `clicket doctor` that reach beyond this process: the store and the sandbox for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from clicket.cli.formatting import duration, shown_url, size
-from clicket.cli.orphans import MOST_COUNTED, Owners, orphans
+from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
 from clicket.cli.session import Session
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.runtime import Runtime
@@ -20,20 +20,20 @@ __all__ = ["Check", "sandbox_check", "store_checks"]
 _SLOW_WRITE = 0.25
 _REMEDIES = {
     "namespaces": (
-        "Install bubblewrap (apt-get install bubblewrap). Where it is there and fails, user namespaces are forbidden: "
+        "Install bubblewrap (apt-get install bubblewrap). If it is installed and fails, user namespaces are forbidden: "
         "on Ubuntu allow them for bwrap by an AppArmor profile or kernel.apparmor_restrict_unprivileged_userns=0, in a "
         "container start it with a seccomp profile that allows them, or run as root."
     ),
     "identity": "Install setpriv (apt-get install util-linux), or run as an ordinary user.",
     "seccomp": "The kernel must have seccomp filters, on x86-64 or arm64.",
     "landlock": "The kernel must be 5.13 or newer, with landlock among its security modules.",
-    "cgroup": "As root, or by a delegated cgroup (systemd: Delegate=yes), memory is bounded by the kernel itself.",
+    "cgroup": "As root, or by a delegated cgroup (systemd: Delegate=yes), the kernel limits memory.",
 }
-"""What closes the gap that a missing layer of the sandbox leaves."""
+"""How to get each layer of the sandbox that is missing."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     verdict: Literal["ok", "warn", "fail"] = "ok"
@@ -43,15 +43,15 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def store_checks(session: Session) -> AsyncIterator[Check]:
-    """Open the store as a runtime without tools would, which changes nothing about anybody's calls."""
+    """Open the store with a runtime without tools, which does not change any call."""
     try:
         if session.settings.store.startswith("memory:"):
-            yield Check(name="store", found="memory://: calls are gone with their process")
+            yield Check(name="store", found="memory://: calls are lost when their process ends")
             return
         if not session.store_exists:
-            yield Check(name="store", found=f"{session.store_url}: not there yet, made by the first call")
+            yield Check(name="store", found=f"{session.store_url}: does not exist yet; the first call makes it")
             return
-        async with Runtime((), settings=session.settings.replace(open_timeout=0)) as runtime:  # what is there now?
+        async with Runtime((), settings=session.settings.replace(open_timeout=0)) as runtime:  # without waiting for it
             yield await _reached(runtime)
             for risk in getattr(runtime.store, "risks", []):
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
@@ -70,33 +70,33 @@ async def _reached(runtime: Runtime) -> Check:
     await store.hold(probe, 1, 1)
     took = time.perf_counter() - began
     await store.hold(probe, 0, 1)
-    active = await runtime.history(active=True, limit=MOST_COUNTED)
+    active = await runtime.history(active=True, limit=MAX_COUNTED)
     count = f"{len(active.items)}{'+' if active.cursor else ''} active calls"
     found = (
         f"{store.url}: {size(await store.size())}, {count}, durability {store.durability}, written in {duration(took)}"
     )
     if took > _SLOW_WRITE:
-        return Check(name="store", verdict="warn", found=found, advice="Writing takes long; every call waits for it.")
+        return Check(name="store", verdict="warn", found=found, advice="Writing is slow, and every call waits for it.")
     return Check(name="store", found=found)
 
 
 async def _owners(runtime: Runtime) -> Check:
     owners, left = await Owners.of(runtime), await orphans(runtime)
-    found = f"{len(owners.alive)} alive, {len(owners.gone)} gone"
+    found = f"{len(owners.alive)} alive, {len(owners.gone)} dead"
     if not left:
-        return Check(name="owners", found=f"{found}; no call is without one")
+        return Check(name="owners", found=f"{found}; no call has a dead owner")
     tools = ", ".join(sorted({stored.events[0].data["tool"] for stored in left}))
-    count = f"{len(left)}{'+' if len(left) == MOST_COUNTED else ''}"
+    count = f"{len(left)}{'+' if len(left) == MAX_COUNTED else ''}"
     return Check(
         name="owners",
         verdict="warn",
-        found=f"{found}; {count} calls were left behind, of {tools}",
+        found=f"{found}; {count} calls have a dead owner, of {tools}",
         advice="`clicket recover --tools …` takes them over; so does any runtime with these tools.",
     )
 
 
 async def sandbox_check() -> Check:
-    """How well programs of the code interpreter are kept here. The layers are tried, not looked up."""
+    """The isolation that programs of the code interpreter get here. Each layer is tried, not looked up."""
     from clicket.sandbox import Sandbox
 
     sandbox = Sandbox(require="none")
@@ -110,5 +110,5 @@ async def sandbox_check() -> Check:
     advice = [text for name, text in _REMEDIES.items() if name not in isolation.layers]
     if isolation.level == "full":
         return Check(name="code sandbox", found=found)
-    first = f"`clicket code` and the code interpreter refuse to run, unless told --require {isolation.level}."
+    first = f"`clicket code` and the code interpreter refuse to run without --require {isolation.level}."
     return Check(name="code sandbox", verdict="warn", found=found, advice=" ".join([first, *advice]))

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ __all__ = ["CallerOption"]
 
 CallerOption = Annotated[
     str | None,
-    typer.Option(metavar="KEY", help="Whose call: the id of an API key; empty for the program's own."),
+    typer.Option(metavar="KEY", help="The caller: the id of an API key; empty: the program's own calls."),
 ]

@@ -1,4 +1,4 @@
-"""Which calls are nobody's any more: their owner is gone, and no runtime with their tool has come by yet."""
+"""Finds orphans: active calls whose owner is dead, and which no runtime has taken over yet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from clicket.reader import Reader
     from clicket.runtime import Runtime
 
-__all__ = ["Owners", "active_calls", "is_orphan", "orphans", "waits"]
+__all__ = ["Owners", "active_calls", "is_orphan", "orphans", "waits_for_worker"]
 
-MOST_COUNTED = 1_000
-_AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
+MAX_COUNTED = 1_000
+_RUNNING = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
 class Owners:
-    """The owners that a store knows; `alive` and `gone` are those beside ourselves."""
+    """The owners that a store knows, without this process."""
 
     def __init__(self, known: Sequence[Presence]) -> None:
         self.alive = [presence for presence in known if presence.alive and not presence.mine]
@@ -31,18 +31,18 @@ class Owners:
     async def of(cls, runtime: Runtime | Reader) -> Owners:
         return cls(await runtime.workers())
 
-    def have_left(self, stored: Stored) -> bool:
-        """Is the call under way, with nobody there to go on with it? One that only waits for a worker is not."""
+    def are_gone(self, stored: Stored) -> bool:
+        """Is the call active, and its owner dead? A call that waits for a worker has no owner and is no orphan."""
         if _has_ended(stored):
             return False
         if stored.owner is None:
-            return stored.events[-1].state in _AT_WORK
+            return stored.events[-1].state in _RUNNING
         return stored.owner not in self._alive
 
 
-def waits(stored: Stored) -> bool:
-    """Is the call nobody's, and free for whoever has its tool?"""
-    return not _has_ended(stored) and stored.owner is None and stored.events[-1].state not in _AT_WORK
+def waits_for_worker(stored: Stored) -> bool:
+    """Does the call have no owner, so that any worker with its tool may claim it?"""
+    return not _has_ended(stored) and stored.owner is None and stored.events[-1].state not in _RUNNING
 
 
 def _has_ended(stored: Stored) -> bool:
@@ -50,18 +50,18 @@ def _has_ended(stored: Stored) -> bool:
 
 
 async def active_calls(runtime: Runtime | Reader) -> list[Stored]:
-    """The newest calls that have not ended, as many as one would count by hand."""
-    return await runtime.store.history(Query(active=True, limit=MOST_COUNTED))
+    """The newest calls that have not ended, at most `MAX_COUNTED`."""
+    return await runtime.store.history(Query(active=True, limit=MAX_COUNTED))
 
 
 async def orphans(runtime: Runtime | Reader) -> list[Stored]:
-    """Calls whose owner is gone."""
+    """The active calls whose owner is dead."""
     found = await active_calls(runtime)
-    owners = await Owners.of(runtime)  # after the calls: who came meanwhile is known
-    return [stored for stored in found if owners.have_left(stored)]
+    owners = await Owners.of(runtime)  # read after the calls, so that new owners are known
+    return [stored for stored in found if owners.are_gone(stored)]
 
 
 async def is_orphan(runtime: Runtime | Reader, record: Record) -> bool:
     found = await runtime.store.load(record.id, record.thread, record.caller)
     owners = await Owners.of(runtime)
-    return any(owners.have_left(stored) for stored in found)
+    return any(owners.are_gone(stored) for stored in found)

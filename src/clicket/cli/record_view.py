@@ -1,4 +1,4 @@
-"""A record as a picture: one bar per stage, attempt and wait, on one axis of time. Work is solid, waiting is grey."""
+"""Draws a record: a timeline with one bar per stage, attempt and wait, then arguments, result and error. Waits are grey."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from clicket.model import Event, Record
 
 __all__ = ["Bar", "bars_of", "draw_record"]
 
-_MOST_LINES = 40
-_WAITS = "bright_black"
-_NEXT = {
-    "tool_not_found": "clicket tools                      lists the tools that were found",
-    "invalid_input": "clicket tools {tool}    shows the schema of its input",
+_MAX_LINES = 40
+_WAIT_STYLE = "bright_black"
+_ADVICE = {
+    "tool_not_found": "clicket tools                      lists the tools",
+    "invalid_input": "clicket tools {tool}    shows its input schema",
     "timeout": "clicket call {tool} --timeout SECONDS    gives it more time",
-    "outcome_unknown": "clicket show {id} --events    tells what is known; check the effect, then call again under a new id",
+    "outcome_unknown": "clicket show {id} --events    shows what is known; check the effect, then call again with a new id",
 }
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """One stretch of a call's life. `kind`: work, wait."""
+    """One bar of the timeline. `kind`: work or wait."""
 
     label: str
     begin: float
@@ -51,11 +51,11 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     open: bool = False
     length: float | None = None
-    """What the journal says it took, when that is more exact than the ends."""
+    """The recorded duration, when it is more exact than the difference of the ends."""
 
 
 def bars_of(record: Record, now: float) -> list[Bar]:
-    """What to draw, in the order in which it began."""
+    """The bars of a record, in the order in which they began."""
     parts = list(_waits_and_attempts(record, now))
     begun = next((at for at, bar in enumerate(parts) if bar.label not in ("queue", "approval")), len(parts))
     before, inner = parts[:begun], parts[begun:]
@@ -65,7 +65,7 @@ def bars_of(record: Record, now: float) -> list[Bar]:
 
 
 def _execution(record: Record, inner: list[Bar]) -> Bar:
-    """The stage that the attempts and the waits between them are parts of."""
+    """The stage `execute`, which contains the attempts and the waits between them."""
     stage = record.stages.get("execute")
     outcome = stage.outcome if stage is not None else "unknown" if record.state.is_terminal else "ok"
     running = stage is None and not record.state.is_terminal
@@ -80,7 +80,7 @@ def _execution(record: Record, inner: list[Bar]) -> Bar:
 
 
 def _admission(record: Record) -> Iterator[Bar]:
-    """The first three stages ran where the call was submitted, one after the other, from its very beginning."""
+    """The first three stages, which ran one after the other when the call was submitted."""
     mark = record.created_at
     for name in ("find", "authorize", "validate"):
         stage = record.stages.get(name)
@@ -107,7 +107,7 @@ def _completion(record: Record) -> Iterator[Bar]:
 
 
 def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
-    """Walk the events: what the call waited for before its first attempt, each attempt, each wait between two."""
+    """The waits before the first attempt, the attempts, and the waits between them, from the events."""
     waiting: tuple[str, float, str] | None = None
     running: Event | None = None
     mark = record.created_at + sum(
@@ -118,7 +118,7 @@ def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
         waiting = ("queue", mark, "waiting for a slot")
     for event in record.events:
         if event.type == "approval_requested":
-            waiting = ("approval", event.at, "waiting for a person")
+            waiting = ("approval", event.at, "waiting for approval")
         elif event.type == "approval_given" and waiting is not None:
             yield _wait(waiting, event.at)
             waiting = ("queue", event.at, "waiting for a slot")
@@ -129,7 +129,7 @@ def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
         elif event.type == "state_changed":
             if event.state is State.INITIALIZING and waiting is not None:
                 yield _wait(waiting, event.at)
-                waiting = ("ready", event.at, "worker made ready")
+                waiting = ("ready", event.at, "worker is prepared")
             elif event.state is State.RETRYING or event.state.is_terminal:
                 if running is not None:
                     attempt = attempts.get(running.at)
@@ -146,13 +146,13 @@ def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
 
 def _backoff(event: Event) -> tuple[str, float, str]:
     if event.data.get("waiting_for") == "approval":
-        return "approval", event.at, "waiting for a person"
+        return "approval", event.at, "waiting for approval"
     return "backoff", event.at, "before the next attempt"
 
 
 def _wait(waiting: tuple[str, float, str], end: float, *, open: bool = False) -> Bar:
     label, begin, note = waiting
-    return Bar(label=label, begin=begin, end=end, kind="wait", style=_WAITS, note=note, open=open)
+    return Bar(label=label, begin=begin, end=end, kind="wait", style=_WAIT_STYLE, note=note, open=open)
 
 
 def _attempt(started: Event, end: float, state: State, outcome: str | None, *, open: bool = False) -> Bar:
@@ -162,22 +162,22 @@ def _attempt(started: Event, end: float, state: State, outcome: str | None, *, o
 
 
 def draw_bars(record: Record, width: int, *, plain: bool) -> Table:
-    """The picture, `width` columns wide."""
+    """The timeline, `width` columns wide."""
     now = time.time()
     bars = [bar for bar in bars_of(record, now) if bar.kind == "work" or bar.open or bar.end - bar.begin >= 0.001]
     first = record.created_at
     last = max([record.ended_at or now, *(bar.end for bar in bars)])
     span = max(last - first, 1e-6)
     cells = max(min(width - 46, 72), 20)
-    table = Table(box=None, padding=(0, 1), show_header=True, header_style=_WAITS, pad_edge=False, expand=True)
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style=_WAIT_STYLE, pad_edge=False, expand=True)
     table.add_column("", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True)
     table.add_column(_axis(span, cells), no_wrap=True, width=cells)
     table.add_column("", overflow="ellipsis", no_wrap=True, ratio=1)
     for bar in bars:
-        label = Text(bar.label, style=_WAITS if bar.kind == "wait" else "")
+        label = Text(bar.label, style=_WAIT_STYLE if bar.kind == "wait" else "")
         took = bar.end - bar.begin if bar.length is None else bar.length
-        note = Text(bar.note, style=bar.style if bar.kind == "work" else _WAITS)
+        note = Text(bar.note, style=bar.style if bar.kind == "work" else _WAIT_STYLE)
         table.add_row(label, duration(took), _line(bar, first, span, cells, plain=plain), note)
     return table
 
@@ -190,7 +190,7 @@ def _axis(span: float, cells: int) -> Text:
 
 
 def _line(bar: Bar, first: float, span: float, cells: int, *, plain: bool) -> Text:
-    """Too short for a cell is drawn as a hair line: it happened, and one sees when."""
+    """A bar as text. One that is shorter than a cell is drawn as a thin line."""
     begin = min(int((bar.begin - first) / span * cells), cells - 1)
     length = (bar.end - bar.begin) / span * cells
     solid, thin, hatched, arrow = ("#", "|", ".", ">") if plain else ("█", "▏", "░", "▶")
@@ -207,7 +207,7 @@ def _line(bar: Bar, first: float, span: float, cells: int, *, plain: bool) -> Te
 
 
 def draw_record(record: Record, width: int, *, plain: bool, events: bool = False) -> Group:
-    """Everything that `clicket show` says about a call."""
+    """The output of `clicket show`."""
     parts: list[RenderableType] = [_title(record), "", draw_bars(record, width, plain=plain)]
     parts += _section("Arguments", _arguments(record))
     decision = decision_on(record)
@@ -259,7 +259,7 @@ def _arguments(record: Record) -> RenderableType:
 
 
 def _before_edit(record: Record) -> list[RenderableType]:
-    """The arguments that the caller gave, if the approver changed them."""
+    """The original arguments, if the approver changed them."""
     if not (record.approval or {}).get("edited"):
         return []
     return [Text("before:", style="bright_black"), _value(record.events[0].data.get("arguments"))]
@@ -276,8 +276,8 @@ def _value(value: object) -> RenderableType:
 
 def _lines(text: str) -> Text:
     lines = text.split("\n")
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines"]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], f"… {len(lines) - _MAX_LINES} more lines"]
     return Text("\n".join(short(line, 400) for line in lines))
 
 
@@ -305,8 +305,10 @@ def _error(record: Record) -> RenderableType:
     trace = next((attempt.traceback for attempt in reversed(record.attempts) if attempt.traceback), "")
     if trace:
         parts += ["", Text(clean(trace).rstrip("\n"), style="bright_black")]
-    if error.code in _NEXT:
-        parts.append(Text(_NEXT[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black"))
+    if error.code in _ADVICE:
+        parts.append(
+            Text(_ADVICE[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black")
+        )
     return Group(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Finding tools: by `--tools` alone when it is given, else by the settings and the entry points of installed packages."""
+"""Finds tools: those of `--tools` if it is given, else those of the settings and of the entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "find_tools", "load", "search_setup"]
 
 GROUP = "clicket.tools"
-_WHERE = "Write --tools module:name, where the module is here or installed."
+_SYNTAX = "Write --tools module:name, where the module is here or installed."
 _appended: list[str] = []
-"""Folders that are import paths for the sake of `--tools` alone. Installed packages come first, so that a file in one of these
-folders replaces none of them; plug-ins are not looked for here."""
+"""Folders that were appended to the import path for `--tools`. Installed packages come first, so that no file in these folders
+replaces one of them; plug-ins in these folders are ignored."""
 
 
 def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
-    """The tools of this command line. A broken plug-in is a warning: it must not stop other people's tools."""
+    """The tools of this command line. A plug-in that cannot be loaded is a warning: it must not disable other tools."""
     found: dict[str, Tool] = {}
     for spec in settings.tools:
         _add(found, load(spec), spec)
-    if settings.interpreter or "interpreter" in settings.origins:  # a section without a word in it is one
-        _set_up(found, settings)
+    if settings.interpreter or "interpreter" in settings.origins:  # an empty section counts
+        _configure_interpreter(found, settings)
     if settings.search or "search" in settings.origins:
-        _set_up_search(found, settings)
+        _configure_search(found, settings)
     if settings.origins.get("tools") != "argument":
         for point in _plugins():
             try:
@@ -51,8 +51,8 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
     return list(found.values())
 
 
-def _set_up(found: dict[str, Tool], settings: Settings) -> None:
-    """`[interpreter]` offers the tool; where `--tools` names the tools, it only says how the one is set up that is named."""
+def _configure_interpreter(found: dict[str, Tool], settings: Settings) -> None:
+    """`[interpreter]` adds the tool. With `--tools` it only configures the tool, if `--tools` names it."""
     from clicket.interpreter.tool.options import setup_of
     from clicket.interpreter.tool.tool import CodeInterpreter, code_interpreter
 
@@ -63,26 +63,26 @@ def _set_up(found: dict[str, Tool], settings: Settings) -> None:
         _add(found, [made], where)
 
 
-def _set_up_search(found: dict[str, Tool], settings: Settings) -> None:
-    """`[search]` offers the tool, as `[interpreter]` does."""
+def _configure_search(found: dict[str, Tool], settings: Settings) -> None:
+    """`[search]` adds the tool, as `[interpreter]` does."""
     from clicket.search.deep import DeepSearch, deep_search
 
     if settings.origins.get("tools") != "argument" or found.get(deep_search.name) is deep_search:
         found.pop(deep_search.name, None)
-        _add(found, [DeepSearch(search_setup(settings))], _search_of(settings))
+        _add(found, [DeepSearch(search_setup(settings))], _search_section(settings))
 
 
 def search_setup(settings: Settings, **given: Any) -> Setup:
-    """What `[search]` says, and what a command line gives in its place, checked; engines and models that are declared are made."""
+    """The validated options of `[search]`, with `given` in their place. Declared engines and models are made."""
     from clicket.search.tool.options import Makers, setup_of
 
     makers = Makers(engine=_search_backend, model=_model_of)
-    replaced = {*given, *(("engine",) if "engines" in given else ())}  # one engine, or several
+    replaced = {*given, *(("engine",) if "engines" in given else ())}  # `engines` replaces `engine`, too
     kept = {name: value for name, value in settings.search.items() if name not in replaced}
-    return setup_of(given, setup_of(kept, where=_search_of(settings), makers=makers), "clicket search", makers)
+    return setup_of(given, setup_of(kept, where=_search_section(settings), makers=makers), "clicket search", makers)
 
 
-def _search_of(settings: Settings) -> str:
+def _search_section(settings: Settings) -> str:
     return f"[search] of {settings.origins.get('search', 'Settings')}"
 
 
@@ -99,10 +99,10 @@ def _model_of(declared: Any) -> Any:
 
 
 def load(spec: str) -> list[Tool]:
-    """The tools that `module`, `module:name` or `folder/file.py:name` stands for."""
+    """The tools of `module`, `module:name` or `folder/file.py:name`."""
     module_name, _, attribute = spec.partition(":")
     if not module_name:
-        raise UsageError(f"{spec!r} names no module. {_WHERE}")
+        raise UsageError(f"{spec!r} names no module. {_SYNTAX}")
     module = _import(module_name, spec)
     if not attribute:
         tools = list(_tools_in(module, spec))
@@ -122,7 +122,7 @@ def load(spec: str) -> list[Tool]:
 
 
 def _plugins() -> Iterator[EntryPoint]:
-    """The entry points of installed packages, each once."""
+    """The entry points of installed packages, without duplicates."""
     path = [entry for entry in sys.path if entry not in _appended]
     seen: set[EntryPoint] = set()
     for distribution in distributions(path=path):
@@ -133,44 +133,44 @@ def _plugins() -> Iterator[EntryPoint]:
 
 
 def _import(name: str, spec: str) -> ModuleType:
-    _append(os.getcwd())  # tools are most often beside where one stands
+    _append_to_path(os.getcwd())  # most tools are in the working directory
     if name.endswith(".py"):
         file = Path(name)
         if not file.is_file():
             raise UsageError(f"{spec}: there is no file {name!r}.")
-        _append(str(file.absolute().parent))
+        _append_to_path(str(file.absolute().parent))
         name = file.stem
-        _refuse_taken(name, file, spec)
+        _refuse_shadowed(name, file, spec)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise _broken(spec, error) from error
+            raise _import_error(spec, error) from error
         near = did_you_mean(name, [path.stem for path in Path(os.getcwd()).glob("*.py")])
-        raise UsageError(f"{spec}: there is no module {name!r}.{near} {_WHERE}") from None
+        raise UsageError(f"{spec}: there is no module {name!r}.{near} {_SYNTAX}") from None
     except Exception as error:
-        raise _broken(spec, error) from error
+        raise _import_error(spec, error) from error
 
 
-def _append(folder: str) -> None:
+def _append_to_path(folder: str) -> None:
     if folder not in sys.path:
         sys.path.append(folder)
         _appended.append(folder)
 
 
-def _refuse_taken(name: str, file: Path, spec: str) -> None:
-    """A file whose name is another module's cannot be imported by it, here or in a child process."""
+def _refuse_shadowed(name: str, file: Path, spec: str) -> None:
+    """A file with the name of another module could not be imported by name, here or in a child process."""
     try:
         found = find_spec(name) if "." not in name else None
         origin = found.origin if found is not None else None
-    except ValueError:  # a module that was not made by the import system, like the running program
+    except ValueError:  # a module without a spec, like the running program
         origin = name
     if origin is not None and not (os.path.exists(origin) and file.samefile(origin)):
         raise UsageError(f"{spec}: another module has the name {name!r} ({origin}). Give the file another name.")
 
 
 def _shadowed(module: ModuleType) -> str:
-    """A hint for those who meant the file of that name in this folder: installed modules come first."""
+    """A hint when an installed module hides a file of the same name in this folder."""
     here = Path(f"{module.__name__}.py")
     found = getattr(module, "__file__", None) or "built in"
     if not here.is_file() or (os.path.exists(found) and here.samefile(found)):
@@ -178,20 +178,20 @@ def _shadowed(module: ModuleType) -> str:
     return f" The module is {found}, which comes before {here} in this folder; give {here} another name."
 
 
-def _broken(spec: str, error: BaseException) -> UsageError:
-    """Name the line of the user's own file, so that no traceback is needed for the common case."""
+def _import_error(spec: str, error: BaseException) -> UsageError:
+    """The error with the line of the user's file, so that no traceback is needed."""
     frames = [file_and_line(each.filename, each.lineno or 0) for each in _frames(error)]
     place = f" ({frames[-1]})" if frames and frames[-1] not in str(error) else ""
     if isinstance(error, UsageError):
         return UsageError(f"{spec}{place}: {error.message}")
     text = error.msg if isinstance(error, SyntaxError) else error
     return UsageError(
-        f"{spec}: importing it failed: {type(error).__name__}: {text}{place}. Mend the module, then try again."
+        f"{spec}: importing it failed: {type(error).__name__}: {text}{place}. Correct the module, then try again."
     )
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The user's own frames, or else those of others."""
+    """The frames of the user's files, else all frames."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return [traceback.FrameSummary(error.filename, error.lineno, "", lookup_line=False)]
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
@@ -199,9 +199,9 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
-    """A tool, or a collection of tools, or a module full of them."""
+    """The tools of a tool, a collection or a module."""
     if inspect.ismodule(value):
-        yield from (as_tool(each) for each in (*vars(value).values(), *_late(value)) if _is_tool(each))
+        yield from (as_tool(each) for each in (*vars(value).values(), *_lazy_values(value)) if _is_tool(each))
     elif isinstance(value, Mapping):
         yield from (as_tool(each) for each in value.values())
     elif isinstance(value, list | tuple | set | frozenset):
@@ -212,8 +212,8 @@ def _tools_in(value: Any, spec: str) -> Iterator[Tool]:
         yield as_tool(value)
 
 
-def _late(module: ModuleType) -> Iterator[Any]:
-    """What a module has when it is asked for; what needs a package that is not installed is no tool here."""
+def _lazy_values(module: ModuleType) -> Iterator[Any]:
+    """The values of a module that it imports lazily, without those whose package is not installed."""
     for name in getattr(module, "__all__", ()):
         if name in vars(module):
             continue
@@ -225,7 +225,7 @@ def _late(module: ModuleType) -> Iterator[Any]:
 
 
 def _is_tool(value: Any) -> bool:
-    """Was this made to be a tool? Plain functions of a module are not, unless they are named."""
+    """Is it declared as a tool? Plain functions are tools only if they are named."""
     if isinstance(value, type):
         return issubclass(value, NativeTool) and value is not NativeTool
     return isinstance(value, BasicTool | NativeTool)
@@ -241,7 +241,7 @@ def _add(found: dict[str, Tool], tools: Iterable[Tool], spec: str) -> None:
 
 
 def _origin(tool: Tool) -> object:
-    """The function or the object that the tool was made of: one may be found under several names."""
+    """The function or object of the tool: the same one may be found under several names."""
     if isinstance(tool, FunctionTool):
         return tool.fn
     return tool.given if isinstance(tool, CompletedTool) else tool

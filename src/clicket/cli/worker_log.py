@@ -12,8 +12,8 @@ from rich.text import Text
 
 from clicket.cli.errors import silence_stdout
 from clicket.cli.formatting import as_state, at, duration, short
-from clicket.cli.terminal import Terminal, clean
 from clicket.cli.shutdown import ShutdownSignals
+from clicket.cli.terminal import Terminal, clean
 from clicket.engine import Recovered
 from clicket.journal import Entry
 from clicket.kernel import State
@@ -21,7 +21,6 @@ from clicket.model import Event
 from clicket.runtime import Runtime
 
 __all__ = ["WorkerLog"]
-
 
 
 class WorkerLog:

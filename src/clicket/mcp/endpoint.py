@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from clicket.errors import UsageError
 from clicket.mcp.request_context import Access
 from clicket.mcp.server import TASK_AFTER, RuntimeServer
-from clicket.mcp.tool_definitions import find_tool, header_schema
+from clicket.mcp.tool_definitions import header_schema
 from clicket.runtime import Runtime
 
 __all__ = ["McpEndpoint"]
@@ -119,4 +119,4 @@ class McpEndpoint:
 
 
 def _header_schema(name: str) -> Any:
-    return header_schema(find_tool(_request_runtime.get(), name))
+    return header_schema(_request_runtime.get().registry.get(name))

@@ -19,7 +19,6 @@ from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.mcp.input_requests import Round, fits
 from clicket.mcp.request_context import RequestContext
 from clicket.mcp.results import client_message, input_requests_of
-from clicket.mcp.tool_definitions import find_tool
 from clicket.model import Record, ToolResult, result_of
 from clicket.ports import Store
 from clicket.runtime import Runtime
@@ -77,7 +76,7 @@ async def load_task(request: RequestContext, id: str) -> TaskState:
         if not current.state.is_terminal:
             return TaskState(first=first, current=current, round=number)
         result = await _result(request, current)
-        asked = input_requests_of(result, find_tool(request.runtime, current.tool))
+        asked = input_requests_of(result, request.runtime.registry.get(current.tool))
         task = TaskState(first=first, current=current, round=number, result=result, asked=asked)
         if not asked:
             return task

@@ -29,7 +29,6 @@ from clicket.mcp.image_content import images_of
 from clicket.mcp.request_context import TASKS, AccessFor, RequestContext, SdkContext, missing_capability, read_context
 from clicket.mcp.results import protocol_error, tool_result
 from clicket.mcp.task_state import TaskState, TaskSweep, add_answers, cancel_answers, load_task
-from clicket.mcp.tool_definitions import find_tool
 from clicket.model import Record
 from clicket.ports.caller import Handle
 
@@ -145,7 +144,7 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
     if task.unanswered:
         return {**_base(first, current, "input_required", request), "inputRequests": task.unanswered}
     if task.result is not None:
-        tool = find_tool(request.runtime, current.tool)
+        tool = request.runtime.registry.get(current.tool)
         wrong = protocol_error(task.result, tool)
         if wrong is not None:
             return _failed(task, request, wrong.code, wrong.message)

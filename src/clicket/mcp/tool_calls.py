@@ -23,7 +23,7 @@ from clicket.mcp.log_levels import LogLevels
 from clicket.mcp.request_context import TASKS, AccessFor, RequestContext, SdkContext, missing_capability, read_context
 from clicket.mcp.results import input_requests_of, protocol_error, refusal, tool_result
 from clicket.mcp.tasks import task_created
-from clicket.mcp.tool_definitions import find_tool, task_mode
+from clicket.mcp.tool_definitions import task_mode
 from clicket.model import Event, ToolResult
 from clicket.ports.caller import Handle
 
@@ -50,7 +50,7 @@ class ToolCallHandler:
 
     async def __call__(self, ctx: SdkContext, params: types.CallToolRequestParams) -> Response:
         request = read_context(ctx, self._access_for)
-        tool = find_tool(request.runtime, params.name)
+        tool = request.runtime.registry.get(params.name)
         mode = task_mode(tool)
         if mode == "required" and not request.has_tasks:
             raise missing_capability(

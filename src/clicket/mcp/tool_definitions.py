@@ -11,11 +11,10 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.mcp.request_context import RequestContext
-from clicket.runtime import Runtime
 from clicket.tools import Tool
 from clicket.tools.check import Check, compile_schema
 
-__all__ = ["TaskMode", "find_tool", "header_schema", "list_tools", "output_check", "output_schema", "task_mode"]
+__all__ = ["TaskMode", "header_schema", "list_tools", "output_check", "output_schema", "task_mode"]
 
 TaskMode = Literal["auto", "always", "required", "after-input", "never"]
 _MODES: dict[str, TaskMode] = {
@@ -29,10 +28,6 @@ _MODES: dict[str, TaskMode] = {
 async def list_tools(request: RequestContext) -> list[types.Tool]:
     names = set(await request.runtime.hub(request.thread).available())
     return [_definition(tool) for tool in request.runtime.registry if tool.name in names]
-
-
-def find_tool(runtime: Runtime, name: str) -> Tool | None:
-    return runtime.registry.get(name)
 
 
 def task_mode(tool: Tool | None) -> TaskMode:

@@ -56,19 +56,11 @@ async def _tracked(
         yield _ReadStream(incoming, connection.lose), _WriteStream(outgoing, connection.sent)
 
 
-class _WriteStream:
-    """Records the idempotency keys of the calls that are sent."""
+class _Stream:
+    """A stream of the SDK, wrapped."""
 
-    def __init__(self, stream: Any, sent: set[str]) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._sent = sent
-
-    async def send(self, item: Any) -> None:
-        params = getattr(item.message, "params", None)
-        key = (params.get("_meta") or {}).get(KEY_META) if isinstance(params, Mapping) else None
-        if key is not None:
-            self._sent.add(key)
-        await self._stream.send(item)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -80,11 +72,26 @@ class _WriteStream:
         await self.aclose()
 
 
-class _ReadStream:
+class _WriteStream(_Stream):
+    """Records the idempotency keys of the calls that are sent."""
+
+    def __init__(self, stream: Any, sent: set[str]) -> None:
+        super().__init__(stream)
+        self._sent = sent
+
+    async def send(self, item: Any) -> None:
+        params = getattr(item.message, "params", None)
+        key = (params.get("_meta") or {}).get(KEY_META) if isinstance(params, Mapping) else None
+        if key is not None:
+            self._sent.add(key)
+        await self._stream.send(item)
+
+
+class _ReadStream(_Stream):
     """Reports the end of the stream."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._on_end = on_end
 
     @property
@@ -99,9 +106,6 @@ class _ReadStream:
             self._on_end()
             raise
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -110,12 +114,6 @@ class _ReadStream:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def over_http(url: str, headers: Mapping[str, str]) -> Opener:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 from rich.text import Text
 
+from clicket.agents import ThreadView
 from clicket.cli.chat.conversation import Conversation
 from clicket.cli.chat.keyboard import Terminated, read_line, term_raises
 from clicket.cli.chat.turn_view import plan_lines, usage_words
@@ -28,8 +29,7 @@ class Prompt:
 
     def __init__(self, conversation: Conversation, *, model: str) -> None:
         self._conversation = conversation
-        self._runner = conversation.runner
-        self._terminal = conversation.terminal
+        self._runner, self._terminal = conversation.runner, conversation.terminal
         self._model = model
         self._leaves = False
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
@@ -98,8 +98,11 @@ class Prompt:
     def _thread(self) -> str:
         return self._conversation.thread
 
+    def _look(self) -> ThreadView:
+        return self._runner.run(self._runner.agent.look(self._thread))
+
     def _open(self) -> None:
-        view = self._runner.run(self._runner.agent.look(self._thread))
+        view = self._look()
         turns = f"{count_of(view.turns, 'turn')} so far" if view.turns else "new"
         if not self._terminal.json:
             facts = [
@@ -117,7 +120,7 @@ class Prompt:
         self._say("  Ctrl-C stops the turn that runs, twice leaves. A line that ends with \\ goes on with the next.")
 
     def _state(self, _: str) -> None:
-        view = self._runner.run(self._runner.agent.look(self._thread))
+        view = self._look()
         usage = usage_words(msgspec.to_builtins(view.usage))
         self._say(" · ".join([str(view.state), f"{view.turns} turns", *usage]))
         if view.error:
@@ -130,18 +133,16 @@ class Prompt:
 
     def _history(self, _: str) -> None:
         after: int | None = 0
-        empty = True
         while after is not None:
             page = self._runner.run(self._runner.agent.history(self._thread, after=after))
+            if not page.turns and after == 0:
+                self._say("there are no messages yet")
             for turn in page.turns:
-                empty = False
                 for message in turn.messages:
                     self._show_message(turn.turn, message)
                 if turn.stopped != "finished":
                     self._say(f"      {clean_lines(turn.error or turn.text)}", "yellow")
             after = page.after
-        if empty:
-            self._say("there are no messages yet")
 
     def _show_message(self, turn: int, message: ChatMessage) -> None:
         text = short(" ".join(message.content.split()), _WIDTH)
@@ -168,7 +169,7 @@ class Prompt:
             self._say("no tools; name some with --tools module:name, or list them in clicket.toml")
 
     def _plan(self, _: str) -> None:
-        plan = self._runner.run(self._runner.agent.look(self._thread)).plan
+        plan = self._look().plan
         if plan is None:
             self._say("there is no plan here; `clicket chat --plan` makes one for each turn")
             return

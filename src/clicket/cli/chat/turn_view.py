@@ -40,10 +40,34 @@ class TurnView:
         self._plans = PlanView(plain=terminal.plain)
 
     def take(self, event: AgentEvent) -> None:
+        data = event.data
         self._began = event.at if self._began is None else self._began
-        draw = getattr(self, f"_{event.type}", None)
-        if draw is not None:
-            draw(event.data, event)
+        match event.type:
+            case "state" if data["to"] == "running":
+                self.live.think()
+            case "delta" if data["kind"] == "text" and self._streams and not data.get("fork") and not self.live.busy:
+                self.live.stop_thinking()
+                self._write(data["text"])
+            case "thought":
+                self.remark(f"  {_one_line(data['text'])}", "bright_black italic")
+            case "message" if data["role"] == "assistant" and data["text"]:
+                self._message(data)
+            case "retry":
+                error, delay = short(data["error"], 160), duration(data["delay"])
+                self.remark(f"  the model did not answer: {error}; again in {delay}", "yellow")
+            case "tool_started":
+                self._tool_started(data)
+            case "tool_result":
+                self._tool_result(data)
+            case "plan":
+                for line in self._plans.take(data):
+                    self.remark(line, "")
+            case "final":
+                self._final(data, event.at)
+            case "error":
+                self.live.clear()
+                self._end_line()
+                self._terminal.complain("agent_failed", data["message"])
 
     def remark(self, text: Text | str, style: str = "bright_black") -> None:
         """A line on stderr. A message that is being written is broken off for it."""
@@ -56,24 +80,8 @@ class TurnView:
         self.live.clear()
         self._began, self._last_message, self._started = None, "", {}
 
-    # The model.
-
-    def _state(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        if data["to"] == "running":
-            self.live.think()
-
-    def _delta(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        if data["kind"] == "text" and self._streams and not data.get("fork") and not self.live.busy:
-            self.live.stop_thinking()
-            self._write(data["text"])
-
-    def _thought(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        self.remark(f"  {_one_line(data['text'])}", "bright_black italic")
-
-    def _message(self, data: Mapping[str, Any], _: AgentEvent) -> None:
+    def _message(self, data: Mapping[str, Any]) -> None:
         text = data["text"]
-        if data["role"] != "assistant" or not text:
-            return
         if data.get("fork"):
             self.remark(f"  {self._sign('»', '>>')} {_one_line(text)}")
             return
@@ -94,23 +102,17 @@ class TurnView:
             self._terminal.write("" if self._written.endswith("\n") else "\n")
             self._written = ""
 
-    def _retry(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        when = duration(data["delay"])
-        self.remark(f"  the model did not answer: {short(data['error'], 160)}; again in {when}", "yellow")
-
-    # Its tools.
-
-    def _tool_started(self, data: Mapping[str, Any], _: AgentEvent) -> None:
+    def _tool_started(self, data: Mapping[str, Any]) -> None:
         self._started[data["id"]] = data
         self._end_line()
         if data["tool"] in PLAN_NAMES:
-            return  # `_plan` draws the plan
+            return  # the plan is drawn when it changes
         if self._terminal.interactive:
             self.live.open(data["call_id"], data["tool"], data["arguments"])
         else:
             self._terminal.say(f"  {self._sign('→', '->')} {clean(data['tool'])} {short(data['arguments'], 100)}")
 
-    def _tool_result(self, data: Mapping[str, Any], _: AgentEvent) -> None:
+    def _tool_result(self, data: Mapping[str, Any]) -> None:
         started = self._started.pop(data["id"], {})
         self.live.close(started.get("call_id", data["call_id"]))
         if data["tool"] not in PLAN_NAMES or not data["success"]:
@@ -131,16 +133,10 @@ class TurnView:
             facts.append(f"{len(record.attempts)} attempts")
         return line.append(f"  {', '.join(facts)}" if facts else "", "bright_black")
 
-    def _plan(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        for line in self._plans.take(data):
-            self.remark(line, "")
-
     def _sign(self, sign: str, plain: str) -> str:
         return plain if self._terminal.plain else sign
 
-    # The end.
-
-    def _final(self, data: Mapping[str, Any], event: AgentEvent) -> None:
+    def _final(self, data: Mapping[str, Any], at: float) -> None:
         self.live.clear()
         if data["stopped"] != "finished":
             self.remark(data["text"], "yellow")
@@ -152,14 +148,9 @@ class TurnView:
         if data.get("calls"):
             facts.append(count_of(data["calls"], "tool call"))
         facts += usage_words(data.get("usage", {}))
-        if self._began is not None and event.at > self._began:
-            facts.append(duration(event.at - self._began))
+        if self._began is not None and at > self._began:
+            facts.append(duration(at - self._began))
         self.remark(" · ".join(facts))
-
-    def _error(self, data: Mapping[str, Any], _: AgentEvent) -> None:
-        self.live.clear()
-        self._end_line()
-        self._terminal.complain("agent_failed", data["message"])
 
 
 class PlanView:

@@ -50,7 +50,7 @@ def chat(
         int | None, typer.Option(metavar="N", help="Maximum number of model requests in a turn.")
     ] = None,
 ) -> None:
-    """Talk to an agent that uses your tools, with every tool call live.
+    """Chat with an agent that uses your tools, and watch its tool calls.
 
     Ctrl-C stops the turn, twice exits; /help lists the commands. With a MESSAGE, or with stdin from a pipe, one turn: exits with
     0 when it finished, with 1 when it failed or was stopped. With --json each event is a line.

@@ -1,4 +1,4 @@
-"""`clicket doctor`: does everything work here? Each line says what was looked at, what was found, and what to do about it."""
+"""`clicket doctor`: checks whether everything works here. Each line names a check, its result, and what to do about it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def where_am_i() -> int:
 
 @tool
 async def echo(text: str) -> str:
-    """Gives back what it gets."""
+    """Returns its argument."""
     return text
 
 
 async def doctor(session: Session) -> None:
-    """Check this machine and this configuration, and say what to do about what is wrong."""
+    """Check this machine and this configuration, and advise on what is wrong."""
     terminal = session.terminal
     checks: list[Check] = []
     async for check in _checks(session):
@@ -68,7 +68,8 @@ async def doctor(session: Session) -> None:
         terminal.print_json({"ok": healthy, "checks": checks})
     elif healthy:
         terminal.say(
-            "all is well" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings", style="green"
+            "everything works" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings",
+            style="green",
         )
     if any(check.unreachable for check in checks):
         raise CallFailed(UNREACHABLE)
@@ -93,7 +94,7 @@ async def _checks(session: Session) -> AsyncIterator[Check]:
 
 
 async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
-    """A check that cannot be made has failed, and the others go on."""
+    """A check that raises has failed; the others go on."""
     try:
         return await check()
     except ClicketError as error:
@@ -147,7 +148,7 @@ def _tools(session: Session) -> Check:
 
 
 async def _probe() -> Check:
-    """Writes and reads a call in a store of its own, where the temporary files are."""
+    """Writes and reads a call, in a store in the folder for temporary files."""
     with tempfile.TemporaryDirectory(prefix="clicket-doctor-") as folder:
         times: dict[str, float] = {}
         for durability in ("process", "power"):
@@ -185,12 +186,12 @@ async def _isolation() -> Check:
             name=name, verdict="fail", found=str(result.error), advice="Tools with isolation='process' will not run."
         )
     if result.output == os.getpid():
-        return Check(name=name, verdict="fail", found="the tool ran in this very process")
+        return Check(name=name, verdict="fail", found="the tool ran in this process")
     return Check(name=name, found=f"works: first call {duration(first)}, then {duration(warm)}")
 
 
 async def _event_loop() -> Check:
-    """How late timers fire when nothing else happens: the floor of every latency."""
+    """How late timers fire on an idle loop: no latency can be lower."""
     late = []
     for _ in range(30):
         began = time.perf_counter()
@@ -206,7 +207,7 @@ async def _event_loop() -> Check:
 
 
 def _extras() -> Check:
-    """Packages that extras bring, and which of them are here."""
+    """The packages of the extras, and which of them are installed."""
     try:
         wanted = requires("clicket") or []
     except PackageNotFoundError:
@@ -234,6 +235,6 @@ def _terminal(session: Session) -> Check:
             name="terminal",
             verdict="warn",
             found=found,
-            advice="Set LANG to a UTF-8 locale to see the pictures properly.",
+            advice="Set LANG to a UTF-8 locale to see charts and marks properly.",
         )
     return Check(name="terminal", found=found)

@@ -37,28 +37,8 @@ rows = list(csv.DictReader(open("passengers.csv")))
 first, last = int(rows[0]["ferry_passengers"]), int(rows[-1]["ferry_passengers"])
 print(f"from {first:,} in {rows[0]['year']} to {last:,} in {rows[-1]['year']}: {100 * (last - first) / first:+.1f} %")
 """
-# Slow on purpose, so that the process can be killed in the middle.
-_DRAW = """\
-```python
-import csv, time
-rows = [(row["year"], int(row["ferry_passengers"])) for row in csv.DictReader(open("passengers.csv"))]
-for year, count in rows:
-    print(year, "#" * (count // 4000), f"{count:,}", flush=True)
-    time.sleep(0.2)
-```
-```python
-try:
-    import matplotlib.pyplot as plt
-    figure, axes = plt.subplots(figsize=(6, 3))
-    axes.bar(*zip(*rows))
-    axes.set_title("Ferry passengers")
-    figure.savefig("ferry.png")
-    plt.close(figure)
-except ImportError:
-    bars = (f'<rect x="{40 * n}" y="{120 - count // 1000}" width="30" height="{count // 1000}"/>' for n, (_, count) in enumerate(rows))
-    open("ferry.svg", "w").write('<svg xmlns="http://www.w3.org/2000/svg" width="280" height="120">' + "".join(bars) + "</svg>")
-```
-"""
+_DRAW = (Path(__file__).parent / "draw_ferry.md").read_text()
+"""Slow on purpose, so that the process can be killed in the middle."""
 _PLAN = ["Find out who runs the ferry to Orme Island", "Compute how its passengers changed", "Draw them, year by year"]
 _FILES = {"file_names": ["passengers.csv"]}
 
@@ -81,24 +61,21 @@ def make_agent(runtime: Runtime) -> tuple[PlanExecuteAgent, ScriptedModel]:
     return PlanExecuteAgent(runtime, model, name="tour"), model
 
 
-def _last_result(request: ChatRequest) -> Any:
-    """The last tool result: JSON, or the error's text."""
+def _last_result(request: ChatRequest) -> dict[str, Any]:
+    """The output of the last tool call; empty if it failed."""
     content = next(each.content for each in reversed(request.messages) if each.role == "tool")
     with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(content)
-    return content
+        return dict(msgspec.json.decode(content))
+    return {}
 
 
 def _owner(request: ChatRequest) -> str:
-    result = _last_result(request)
-    quoted = [each["text"] for each in result["citations"]] if isinstance(result, dict) else []
-    return next((" ".join(text.split()) for text in quoted if "owned" in text), "no document names the owner.")
+    quoted = [" ".join(each["text"].split()) for each in _last_result(request).get("citations", ())]
+    return next((text for text in quoted if "owned" in text), "no document names the owner.")
 
 
 def _printed(request: ChatRequest) -> str:
-    result = _last_result(request)
-    printed = result.get("stdout", "") if isinstance(result, dict) else ""
-    return printed.strip() or f"in an unknown way: {short(str(result), 80)}"
+    return str(_last_result(request).get("stdout", "")).strip() or "in an unknown way"
 
 
 @contextlib.contextmanager
@@ -128,14 +105,14 @@ async def agent_step(output: TourOutput, store: str) -> None:
         "async for event in PlanExecuteAgent(rt, model).stream(question, thread=…): …",
     )
     output.remark(f"> {QUESTION}", "bold")
-    view = _TurnOutput(output)
-    killed_at, requests_before, was_drawing = await _run_until_killed(output, view, store)
+    plans = PlanView(plain=output.plain)
+    killed_at, requests_before, was_drawing = await _run_until_killed(output, plans, store)
     with _tools() as tools:
         async with Runtime(tools, settings=Settings(store=store)) as runtime:
             agent, model = make_agent(runtime)
             async for event in agent.stream(QUESTION, thread=THREAD):
                 if event.at > killed_at:  # the others were shown before
-                    view.take(event)
+                    _show(output, plans, event)
             result = await agent.wait(THREAD, turn=1)
             page = await runtime.history(thread=THREAD, limit=10)
             calls = sorted(page.items, key=lambda record: record.created_at)
@@ -146,7 +123,7 @@ async def agent_step(output: TourOutput, store: str) -> None:
         output.remark(f"the plot is {plot}", "green")
 
 
-async def _run_until_killed(output: TourOutput, view: _TurnOutput, store: str) -> tuple[float, int, bool]:
+async def _run_until_killed(output: TourOutput, plans: PlanView, store: str) -> tuple[float, int, bool]:
     """Run the turn in a child process, and kill it while it draws. Returns when, the number of model requests until then, and
     whether the drawing had begun."""
     requests, drawing = 0, ""
@@ -157,7 +134,7 @@ async def _run_until_killed(output: TourOutput, view: _TurnOutput, store: str) -
         async for line in child.stdout:
             event = msgspec.json.decode(line, type=AgentEvent)
             requests += event.type == "usage"
-            view.take(event)
+            _show(output, plans, event)
             if event.type == "tool_started" and _DRAW[:20] in event.data["arguments"].replace("\\n", "\n"):
                 drawing = event.data["call_id"]
             if event.type == "tool_progress" and event.data["call_id"] == drawing and _printed_bars(event):
@@ -167,29 +144,22 @@ async def _run_until_killed(output: TourOutput, view: _TurnOutput, store: str) -
     return time.time(), requests, began
 
 
-class _TurnOutput:
-    """Prints the events of the turn."""
-
-    def __init__(self, output: TourOutput) -> None:
-        self._output = output
-        self._plans = PlanView(plain=output.plain)
-
-    def take(self, event: AgentEvent) -> None:
-        data, remark = event.data, self._output.remark
-        if event.type == "plan":
-            for line in self._plans.take(data):
-                self._output.say(line)
-        elif event.type == "tool_started" and data["tool"] != "plan":
-            remark(f"    {data['tool']} {short(data['arguments'], 90)}")
-        elif event.type == "tool_progress":
-            for bar in _printed_bars(event).splitlines():
-                remark(f"      {bar}", "green")
-        elif event.type == "tool_result" and not data["success"]:
-            remark(f"    {data['tool']}: {short(data['content'], 200)}", "red")
-        elif event.type == "message" and data["role"] == "assistant" and data.get("fork"):
-            remark(f"    {short(data['text'], 110)}", "")
-        elif event.type == "final":
-            remark(f"{data['stopped']} after {data['steps']} steps: {data['text']}", "bold")
+def _show(output: TourOutput, plans: PlanView, event: AgentEvent) -> None:
+    data, remark = event.data, output.remark
+    if event.type == "plan":
+        for line in plans.take(data):
+            output.say(line)
+    elif event.type == "tool_started" and data["tool"] != "plan":
+        remark(f"    {data['tool']} {short(data['arguments'], 90)}")
+    elif event.type == "tool_progress":
+        for bar in _printed_bars(event).splitlines():
+            remark(f"      {bar}", "green")
+    elif event.type == "tool_result" and not data["success"]:
+        remark(f"    {data['tool']}: {short(data['content'], 200)}", "red")
+    elif event.type == "message" and data["role"] == "assistant" and data.get("fork"):
+        remark(f"    {short(data['text'], 110)}", "")
+    elif event.type == "final":
+        remark(f"{data['stopped']} after {data['steps']} steps: {data['text']}", "bold")
 
 
 def _printed_bars(event: AgentEvent) -> str:

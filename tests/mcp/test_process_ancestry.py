@@ -1,4 +1,4 @@
-"""Servers that are started: none starts itself without end, and none outlives whoever started it."""
+"""Servers that clicket starts: they cannot start each other without end, and none outlives its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks extension: a task is a call, durable before the client hears of it, and it outlives the server."""
+"""The tasks extension: a task is a call, durable before the client gets its id, and it outlives the server."""
 
 from __future__ import annotations
 
@@ -274,13 +274,13 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
             assert set((await hand.task(asking, "input_required"))["inputRequests"]) == {"second"}
             await hand.answer(asking, second=accept(name="Bo"))
             assert (await hand.task(asking, "completed"))["result"]["content"][0]["text"] == "Ada and Bo"
-            ended = await hand.task(lost, "completed")  # it may have had effects: nobody runs it again unasked
+            ended = await hand.task(lost, "completed")  # it may have had effects, so it is not run again
             assert ended["result"]["isError"]
             assert ended["result"]["_meta"]["io.clicket/error"]["code"] == "outcome_unknown"
 
 
 def test_the_clock_of_a_task_is_the_store_s() -> None:
-    """Times are told in UTC, to the millisecond."""
+    """Times are in UTC, to the millisecond."""
     from clicket.mcp.tasks import _instant
 
     assert _instant(0.5) == "1970-01-01T00:00:00.500Z"

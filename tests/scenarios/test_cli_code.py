@@ -294,7 +294,7 @@ class TestSignals:
         assert caged(temp) != []
         command.kill()
         eventually_sync(lambda: not caged(temp), timeout=PATIENCE)
-        assert place.run("code", "--code", "1").returncode == 0  # whoever comes next sweeps up
+        assert place.run("code", "--code", "1").returncode == 0  # the next run cleans up
 
 
 class TestTerminal:

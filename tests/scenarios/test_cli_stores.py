@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def submit(place: Place, *calls: tuple[str, str, dict[str, Any]]) -> None:
-    """Calls by id, tool and arguments, for whoever runs them."""
+    """Submit calls by id, tool and arguments, for a worker."""
     with Runtime(ALL, engine="workers", settings=Settings(store=place.store)) as runtime:
         for id, tool, arguments in calls:
             runtime.submit(tool, arguments, id=id)
@@ -290,7 +290,7 @@ class TestServers:
 
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:
-        store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nobody listens on port 1
+        store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nothing listens on port 1
         place = Place(tmp_path, store, TOOLS, CLICKET_STORE_TIMEOUT="0.3", CLICKET_OPEN_TIMEOUT="0.1")
         for command in (["ps"], ["--json", "cache", "stats"], ["worker"], ["recover"], ["call", "double"], ["doctor"]):
             done = place.inside(*command)

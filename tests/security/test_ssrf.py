@@ -178,7 +178,7 @@ async def test_each_hop_is_looked_up_once() -> None:
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
 
-# For api.example.test only, good for a hundred years, trusted by nobody but these tests.
+# For api.example.test only, valid for a hundred years, trusted only by these tests.
 CERTIFICATE = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUiMeTBHRY41Mw+lf

@@ -41,6 +41,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     advice: str = ""
     unreachable: bool = False
 
+    @classmethod
+    def warn_if(cls, problem: bool, *, name: str, found: str, advice: str) -> Check:
+        return cls(name=name, verdict="warn", found=found, advice=advice) if problem else cls(name=name, found=found)
+
 
 async def store_checks(session: Session) -> AsyncIterator[Check]:
     """Open the store with a runtime without tools, which does not change any call."""
@@ -75,9 +79,8 @@ async def _reached(runtime: Runtime) -> Check:
     found = (
         f"{store.url}: {size(await store.size())}, {count}, durability {store.durability}, written in {duration(took)}"
     )
-    if took > _SLOW_WRITE:
-        return Check(name="store", verdict="warn", found=found, advice="Writing is slow, and every call waits for it.")
-    return Check(name="store", found=found)
+    advice = "Writing is slow, and every call waits for it."
+    return Check.warn_if(took > _SLOW_WRITE, name="store", found=found, advice=advice)
 
 
 async def _owners(runtime: Runtime) -> Check:
@@ -108,7 +111,6 @@ async def sandbox_check() -> Check:
     found = f"isolation {isolation.level}: {', '.join(isolation.layers) or 'no layer works'}"
     found += "".join(f"\n- {gap}" for gap in gaps)
     advice = [text for name, text in _REMEDIES.items() if name not in isolation.layers]
-    if isolation.level == "full":
-        return Check(name="code sandbox", found=found)
     first = f"`clicket code` and the code interpreter refuse to run without --require {isolation.level}."
-    return Check(name="code sandbox", verdict="warn", found=found, advice=" ".join([first, *advice]))
+    problem = isolation.level != "full"
+    return Check.warn_if(problem, name="code sandbox", found=found, advice=" ".join([first, *advice]))

@@ -24,6 +24,7 @@ __all__ = [
     "count_of",
     "decision_on",
     "duration",
+    "one_line",
     "pairs_of",
     "parse_duration",
     "parse_size",
@@ -163,6 +164,11 @@ def short(value: Any, width: int = 80) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = clean(text)
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def one_line(text: str, width: int = 80) -> str:
+    """A text with its white space collapsed, on one line."""
+    return short(" ".join(text.split()), width)
 
 
 def shortened(ids: list[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from clicket.cli.formatting import (
     ago,
     as_state,
     at,
+    count_of,
     decision_on,
     duration,
     short,
@@ -228,9 +229,8 @@ def draw_record(record: Record, width: int, *, plain: bool, events: bool = False
 
 
 def _title(record: Record) -> Group:
-    count = len(record.attempts)
     whose = [f"caller {clean(record.caller)}"] if record.caller else []
-    facts = [f"thread {clean(record.thread)}", *whose, f"{count} attempt{'' if count == 1 else 's'}"]
+    facts = [f"thread {clean(record.thread)}", *whose, count_of(len(record.attempts), "attempt")]
     if record.duration is not None:
         facts.append(duration(record.duration))
     facts.append(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.created_at))} ({ago(record.created_at)})")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from rich.text import Text
 
-from clicket.cli.formatting import count_of, duration
+from clicket.cli.formatting import count_of, duration, one_line
 from clicket.cli.terminal import Terminal, clean
 from clicket.model import ToolResult
 
@@ -60,10 +60,10 @@ class SearchView:
         if error is not None:
             return Text.assemble((f"  {bad} ", "red"), clean(query), (f"  failed: {clean(error)}", "red"))
         amount = f"  {len(new)} new of {len(documents)}" if documents else "  nothing"
-        titles = ", ".join(_short(one["title"] or one["id"], 30) for one in new[:_TITLES])
+        titles = ", ".join(one_line(one["title"] or one["id"], 30) for one in new[:_TITLES])
         more = ", …" if len(new) > _TITLES else ""
         shown = f": {titles}{more}" if titles else ""
-        return Text.assemble((f"  {ok} ", "green"), _short(query, _WIDTH), (f"{amount}{shown}", "bright_black"))
+        return Text.assemble((f"  {ok} ", "green"), one_line(query, _WIDTH), (f"{amount}{shown}", "bright_black"))
 
 
 def print_answer(terminal: Terminal, result: ToolResult, saved: list[str]) -> None:
@@ -99,8 +99,3 @@ def _relative(source: str) -> str:
     """The path of a file, relative to the working directory if it is inside."""
     path = Path(source)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else source
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(clean(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"

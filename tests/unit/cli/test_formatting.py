@@ -64,9 +64,9 @@ def event(kind: str, state: State = State.RUNNING, **data: Any) -> Event:
     return Event(call_id="c", seq=1, at=0.0, type=kind, state=state, data=data)  # type: ignore[arg-type]
 
 
-class TestSentences:
+class TestDescriptions:
     @pytest.mark.parametrize(
-        ("happened", "told"),
+        ("event_", "described"),
         [
             (event("created", tool="t", refused={"size": 9}), "t, arguments refused (9 bytes)"),
             (event("state_changed", to="retrying", attempt=1, delay=0.25), "↻ retrying  attempt 2 in 250 ms"),
@@ -89,8 +89,8 @@ class TestSentences:
             (event("note", text="\x1b[1mhi"), "�[1mhi"),
         ],
     )
-    def test_every_event_is_a_sentence(self, happened: Event, told: str) -> None:
-        assert what_happened(happened).plain == told
+    def test_every_event_is_described(self, event_: Event, described: str) -> None:
+        assert what_happened(event_).plain == described
 
     def test_remarks_of_ps(self) -> None:
         def record(**changes: Any) -> Record:

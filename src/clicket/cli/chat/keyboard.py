@@ -42,10 +42,7 @@ def read_line(terminal: Terminal, prompt: str, *, remember: bool = False) -> str
 @contextmanager
 def signals_as_updates(updates: SimpleQueue[Any]) -> Iterator[None]:
     """While a turn is shown, Ctrl-C and TERM become updates, so that no line is cut off in the middle."""
-    with _handlers(
-        lambda *_: updates.put(Interrupt()),
-        lambda *_: updates.put(Interrupt(leaves=True)),
-    ):
+    with _handlers(lambda *_: updates.put(Interrupt()), lambda *_: updates.put(Interrupt(leaves=True))):
         yield
 
 

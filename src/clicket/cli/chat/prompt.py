@@ -12,7 +12,7 @@ from clicket.cli.chat.conversation import Conversation
 from clicket.cli.chat.keyboard import Terminated, read_line, term_raises
 from clicket.cli.chat.turn_view import plan_lines, usage_words
 from clicket.cli.errors import report
-from clicket.cli.formatting import count_of, short, shown_url
+from clicket.cli.formatting import count_of, one_line, short, shown_url
 from clicket.cli.terminal import clean, clean_lines
 from clicket.errors import ClicketError, StoreUnavailable, did_you_mean
 from clicket.hub import ToolView
@@ -20,8 +20,6 @@ from clicket.model.chat import ChatMessage
 from clicket.model.ids import new_id
 
 __all__ = ["Prompt"]
-
-_WIDTH = 160
 
 
 class Prompt:
@@ -145,7 +143,7 @@ class Prompt:
             after = page.after
 
     def _show_message(self, turn: int, message: ChatMessage) -> None:
-        text = short(" ".join(message.content.split()), _WIDTH)
+        text = one_line(message.content, 160)
         if message.role == "user":
             self._say(Text(f"{turn:>4}  ", "bright_black").append(f"> {text}", "bold"), "")
         elif message.role == "tool":

@@ -10,7 +10,7 @@ from rich.text import Text
 from clicket.agents import AgentEvent
 from clicket.agents.plan import PLAN_NAMES
 from clicket.cli.chat.live_calls import LiveCalls
-from clicket.cli.formatting import count_of, duration, short
+from clicket.cli.formatting import count_of, duration, one_line, short
 from clicket.cli.terminal import Terminal, clean
 from clicket.model import Record
 
@@ -49,7 +49,7 @@ class TurnView:
                 self.live.stop_thinking()
                 self._write(data["text"])
             case "thought":
-                self.remark(f"  {_one_line(data['text'])}", "bright_black italic")
+                self.remark(f"  {one_line(data['text'], 160)}", "bright_black italic")
             case "message" if data["role"] == "assistant" and data["text"]:
                 self._message(data)
             case "retry":
@@ -83,7 +83,7 @@ class TurnView:
     def _message(self, data: Mapping[str, Any]) -> None:
         text = data["text"]
         if data.get("fork"):
-            self.remark(f"  {self._sign('»', '>>')} {_one_line(text)}")
+            self.remark(f"  {self._sign('»', '>>')} {one_line(text, 160)}")
             return
         self._last_message = text
         if self._streams:
@@ -124,9 +124,9 @@ class TurnView:
         mark, style = (self._sign("✓", "+"), "green") if data["success"] else (self._sign("✗", "x"), "red")
         line = Text("  ").append(mark, style).append(f" {clean(data['tool'])}", "bold")
         line.append(f" {short(arguments, 60)}", "bright_black")
-        content = " ".join(data["content"].split())
+        content = one_line(data["content"], 90)
         if content:
-            line.append(f"  {self._sign('→', '->')} {short(content, 90)}", "" if data["success"] else "red")
+            line.append(f"  {self._sign('→', '->')} {content}", "" if data["success"] else "red")
         record = self._record(data["call_id"]) if data["call_id"] else None
         facts = [duration(record.duration)] if record is not None and record.duration is not None else []
         if record is not None and len(record.attempts) > 1:
@@ -189,7 +189,3 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
     if usage.get("cost"):
         words.append(f"cost {usage['cost']:.4g}")
     return words
-
-
-def _one_line(text: str) -> str:
-    return short(" ".join(text.split()), 160)

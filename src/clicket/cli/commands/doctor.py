@@ -162,14 +162,8 @@ async def _probe() -> Check:
             if record.output != "probe":
                 return Check(name="write and read", verdict="fail", found=f"wrote 'probe', read {record.output!r}")
     found = f"a call in {duration(times['process'])}; {duration(times['power'])} with durability power"
-    if times["power"] > _SLOW_COMMIT:
-        return Check(
-            name="write and read",
-            verdict="warn",
-            found=found,
-            advice="The disk is slow to sync; durability power will be, too.",
-        )
-    return Check(name="write and read", found=found)
+    advice = "The disk is slow to sync; durability power will be, too."
+    return Check.warn_if(times["power"] > _SLOW_COMMIT, name="write and read", found=found, advice=advice)
 
 
 async def _isolation() -> Check:
@@ -199,11 +193,8 @@ async def _event_loop() -> Check:
         late.append(time.perf_counter() - began - 0.005)
     late.sort()
     found = f"timers {duration(max(late[15], 1e-6))} late (median), {duration(max(late[-1], 1e-6))} at worst"
-    if late[-1] > _SLOW_LOOP:
-        return Check(
-            name="event loop", verdict="warn", found=found, advice="The machine is busy; measured times will be long."
-        )
-    return Check(name="event loop", found=found)
+    advice = "The machine is busy; measured times will be long."
+    return Check.warn_if(late[-1] > _SLOW_LOOP, name="event loop", found=found, advice=advice)
 
 
 def _extras() -> Check:
@@ -229,12 +220,6 @@ def _terminal(session: Session) -> Check:
     out = session.terminal.out
     colours = out.color_system or "no colours"
     kind = f"{out.width} × {out.height}, {colours}" if out.is_terminal else "output is not a terminal"
-    found = f"{kind}, {sys.stdout.encoding}"
-    if session.terminal.plain and out.is_terminal:
-        return Check(
-            name="terminal",
-            verdict="warn",
-            found=found,
-            advice="Set LANG to a UTF-8 locale to see charts and marks properly.",
-        )
-    return Check(name="terminal", found=found)
+    advice = "Set LANG to a UTF-8 locale to see charts and marks properly."
+    limited = session.terminal.plain and out.is_terminal
+    return Check.warn_if(limited, name="terminal", found=f"{kind}, {sys.stdout.encoding}", advice=advice)

@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from clicket import server
+from clicket.cli.formatting import count_of
 from clicket.cli.session import Session
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal
@@ -106,7 +107,7 @@ def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) 
     if served.locked:
         keys = "every key is revoked or expired, so all requests are refused; `clicket keys create` makes one"
     elif served.keys:
-        keys = f"{served.keys} key{'s' if served.keys != 1 else ''}"
+        keys = count_of(served.keys, "key")
     else:
         keys = "no keys: loopback only, and every user of this machine has full access"
     line = Text("listening on ").append(served.url, style="bold")

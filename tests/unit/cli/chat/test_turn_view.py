@@ -107,13 +107,13 @@ def test_a_turn_that_failed_or_was_stopped_says_so(capsys: pytest.CaptureFixture
 def test_a_plan_that_changes_is_drawn_anew() -> None:
     plans = PlanView(plain=True)
 
-    def told(title: str, *steps: tuple[str, str]) -> list[str]:
+    def drawn_steps(title: str, *steps: tuple[str, str]) -> list[str]:
         body = [{"text": text, "status": status, "notes": "why"} for text, status in steps]
         return [line.plain.strip() for line in plans.take({"title": title, "steps": body})]
 
-    assert told("A", ("x", "not_started"), ("y", "not_started")) == ["A", "- 1. x", "- 2. y"]
-    assert told("A", ("x", "completed"), ("y", "not_started")) == ["x 1. x"]
-    assert told("A", ("x", "completed"), ("z", "blocked")) == ["A", "x 1. x", "! 2. z  why"]
+    assert drawn_steps("A", ("x", "not_started"), ("y", "not_started")) == ["A", "- 1. x", "- 2. y"]
+    assert drawn_steps("A", ("x", "completed"), ("y", "not_started")) == ["x 1. x"]
+    assert drawn_steps("A", ("x", "completed"), ("z", "blocked")) == ["A", "x 1. x", "! 2. z  why"]
 
 
 def test_each_open_call_is_drawn_with_its_state() -> None:

@@ -83,7 +83,7 @@ class TestOwnersThatAreGone:
         assert "its owner is dead" in place.inside("show", "alive").stderr
         owners = {check["name"]: check for check in place.ask("doctor")["checks"]}["owners"]
         assert owners["verdict"] == "warn"
-        assert "0 alive, 1 gone; 1 calls were left behind, of look" in owners["found"]
+        assert "0 alive, 1 dead; 1 calls have a dead owner, of look" in owners["found"]
         assert "clicket recover" in owners["advice"]
         assert states(place) == {"alive": "running"}
 

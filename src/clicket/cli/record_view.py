@@ -304,7 +304,7 @@ def _error(record: Record) -> RenderableType:
         ]
     trace = next((attempt.traceback for attempt in reversed(record.attempts) if attempt.traceback), "")
     if trace:
-        parts += ["", Text(clean(trace).rstrip("\n"), style="bright_black")]
+        parts += ["", Text(clean_lines(trace).rstrip("\n"), style="bright_black")]
     if error.code in _ADVICE:
         parts.append(
             Text(_ADVICE[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black")

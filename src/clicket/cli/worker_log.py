@@ -13,7 +13,7 @@ from rich.text import Text
 from clicket.cli.errors import silence_stdout
 from clicket.cli.formatting import as_state, at, duration, short
 from clicket.cli.shutdown import ShutdownSignals
-from clicket.cli.terminal import Terminal, clean
+from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.engine import Recovered
 from clicket.journal import Entry
 from clicket.kernel import State
@@ -72,7 +72,7 @@ class WorkerLog:
             line.append(f"  {clean(entry.id)[:14]}  ", style="bright_black").append(f"{clean(entry.tool)}  ", "bold")
             self._say(line.append_text(text))
             if "traceback" in event.data:
-                lines = clean(event.data["traceback"]).splitlines()
+                lines = clean_lines(event.data["traceback"]).splitlines()
                 self._say("\n".join(f"    {each}" for each in lines), style="bright_black")
 
     def _say(self, text: str | Text, style: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
@@ -90,20 +90,17 @@ class AgentRunner:
             stack.pop_all()  # it stays open until `_close`
 
     async def _close(self) -> None:
-        await self._unfollow()
+        await self.unfollow()
         await self.runtime.close()
 
-    # Turns.
+    # Coroutines for `run`.
 
-    def send(self, message: str, thread: str) -> None:
+    async def send(self, message: str, thread: str) -> None:
         """Begin a turn and follow it."""
-        self.run(self._follow(self.agent.stream(message, thread=thread), thread))
+        self._follow(self.agent.stream(message, thread=thread), thread)
 
-    def take_up(self, thread: str) -> ActiveTurn | None:
+    async def take_up(self, thread: str) -> ActiveTurn | None:
         """The active turn of a thread. One that a crash interrupted goes on in this process."""
-        return self.run(self._take_up(thread))
-
-    async def _take_up(self, thread: str) -> ActiveTurn | None:
         view = await self.agent.look(thread)
         if view.state is not AgentState.RUNNING:
             return None
@@ -115,25 +112,18 @@ class AgentRunner:
             return ActiveTurn(view=view, elsewhere=not here)
         return ActiveTurn(view=view)
 
-    def follow(self, turn: ActiveTurn) -> None:
+    async def follow(self, turn: ActiveTurn) -> None:
         """Follow an active turn from its beginning."""
-        self.run(self._follow(self._since(turn.view), turn.view.thread))
+        view, events = turn.view, self.agent.events(turn.view.thread)
+        self._follow((event async for event in events if event.turn > view.turns), view.thread)
 
-    async def _since(self, view: ThreadView) -> AsyncIterator[AgentEvent]:
-        async for event in self.agent.events(view.thread):
-            if event.turn > view.turns:
-                yield event
-
-    def unfollow(self) -> None:
+    async def unfollow(self) -> None:
         """Stop following. The turn goes on."""
-        self.run(self._unfollow())
-
-    async def _unfollow(self) -> None:
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait((self._following,))
 
-    async def _follow(self, events: AsyncIterator[AgentEvent], thread: str) -> None:
+    def _follow(self, events: AsyncIterator[AgentEvent], thread: str) -> None:
         self._following = asyncio.ensure_future(self._queue_updates(events, thread))
 
     async def _queue_updates(self, events: AsyncIterator[AgentEvent], followed: str) -> None:
@@ -153,22 +143,16 @@ class AgentRunner:
             host.unwatch(watch)
             self.updates.put(ended)
 
-    def stop(self, thread: str) -> bool:
-        """Cancel the active turn of a thread. False: there is none."""
-        return self.run(self.agent.stop(thread, "stopped at the terminal"))
-
     # Calls that wait for approval. They are the program's own: a caller of a server may use the same id and thread.
 
-    def record(self, call_id: str, thread: str) -> Record | None:
-        try:
-            return self.run(self.runtime.acting_for("").get(call_id, thread=thread))
-        except NotFound:
-            return None
+    async def record(self, call_id: str, thread: str) -> Record | None:
+        with suppress(NotFound):
+            return await self.runtime.acting_for("").get(call_id, thread=thread)
+        return None
 
-    def decide(self, call_id: str, thread: str, *, approved: bool, **decision: Any) -> bool:
+    async def decide(self, record: Record, *, approved: bool, **decision: Any) -> bool:
         """False: the call no longer waits for this approval."""
         own = self.runtime.acting_for("")
-        try:
-            return self.run((own.approve if approved else own.deny)(call_id, thread=thread, **decision))
-        except Conflict:
-            return False
+        with suppress(Conflict):
+            return await (own.approve if approved else own.deny)(record.id, thread=record.thread, **decision)
+        return False

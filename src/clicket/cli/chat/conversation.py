@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Coroutine
 from shlex import quote
-from typing import Literal
+from typing import Any, Literal
 
 from rich.text import Text
 
@@ -28,15 +28,19 @@ class Conversation:
 
     def __init__(self, runner: AgentRunner, terminal: Terminal, thread: str) -> None:
         self.runner = runner
+        self._run = runner.run
         self.terminal = terminal
         self.thread = thread
-        self.view = TurnView(terminal, lambda call_id: runner.record(call_id, self.thread))
+        self.view = TurnView(terminal, self._record)
         self.message = ""
         self._asked: set[str] = set()
 
+    def _record(self, call_id: str) -> Record | None:
+        return self._run(self.runner.record(call_id, self.thread))
+
     def resume(self, *, watch: bool) -> Ending | None:
         """Show the active turn to its end. None: there is none, or it runs in another process and `watch` is off."""
-        turn = self.runner.take_up(self.thread)
+        turn = self._run(self.runner.take_up(self.thread))
         if turn is None or (turn.elsewhere and not watch):
             return None
         if turn.elsewhere:
@@ -44,19 +48,19 @@ class Conversation:
         else:
             what = "was cut off before it ended. It goes on now; what is on record is not done again."
         self._remark(f"Turn {turn.number} of thread {clean(self.thread)} {what}", "yellow")
-        return self._show(lambda: self.runner.follow(turn), turn)
+        return self._show(self.runner.follow(turn), turn)
 
     def turn(self, message: str) -> Ending:
         """Send a message, and show its turn to the end."""
         try:
-            return self._show(lambda: self.runner.send(message, self.thread))
+            return self._show(self.runner.send(message, self.thread))
         except AgentBusy:
             raise AgentBusy(
                 f"thread {self.thread!r} has a turn under way in another process, and a thread has one at a time. Watch it with "
                 f"`clicket chat --thread {quote(self.thread)}` (/stop there ends it), or use another thread."
             ) from None
 
-    def _show(self, begin: Callable[[], None], resumed: ActiveTurn | None = None) -> Ending:
+    def _show(self, begin: Coroutine[Any, Any, None], resumed: ActiveTurn | None = None) -> Ending:
         ending: Ending = "failed"
         interrupted = stopped = False
         elsewhere = resumed is not None and resumed.elsewhere
@@ -64,7 +68,7 @@ class Conversation:
         while not updates.empty():  # late updates of the turn before
             updates.get()
         with signals_as_updates(updates):  # before the turn begins, so that no Ctrl-C is lost
-            begin()
+            self._run(begin)
             while True:
                 update = updates.get()
                 if isinstance(update, AgentEvent):
@@ -88,13 +92,9 @@ class Conversation:
                     else:
                         self._remark("stopping; Ctrl-C again leaves", "yellow")
                 if interrupted and not stopped:  # retried after each update: Ctrl-C may come before the turn has begun
-                    stopped = self._stop(elsewhere)
-
-    def _stop(self, elsewhere: bool) -> bool:
-        if elsewhere:
-            self.runner.unfollow()
-            return True
-        return self.runner.stop(self.thread)
+                    if elsewhere:
+                        self._run(self.runner.unfollow())
+                    stopped = elsewhere or self._run(self.runner.agent.stop(self.thread, "stopped at the terminal"))
 
     def _show_event(self, event: AgentEvent, resumed: ActiveTurn | None) -> Ending | None:
         if self.terminal.json:
@@ -119,7 +119,7 @@ class Conversation:
     # Approvals.
 
     def _ask_approval(self, call_id: str) -> None:
-        record = self.runner.record(call_id, self.thread)
+        record = self._record(call_id)
         if record is None or record.waiting_for != "approval" or call_id in self._asked or self.terminal.json:
             return
         self._asked.add(call_id)
@@ -150,4 +150,4 @@ class Conversation:
         approved = answer.startswith("y")
         reason = "" if approved else read_line(self.terminal, "    why not? The model is told: ").strip()
         decision = {"by": user_name(None), "reason": reason, "seen": approval_hash(record)}
-        return self.runner.decide(record.id, self.thread, approved=approved, **decision)
+        return self._run(self.runner.decide(record, approved=approved, **decision))

@@ -28,6 +28,7 @@ class Prompt:
     def __init__(self, conversation: Conversation, *, model: str) -> None:
         self._conversation = conversation
         self._runner, self._terminal = conversation.runner, conversation.terminal
+        self._run = self._runner.run
         self._model = model
         self._leaves = False
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
@@ -97,7 +98,7 @@ class Prompt:
         return self._conversation.thread
 
     def _look(self) -> ThreadView:
-        return self._runner.run(self._runner.agent.look(self._thread))
+        return self._run(self._runner.agent.look(self._thread))
 
     def _open(self) -> None:
         view = self._look()
@@ -132,7 +133,7 @@ class Prompt:
     def _history(self, _: str) -> None:
         after: int | None = 0
         while after is not None:
-            page = self._runner.run(self._runner.agent.history(self._thread, after=after))
+            page = self._run(self._runner.agent.history(self._thread, after=after))
             if not page.turns and after == 0:
                 self._say("there are no messages yet")
             for turn in page.turns:
@@ -159,7 +160,7 @@ class Prompt:
         async def list_tools() -> list[ToolView]:
             return await self._runner.runtime.hub(self._thread).tools()
 
-        tools = self._runner.run(list_tools())
+        tools = self._run(list_tools())
         for tool in tools:
             line = Text(f"  {clean(tool.name)}  ", "green" if tool.available else "yellow")
             self._say(line.append("" if tool.available else clean(tool.why or tool.reason), "bright_black"), "")
@@ -175,7 +176,8 @@ class Prompt:
             self._say(line, "")
 
     def _stop(self, _: str) -> None:
-        self._say("asked it to stop" if self._runner.stop(self._thread) else "nothing runs here")
+        stopped = self._run(self._runner.agent.stop(self._thread, "stopped at the terminal"))
+        self._say("asked it to stop" if stopped else "nothing runs here")
 
     def _new(self, name: str) -> None:
         self._conversation.thread = name or f"chat-{new_id()[-8:]}"

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from textwrap import indent
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from clicket.cli.completion import complete_tool
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import as_state, duration, parse_duration, with_type
 from clicket.cli.session import Session
-from clicket.cli.terminal import Terminal, clean
+from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
 from clicket.ports import Handle
@@ -69,7 +70,7 @@ async def call(
         if terminal.debug and not result.success:
             record = await runtime.get(result.call_id, thread=handle.thread)
             for attempt in record.attempts:
-                terminal.say(clean(attempt.traceback), style="bright_black")
+                terminal.say(indent(clean_lines(attempt.traceback), "  "), style="bright_black")
     if not result.success:
         raise CallFailed
 

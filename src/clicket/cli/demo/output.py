@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -57,14 +58,14 @@ class TourOutput:
         self._title = ""
         self._animated = terminal.out.is_terminal and not terminal.json
 
-    async def step(self, title: str, explanation: str, code: str) -> None:
+    async def step(self, title: str, about: str, code: str) -> None:
         """Print the heading of the next step."""
         if self._animated:
             await asyncio.sleep(_PAUSE)  # time to read
         self._number += 1
         self._title = title
         heading = Text(f"\n{self._number}  ", style="bold cyan").append(title, style="bold")
-        self.print(heading.append(f"  {explanation}", style="bright_black"))
+        self.print(heading.append(f"  {about}", style="bright_black"))
         self.print(Text(f"   {code}", style="cyan"))
 
     def print(self, text: Text | str = "") -> None:
@@ -81,9 +82,10 @@ class TourOutput:
         self.say(text, style=style)
 
     async def call(
-        self, runtime: Runtime, tool: str, arguments: Mapping[str, Any], *, watch: bool = True
-    ) -> tuple[Record, list[Event]]:
-        """Make a call and show it until it has ended."""
+        self, runtime: Runtime, title: str, about: str, tool: str, arguments: dict[str, Any], *, code: str = "", watch: bool = True
+    ) -> tuple[Record, list[Event]]:  # fmt: skip
+        """A step that makes one call, and shows it until it has ended."""
+        await self.step(title, about, code or f'await rt.call("{tool}", {json.dumps(arguments)})')
         handle = await runtime.submit(tool, arguments, thread="demo")
         events = await self.watch(tool, handle.events()) if watch else []
         await handle.result()

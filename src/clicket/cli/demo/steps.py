@@ -23,17 +23,16 @@ _UNTRUSTED = ("print(sum(range(101)))", 'open("/etc/shadow").read()', "while Tru
 
 
 async def successful(output: TourOutput, runtime: Runtime) -> None:
-    code = 'await rt.call("weather", {"city": "Lisbon"})'
-    await output.step("A successful call", "found, allowed, validated, run, stored", code)
-    record, _ = await output.call(runtime, "weather", {"city": "Lisbon"})
+    about = "found, allowed, validated, run, stored"
+    record, _ = await output.call(runtime, "A successful call", about, "weather", {"city": "Lisbon"})
     expected = {"city": "Lisbon", "temperature": 21, "unit": "c"}
     output.outcome(record, {"the output is the weather": record.output == expected})
 
 
 async def streamed(output: TourOutput, runtime: Runtime) -> None:
     code = 'async for event in rt.stream("tell_story"): …'
-    await output.step("A streamed call", "each word is stored before you read it", code)
-    record, events = await output.call(runtime, "tell_story", {})
+    about = "each word is stored before you read it"
+    record, events = await output.call(runtime, "A streamed call", about, "tell_story", {}, code=code)
     words = [event.data["content"] for event in events if event.type == "output"]
     checks = {
         "the output is what was streamed": record.output == "".join(words) != "",
@@ -43,18 +42,15 @@ async def streamed(output: TourOutput, runtime: Runtime) -> None:
 
 
 async def retried(output: TourOutput, runtime: Runtime) -> None:
-    code = 'await rt.call("exchange_rate", {"pair": "EURUSD"})'
-    await output.step("A retry that succeeds", "the tool declares its failure as transient", code)
-    record, _ = await output.call(runtime, "exchange_rate", {"pair": "EURUSD"})
+    about = "the tool declares its failure as transient"
+    record, _ = await output.call(runtime, "A retry that succeeds", about, "exchange_rate", {"pair": "EURUSD"})
     output.outcome(record, {"the third attempt succeeds": record.success and len(record.attempts) == 3})
 
 
 async def timed_out(output: TourOutput, runtime: Runtime) -> None:
-    code = 'await rt.call("read_scan", {"file": "scan.tiff"})'
-    await output.step("A stuck sync tool", "after one second its whole process tree is killed", code)
-    record, events = await output.call(runtime, "read_scan", {"file": "scan.tiff"})
-    note = next((event.data for event in events if event.type == "note" and "pid" in event.data), {})
-    pids = [note[name] for name in ("pid", "child") if name in note]
+    about = "after one second its whole process tree is killed"
+    record, events = await output.call(runtime, "A stuck sync tool", about, "read_scan", {"file": "scan.tiff"})
+    pids = [event.data[name] for event in events if event.type == "note" for name in ("pid", "child")]
     gone = len(pids) == 2 and all([await is_gone(pid) for pid in pids])
     output.outcome(record, {"it ends as timeout": record.state is State.TIMEOUT, "both processes are gone": gone})
     if gone:
@@ -83,49 +79,43 @@ async def cancelled(output: TourOutput, runtime: Runtime) -> None:
 
 
 async def invalid(output: TourOutput, runtime: Runtime) -> None:
-    code = 'await rt.call("weather", {"city": 5, "unti": "k"})'
-    await output.step("Invalid arguments", "all errors at once, each with its path; the tool does not run", code)
-    record, _ = await output.call(runtime, "weather", {"city": 5, "unti": "k"})
-    error = record.error
-    problems = error.details.get("problems", []) if error else []
+    about = "all errors at once, each with its path; the tool does not run"
+    record, _ = await output.call(runtime, "Invalid arguments", about, "weather", {"city": 5, "unti": "k"})
+    code, message, details = (
+        (record.error.code, record.error.message, record.error.details) if record.error else ("", "", {})
+    )
     checks = {
-        "it fails as invalid_input": error is not None and error.code == "invalid_input",
-        "both mistakes are named": len(problems) == 2 and any(each["path"] == "/city" for each in problems),
-        "the similar name is suggested": error is not None and "Did you mean 'unit'" in error.message,
+        "it fails as invalid_input": code == "invalid_input",
+        "both mistakes are named": {each["path"] for each in details.get("problems", ())} == {"/city", "/unti"},
+        "the similar name is suggested": "Did you mean 'unit'" in message,
         "the tool did not run": not record.attempts,
     }
     output.outcome(record, checks)
 
 
 async def misspelt(output: TourOutput, runtime: Runtime) -> None:
-    await output.step("A misspelt name", "models misspell", 'await rt.call("wether", {"city": "Lisbon"})')
-    record, _ = await output.call(runtime, "wether", {"city": "Lisbon"})
+    record, _ = await output.call(runtime, "A misspelt name", "models misspell", "wether", {"city": "Lisbon"})
     message = record.error.message if record.error else ""
     output.outcome(record, {"the similar name is suggested": "Did you mean 'weather'" in message})
 
 
 async def large(output: TourOutput, runtime: Runtime) -> None:
-    code = 'await rt.call("read_log", {"lines": 40000})'
-    await output.step("A large result", "shortened for the model, stored whole for you", code)
-    record, _ = await output.call(runtime, "read_log", {"lines": 40_000})
+    about = "shortened for the model, stored whole for you"
+    record, _ = await output.call(runtime, "A large result", about, "read_log", {"lines": 40_000})
     whole = await runtime.artifact(record.artifact) if record.artifact else b""
     size = len(record.content.encode())
-    checks = {
-        "the model gets at most 600 bytes": 0 < size <= 600,
-        "the artifact is the whole": len(whole) == 40_000 * len("000000 GET /orders/0 200\n") + 148_890,
-    }
+    checks = {"the model gets at most 600 bytes": 0 < size <= 600, "the artifact is the whole": len(whole) == 1_148_890}
     output.outcome(record, checks)
-    if record.artifact:
-        output.remark(f"the model reads {size} bytes; artifact {record.artifact[:19]}… holds all {len(whole):,}")
+    output.remark(f"the model reads {size} bytes; artifact {str(record.artifact)[:19]}… holds all {len(whole):,}")
 
 
 async def untrusted(output: TourOutput, runtime: Runtime) -> None:
     code = 'await rt.call("code_interpreter", {"task": "```python …"})'
-    await output.step(
-        "Untrusted code", "it runs in a sandbox, without the host's files; each block has one second", code
-    )
+    about = "it runs in a sandbox, without the host's files; each block has one second"
     task = "".join(f"```python\n{block}\n```\n" for block in _UNTRUSTED)
-    record, _ = await output.call(runtime, "code_interpreter", {"task": task}, watch=False)
+    record, _ = await output.call(
+        runtime, "Untrusted code", about, "code_interpreter", {"task": task}, code=code, watch=False
+    )
     result = record.output if isinstance(record.output, dict) else {}
     ended = [block["status"] for block in result.get("blocks", ())]
     isolation = result.get("isolation", {"level": "none", "layers": []})

@@ -281,10 +281,10 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
 
 def test_the_clock_of_a_task_is_the_store_s() -> None:
     """Times are in UTC, to the millisecond."""
-    from clicket.mcp.tasks import _instant
+    from clicket.mcp.tasks import iso_time
 
-    assert _instant(0.5) == "1970-01-01T00:00:00.500Z"
-    assert _instant(time.time()).endswith("Z")
+    assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
+    assert iso_time(time.time()).endswith("Z")
 
 
 async def test_a_stream_tells_how_tasks_go_on() -> None:

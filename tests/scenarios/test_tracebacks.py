@@ -17,8 +17,8 @@ from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.agents import ReActAgent
-from clicket.cli.worker_log import WorkerLog
 from clicket.cli.terminal import Terminal
+from clicket.cli.worker_log import WorkerLog
 from clicket.testing import ScriptedModel
 
 TOKEN = "sk-ant-api03-" + "A1b2C3d4" * 6

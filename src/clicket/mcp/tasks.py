@@ -180,12 +180,12 @@ def _base(
         "taskId": first.id,
         "status": status,
         **({"statusMessage": message} if message else {}),
-        "createdAt": _instant(first.created_at),
-        "lastUpdatedAt": _instant(current.updated_at or current.created_at),
+        "createdAt": iso_time(first.created_at),
+        "lastUpdatedAt": iso_time(current.updated_at or current.created_at),
         "ttlMs": max(int(request.runtime.settings.retention * 1_000), 1),
         "pollIntervalMs": POLL_MS,
     }
 
 
-def _instant(at: float) -> str:
+def iso_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -126,22 +126,19 @@ async def agent_step(output: TourOutput, store: str) -> None:
 async def _run_until_killed(output: TourOutput, plans: PlanView, store: str) -> tuple[float, int, bool]:
     """Run the turn in a child process, and kill it while it draws. Returns when, the number of model requests until then, and
     whether the drawing had begun."""
-    requests, drawing = 0, ""
+    requests, drawing = 0, False
     pipe: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "limit": 1 << 24}
     async with killed_child("clicket.cli.demo.agent:run_turn", store, **pipe) as child:
         assert child.stdout is not None
-        began = False
         async for line in child.stdout:
             event = msgspec.json.decode(line, type=AgentEvent)
             requests += event.type == "usage"
             _show(output, plans, event)
-            if event.type == "tool_started" and _DRAW[:20] in event.data["arguments"].replace("\\n", "\n"):
-                drawing = event.data["call_id"]
-            if event.type == "tool_progress" and event.data["call_id"] == drawing and _printed_bars(event):
-                began = True
+            drawing = event.type == "tool_progress" and bool(_printed_bars(event))
+            if drawing:
                 break
     output.remark(f"kill -9 {child.pid}, then a new runtime opens the store and the same question is asked:", "yellow")
-    return time.time(), requests, began
+    return time.time(), requests, drawing
 
 
 def _show(output: TourOutput, plans: PlanView, event: AgentEvent) -> None:

@@ -15,10 +15,10 @@ import typer
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
-from clicket.cli.completion import complete_thread, complete_waiting
+from clicket.cli.completion import complete_waiting
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, as_state, decision_on, duration, short, shortened
-from clicket.cli.options import CallerOption
+from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import UsageError
@@ -35,9 +35,6 @@ IdArgument = Annotated[
         help="The id or its beginning; default: list the calls that wait.",
         autocompletion=complete_waiting,
     ),
-]
-ThreadOption = Annotated[
-    str | None, typer.Option(help="The thread, if two threads used the same id.", autocompletion=complete_thread)
 ]
 ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; default: your user name.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Stored with the decision.")]

@@ -17,6 +17,10 @@ from clicket.views import CachePage
 
 __all__ = ["clear", "list_results", "stats"]
 
+TagOption = Annotated[
+    str | None, typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own.")
+]
+
 
 async def stats(session: Session) -> None:
     """Show the number and size of cached results, and the hit rate.
@@ -45,10 +49,7 @@ async def stats(session: Session) -> None:
 
 async def list_results(
     session: Session,
-    tag: Annotated[
-        str | None,
-        typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
-    ] = None,
+    tag: TagOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most N results.")] = 100,
 ) -> None:
     """List cached results, those that expire soonest first."""
@@ -80,10 +81,7 @@ async def list_results(
 
 async def clear(
     session: Session,
-    tag: Annotated[
-        str | None,
-        typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
-    ] = None,
+    tag: TagOption = None,
     max_age: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Only results that are older: 90s, 15m, 2h.")
     ] = None,

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from clicket.cli.completion import complete_active, complete_thread
+from clicket.cli.completion import complete_active
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import as_state, parse_duration
-from clicket.cli.options import CallerOption
+from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
 from clicket.kernel import State
@@ -24,9 +24,7 @@ _POLL_EVERY = 0.05
 async def cancel(
     session: Session,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_active)],
-    thread: Annotated[
-        str | None, typer.Option(help="The thread, if two threads used the same id.", autocompletion=complete_thread)
-    ] = None,
+    thread: ThreadOption = None,
     caller: CallerOption = None,
     reason: Annotated[str, typer.Option(help="Stored with the request.")] = "",
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",

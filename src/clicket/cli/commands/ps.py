@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
-from clicket.cli.completion import complete_state, complete_thread, complete_tool
+from clicket.cli.completion import complete_state, complete_tool
 from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, shortened, with_type
-from clicket.cli.options import CallerOption
+from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import Owners, waits_for_worker
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
@@ -54,9 +54,7 @@ class _Found(msgspec.Struct):
 async def ps(
     session: Session,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include ended calls.")] = False,
-    thread: Annotated[
-        str | None, typer.Option(help="Only calls of this thread.", autocompletion=complete_thread)
-    ] = None,
+    thread: OnlyThreadOption = None,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     state: Annotated[
         str | None, typer.Option(help="Only calls in this state; includes ended calls.", autocompletion=complete_state)

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clicket.cli.completion import complete_id, complete_thread
-from clicket.cli.options import CallerOption
+from clicket.cli.completion import complete_id
+from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.orphans import is_orphan
 from clicket.cli.record_view import draw_record
 from clicket.cli.session import Session, find_call
@@ -24,9 +24,7 @@ async def show(
             metavar="[ID]", help="The id or its beginning; default: the newest call.", autocompletion=complete_id
         ),
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option(help="The thread, if two threads used the same id.", autocompletion=complete_thread)
-    ] = None,
+    thread: ThreadOption = None,
     caller: CallerOption = None,
     events: Annotated[bool, typer.Option("--events", "-e", help="Also show every event.")] = False,
 ) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from clicket.cli.completion import complete_id, complete_thread
+from clicket.cli.completion import complete_id
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import at, shortened, what_happened
-from clicket.cli.options import CallerOption
+from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import is_orphan
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
@@ -35,9 +35,7 @@ async def tail(
             metavar="[ID]", help="The id or its beginning; default: all active calls.", autocompletion=complete_id
         ),
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option(help="Only calls of this thread.", autocompletion=complete_thread)
-    ] = None,
+    thread: OnlyThreadOption = None,
     caller: CallerOption = None,
     after: Annotated[int, typer.Option(help="Only events after this number.")] = 0,
 ) -> None:

@@ -139,6 +139,8 @@ class _StatusColumn(ProgressColumn):
         if state is None:
             return Text("")
         text = Text(f"{MARKS[state]} {state}" if state.is_terminal else str(state), STYLES[state])
+        if state is State.RUNNING and task.fields["attempt"] > 1:
+            text.append(f", attempt {task.fields['attempt']}")
         text.append(f"  {task.fields['status']}", "default not bold")
         if task.fields["until"] is not None:
             text.append(f" in {max(task.fields['until'] - time.monotonic(), 0):.1f} s", style="yellow")

@@ -100,6 +100,7 @@ class TourOutput:
                 seen.append(event)
                 data = event.data
                 if event.type == "output":
+                    progress.stop()  # streamed output and an animated row cannot share a terminal
                     column = self._write(data["content"], column)
                 elif event.type == "state_changed" and event.state is State.RETRYING and data.get("delay"):
                     attempt, why, delay = data["attempt"], data["error"]["message"], duration(data["delay"])

@@ -141,7 +141,8 @@ def _show_progress(bar: ProgressBar, progress: FolderProgress) -> None:
         _show_vectors(bar, done, total)
     else:
         line = f"{size(done)} of {size(total)}  {short(progress.path, 80)}"
-        bar.show(short(progress.path, 50), done=done, total=max(total, 1), line=line)
+        text = f"{done / max(total, 1):>4.0%}  {short(progress.path, 50)}"
+        bar.show(text, done=done, total=max(total, 1), line=line)
 
 
 def _show_vectors(bar: ProgressBar, done: int, total: int) -> None:
